@@ -87,11 +87,11 @@ def seconds(module, arguments):
     """The time that an example says it took, without its picture."""
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()) as said:
         module.main([*arguments, "--output", os.path.join(folder, "picture.png")])
-    return float(re.search(r" ([\d.]+) s$", said.getvalue(), re.MULTILINE)[1])
+    return float(re.findall(r" ([\d.]+) s$", said.getvalue(), re.MULTILINE)[0])
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--times", nargs="*", metavar="NAME", help="take times instead, of these or all")
     parser.add_argument("--short", action="store_true", help="times of the examples' short mode")
     options = parser.parse_args(arguments)

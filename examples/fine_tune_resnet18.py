@@ -11,6 +11,7 @@ Start reading at `main`.
 
 import argparse
 import time
+from typing import Any
 
 import adjoint as ad
 from adjoint import nn, optim
@@ -60,7 +61,7 @@ def train(model, parameters, images, labels, epochs, rate, name, batch=32):
     count = labels.shape[0]
     schedule = optim.lr_scheduler.OneCycleLR(optimizer, max_lr=rate, total_steps=epochs * -(-count // batch))
     losses = []
-    bar = tqdm(range(epochs), desc=name, unit="epoch", ncols=88)
+    bar: Any = tqdm(range(epochs), desc=name, unit="epoch", ncols=88)
     for _ in bar:
         total = 0.0
         for part in ad.randperm(count).split(batch):
@@ -111,7 +112,7 @@ def draw(path, model, images, pixels, labels, first, losses):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--weights", help="a state dict of torchvision's resnet18")
     parser.add_argument("--epochs", type=int, default=10, help="of the new head (%(default)s)")
     parser.add_argument("--size", type=int, default=32, help="pixels each way (%(default)s)")

@@ -105,7 +105,7 @@ def continued(model, start, count):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--short", action="store_true", help="few steps: for tests")
     options = parser.parse_args(arguments)

@@ -54,7 +54,8 @@ def draw(path, draws, one_path):
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(5, 3.6), layout="constrained")
-    axes.scatter(*draws[:1500].T.tolist(), s=3, color="tab:blue", alpha=0.4, linewidths=0)
+    across, up = draws[:1500].T.tolist()
+    axes.scatter(across, up, s=3, color="tab:blue", alpha=0.4, linewidths=0)
     axes.plot(*one_path.T.tolist(), ".-", color="tab:red", label="one path")
     axes.set(xlim=(-3.5, 3.5), ylim=(-3, 8))
     axes.legend()
@@ -63,7 +64,7 @@ def draw(path, draws, one_path):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--step", type=float, default=0.2)
     parser.add_argument("--output", default="hamiltonian_monte_carlo.png", help="the picture (%(default)s)")
     parser.add_argument("--short", action="store_true", help="few draws: for tests")

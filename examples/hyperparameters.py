@@ -16,7 +16,7 @@ from adjoint import optim
 FEATURES, USEFUL, POINTS, STEPS = 40, 5, 50, 100
 
 
-def make_data(count, truth):
+def make_data(count: int, truth: ad.Tensor) -> tuple[ad.Tensor, ad.Tensor]:
     x = ad.randn(count, FEATURES)
     return x, x @ truth + ad.randn(count)
 
@@ -53,7 +53,7 @@ def draw(path, log_penalties, losses):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--output", default="hyperparameters.png", help="the picture (%(default)s)")
     parser.add_argument("--short", action="store_true", help="few steps: for tests")
     options = parser.parse_args(arguments)

@@ -51,7 +51,7 @@ def draw(path, pictures, losses):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--output", default="renderer.png", help="the picture (%(default)s)")
     parser.add_argument("--short", action="store_true", help="few steps: for tests")
     options = parser.parse_args(arguments)
@@ -64,6 +64,7 @@ def main(arguments=None):
     optimizer = optim.Adam([logits], lr=0.05)
     count = 60 if options.short else 1500
     start, losses, pictures = time.perf_counter(), [], [("wanted", wanted)]
+    picture = wanted
     for i in range(count):
         softness = 0.05 * (1 - i / count) + 0.01 * i / count
         picture = render(logits.sigmoid(), softness)

@@ -9,6 +9,7 @@ gained. Start reading at `integrated_gradients`.
 
 import argparse
 import time
+from typing import Any
 
 import adjoint as ad
 from adjoint import nn, optim
@@ -32,7 +33,7 @@ def load():
     """(training images, labels), (held-out images, labels)."""
     from sklearn.datasets import load_digits
 
-    digits = load_digits()
+    digits: Any = load_digits()
     images = ad.tensor((digits.images / 16).tolist()).unsqueeze(1)
     labels = ad.tensor(digits.target.tolist())
     return (images[:1400], labels[:1400]), (images[1400:], labels[1400:])
@@ -77,7 +78,7 @@ def draw(path, images, gradients, shares, labels):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--output", default="saliency.png", help="the picture (%(default)s)")
     parser.add_argument("--short", action="store_true", help="few steps: for tests")
     options = parser.parse_args(arguments)

@@ -8,6 +8,7 @@ it belongs to one. What the way down has seen joins the way up. Start reading at
 
 import argparse
 import time
+from typing import Any
 
 import adjoint as ad
 from adjoint import nn, optim
@@ -57,7 +58,8 @@ def make_batches(count):
     """Pairs (pictures, masks)."""
     from sklearn.datasets import load_digits
 
-    digits = ad.tensor((load_digits().images / 16).tolist())
+    found: Any = load_digits()
+    digits = ad.tensor((found.images / 16).tolist())
     digits = F.interpolate(digits[:, None], scale_factor=1.5, mode="bilinear")[:, 0]
     size = digits.shape[-1]
     for _ in range(count):
@@ -91,7 +93,7 @@ def overlap(model, batch):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--steps", type=int, default=250)
     parser.add_argument("--short", action="store_true", help="few steps: for tests")
     options = parser.parse_args(arguments)

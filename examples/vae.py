@@ -8,6 +8,7 @@ the logarithm of the images' probability. New digits are drawn at the end. Start
 
 import argparse
 import time
+from typing import Any
 
 import adjoint as ad
 from adjoint import nn, optim
@@ -36,7 +37,8 @@ def make_batches(count):
     """Pairs (images, noise)."""
     from sklearn.datasets import load_digits
 
-    images = ad.tensor((load_digits().data / 16).tolist())
+    digits: Any = load_digits()
+    images = ad.tensor((digits.data / 16).tolist())
     for _ in range(count):
         yield images[ad.randint(0, images.shape[0], (BATCH,))], ad.randn(BATCH, CODE)
 
@@ -51,7 +53,7 @@ def loss_of(model, batch):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--steps", type=int, default=6000)
     parser.add_argument("--short", action="store_true", help="few steps: for tests")
     options = parser.parse_args(arguments)

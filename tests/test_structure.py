@@ -34,7 +34,12 @@ def imports(name, file, known):
     """The modules that a file imports, wherever in it; the package itself, which imports nearly all, does not count."""
     package = name if file.name == "__init__.py" else name.rpartition(".")[0]
     found = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    # What type checkers alone import is imported by no program.
+    tree.body = [
+        n for n in tree.body if not (isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING")
+    ]
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

@@ -61,8 +61,10 @@ from adjoint import (  # noqa: E402
     _creation,
     _data,
     _device,
+    _drawing,
     _dtypes,
     _gradients,
+    _making,
     _memory,
     _memory_format,
     _random,
@@ -196,6 +198,7 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted(
-        {name for name in globals() if not name.startswith("_") or name == "__version__"} | {*_LAZY, *_LATER}
+    here = (
+        name for name, value in globals().items() if not name.startswith("_") and type(value) is not type(_C)
     )
+    return sorted({*here, *_LAZY, *_LATER, "__version__"})

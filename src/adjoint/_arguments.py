@@ -8,6 +8,12 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._C import Tensor
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from adjoint._types import F
+
 __all__ = ["dimension", "give", "give_all", "ignores", "need_tensors", "whole"]
 
 
@@ -138,7 +144,7 @@ def give_all(out, results, name, *, converts=True):
 told: set[tuple] = set()
 
 
-def ignores(*parameters, why, warns=True):
+def ignores(*parameters: str, why: str, warns: bool = True) -> Callable[[F], F]:
     """Declare parameters that a function takes and never reads, for programs that give them.
 
     A value other than the default, None and False is answered by one warning in a process that it has no effect.

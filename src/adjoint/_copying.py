@@ -11,18 +11,22 @@ from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._register import Members, extend
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 _make_subclass = Tensor._make_subclass
 
 
 @extend
 class Copying(Members):
-    def __copy__(self):
+    def __copy__(self) -> Any:
         result = _as(type(self), self, self.requires_grad)
         result.__dict__.update(self.__dict__)
         _set_slots(result, _slots_of(self))
         return result
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: Any) -> Any:
         known = memo.get(id(self))
         if known is not None:
             return known
@@ -58,7 +62,7 @@ class Copying(Members):
             _set_slots(result, deepcopy(_slots_of(self), memo))
         return result
 
-    def __reduce_ex__(self, protocol):
+    def __reduce_ex__(self, protocol: Any) -> Any:
         if self._backward_hooks:
             from adjoint.utils.hooks import warn_if_has_hooks
 
@@ -150,7 +154,7 @@ def _set_state(result, attributes):
     if hasattr(type(result), "__setstate__"):
         result.__setstate__(attributes)
         return
-    slots = {}
+    slots: dict[Any, Any] = {}
     if isinstance(attributes, tuple) and len(attributes) == 2 and isinstance(attributes[1], dict):
         attributes, slots = attributes
     set_attributes(result, attributes)

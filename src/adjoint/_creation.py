@@ -13,9 +13,14 @@ from adjoint import _C
 from adjoint._arguments import refuse_names
 from adjoint._C import Tensor
 from adjoint._creation_keywords import creation
-from adjoint._device import device_number, preserve_format
-from adjoint._register import Members, extend
-from adjoint._storage import _Storage
+from adjoint._device import preserve_format
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from adjoint._types import Device, DType, Ints, MemoryFormat, Number
 
 __all__ = [
     "arange",
@@ -55,14 +60,16 @@ def _made_in(result, memory_format, name):
 
 
 @creation(plain=((_empty, "size"),))
-def empty(*size, dtype=None, memory_format=None, **keywords) -> Tensor:
+def empty(
+    *size: Ints, dtype: DType | None = None, memory_format: MemoryFormat | None = None, **keywords: Any
+) -> Tensor:
     """A tensor whose elements are whatever the memory held."""
     result = _empty(_size(size, keywords, "empty"), dtype)
     return result if memory_format is None else _made_in(result, memory_format, "empty")
 
 
 @creation(plain=((_zeros, "size"),))
-def zeros(*size, dtype=None, **keywords) -> Tensor:
+def zeros(*size: Ints, dtype: DType | None = None, **keywords: Any) -> Tensor:
     """A tensor of zeros.
 
     Examples
@@ -76,7 +83,7 @@ def zeros(*size, dtype=None, **keywords) -> Tensor:
 
 
 @creation(plain=((_full, "size", 1.0),))
-def ones(*size, dtype=None, **keywords) -> Tensor:
+def ones(*size: Ints, dtype: DType | None = None, **keywords: Any) -> Tensor:
     """A tensor of ones.
 
     Examples
@@ -89,7 +96,7 @@ def ones(*size, dtype=None, **keywords) -> Tensor:
 
 
 @creation(plain=((_full, "0", "1"),))
-def full(size, fill_value, *, dtype=None, names=None) -> Tensor:
+def full(size: Ints, fill_value: Number | Tensor, *, dtype: DType | None = None, names: Any = None) -> Tensor:
     """A tensor of one value; its dtype follows from the value.
 
     Examples
@@ -123,7 +130,7 @@ def _size(size, keywords, name):
 
 
 @creation(out=False)
-def empty_strided(size, stride, *, dtype=None) -> Tensor:
+def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: DType | None = None) -> Tensor:
     """A tensor of given strides whose elements are whatever the memory held."""
     if len(size) != len(stride):
         raise RuntimeError(
@@ -141,25 +148,50 @@ def empty_strided(size, stride, *, dtype=None) -> Tensor:
 
 
 @creation(out=False, consults=True, plain=((_empty_like, "0"),))
-def empty_like(input, *, dtype=None, memory_format=None, device=None) -> Tensor:
+def empty_like(
+    input: Tensor,
+    *,
+    dtype: DType | None = None,
+    memory_format: MemoryFormat | None = None,
+    device: Device | None = None,
+) -> Tensor:
     """As `empty`, with the shape, the dtype and the order of strides of `input`."""
     return empty_laid(input, dtype, memory_format, device, "empty_like")
 
 
 @creation(out=False, consults=True, plain=((_full_like, "0", 0),))
-def zeros_like(input, *, dtype=None, memory_format=None, device=None) -> Tensor:
+def zeros_like(
+    input: Tensor,
+    *,
+    dtype: DType | None = None,
+    memory_format: MemoryFormat | None = None,
+    device: Device | None = None,
+) -> Tensor:
     """As `zeros`, with the shape, the dtype and the order of strides of `input`."""
     return _like(input, 0, dtype, memory_format, device, "zeros_like")
 
 
 @creation(out=False, consults=True, plain=((_full_like, "0", 1),))
-def ones_like(input, *, dtype=None, memory_format=None, device=None) -> Tensor:
+def ones_like(
+    input: Tensor,
+    *,
+    dtype: DType | None = None,
+    memory_format: MemoryFormat | None = None,
+    device: Device | None = None,
+) -> Tensor:
     """As `ones`, with the shape, the dtype and the order of strides of `input`."""
     return _like(input, 1, dtype, memory_format, device, "ones_like")
 
 
 @creation(out=False, consults=True, plain=((_full_like, "0", "1"),))
-def full_like(input, fill_value, *, dtype=None, memory_format=None, device=None) -> Tensor:
+def full_like(
+    input: Tensor,
+    fill_value: Number | Tensor,
+    *,
+    dtype: DType | None = None,
+    memory_format: MemoryFormat | None = None,
+    device: Device | None = None,
+) -> Tensor:
     """As `full`, with the shape, the dtype and the order of strides of `input`."""
     return _like(input, fill_value, dtype, memory_format, device, "full_like")
 
@@ -184,7 +216,7 @@ def _like(input, fill_value, dtype, memory_format, device, name):
 
 
 @creation(out=False)
-def scalar_tensor(s, *, dtype=None) -> Tensor:
+def scalar_tensor(s: Number, *, dtype: DType | None = None) -> Tensor:
     """A zero-dimensional tensor of the default dtype."""
     return _full((), s, dtype or _C.get_default_dtype())
 
@@ -201,7 +233,9 @@ def _whole(*numbers):
 
 
 @creation(out=False)
-def empty_permuted(size, physical_layout, *, dtype=None) -> Tensor:
+def empty_permuted(
+    size: Sequence[int], physical_layout: Sequence[int], *, dtype: DType | None = None
+) -> Tensor:
     """A tensor whose dimensions lie in memory in the order `physical_layout`, from the outermost; its elements are arbitrary."""
     if sorted(physical_layout) != [*_places(size)]:
         if len(size) != len(physical_layout):
@@ -224,7 +258,13 @@ def _places(sizes):
 
 
 @creation(plain=((_C._arange, 0, "0i", 1), (_C._arange, "0i", "1i", 1), (_C._arange, "0i", "1i", "2i")))
-def arange(start=0, end=None, step=1, *, dtype=None) -> Tensor:
+def arange(
+    start: Number | Tensor = 0,
+    end: Number | Tensor | None = None,
+    step: Number | Tensor = 1,
+    *,
+    dtype: DType | None = None,
+) -> Tensor:
     """Numbers from `start` up to but without `end`, `step` apart: ``arange(end)``, ``arange(start, end, step)``.
 
     The dtype is int64 when all three are integers, else the default floating-point type. Numbers for an integer dtype
@@ -283,7 +323,13 @@ def _rank(x):
 
 
 @creation
-def range(start=0, end=None, step=1, *, dtype=None) -> Tensor:
+def range(
+    start: Number | Tensor = 0,
+    end: Number | Tensor | None = None,
+    step: Number | Tensor = 1,
+    *,
+    dtype: DType | None = None,
+) -> Tensor:
     """Numbers from `start` to `end`, which is included, `step` apart; torch has given it up for `arange`."""
     if end is None:
         raise TypeError("range() missing 1 required positional argument: 'end'")
@@ -306,7 +352,9 @@ def range(start=0, end=None, step=1, *, dtype=None) -> Tensor:
 
 
 @creation
-def linspace(start, end, steps, *, dtype=None) -> Tensor:
+def linspace(
+    start: Number | Tensor, end: Number | Tensor, steps: int, *, dtype: DType | None = None
+) -> Tensor:
     """`steps` numbers from `start` to `end`, both included, equally far apart.
 
     Examples
@@ -345,7 +393,14 @@ def _between(start, end, steps, dtype):
 
 
 @creation
-def logspace(start, end, steps, base=10.0, *, dtype=None) -> Tensor:
+def logspace(
+    start: Number | Tensor,
+    end: Number | Tensor,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: DType | None = None,
+) -> Tensor:
     """`base` to the powers of ``linspace(start, end, steps)``."""
     if _is_mapped(start) or _is_mapped(end):
         return base ** _between(start, end, steps, dtype)
@@ -355,7 +410,7 @@ def logspace(start, end, steps, base=10.0, *, dtype=None) -> Tensor:
 
 
 @creation(plain=((_C._eye, "0", "0"), (_C._eye, "0", "1")))
-def eye(n, m=None, *, dtype=None) -> Tensor:
+def eye(n: int, m: int | None = None, *, dtype: DType | None = None) -> Tensor:
     """A matrix with ones on its diagonal and zeros elsewhere, of shape (n, m); square when `m` is left out.
 
     Examples
@@ -369,13 +424,13 @@ def eye(n, m=None, *, dtype=None) -> Tensor:
 
 
 @creation(out=False)
-def tril_indices(row, col, offset=0, *, dtype=None) -> Tensor:
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: DType | None = None) -> Tensor:
     """Rows and columns of the elements on and below a diagonal of a (row, col) matrix, as a tensor of two rows."""
     return _indices(row, col, offset, dtype, "tril")
 
 
 @creation(out=False)
-def triu_indices(row, col, offset=0, *, dtype=None) -> Tensor:
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DType | None = None) -> Tensor:
     """Rows and columns of the elements on and above a diagonal of a (row, col) matrix, as a tensor of two rows."""
     return _indices(row, col, offset, dtype, "triu")
 
@@ -394,77 +449,3 @@ def _indices(row, col, offset, dtype, part):
     finally:
         _C._set_default_device(place)
     return _C._to_device(found, place, 0)
-
-
-# --- like a tensor -----------------------------------------------------------------------------------------------
-
-
-@extend
-class Making(Members):
-    """Tensors of this one's dtype."""
-
-    @creation(out=False, like=True, consults=True)
-    def new_tensor(self, data, *, dtype=None) -> Tensor:
-        """As `tensor`, in this tensor's dtype."""
-        return _C.tensor(data, dtype or self.dtype)
-
-    @creation(out=False, like=True, consults=True)
-    def new_empty(self, *size, dtype=None, **keywords) -> Tensor:
-        """As `empty`, in this tensor's dtype."""
-        return _C._empty(_size(size, keywords, "new_empty"), dtype or self.dtype)
-
-    @creation(out=False, like=True, consults=True)
-    def new_zeros(self, *size, dtype=None, **keywords) -> Tensor:
-        """As `zeros`, in this tensor's dtype."""
-        return _C._zeros(_size(size, keywords, "new_zeros"), dtype or self.dtype)
-
-    @creation(out=False, like=True, consults=True)
-    def new_ones(self, *size, dtype=None, **keywords) -> Tensor:
-        """As `ones`, in this tensor's dtype."""
-        return _C._full(_size(size, keywords, "new_ones"), 1, dtype or self.dtype)
-
-    @creation(out=False, like=True, consults=True)
-    def new_full(self, size, fill_value, *, dtype=None) -> Tensor:
-        """As `full`, in this tensor's dtype."""
-        return _C._full(size, fill_value, dtype or self.dtype)
-
-    @creation(out=False, like=True, consults=True)
-    def new_empty_strided(self, size, stride, *, dtype=None) -> Tensor:
-        """As `empty_strided`, in this tensor's dtype."""
-        return empty_strided(size, stride, dtype=dtype or self.dtype)
-
-    def new(self, *args, size=None, device=None, volatile=False) -> Tensor:
-        """A tensor of this one's dtype, as the constructors of old made it: of sizes, of data, or of a tensor.
-
-        Examples
-        --------
-        >>> import adjoint as ad
-        >>> ad.ones(1).new(2, 3).shape
-        adjoint.Size([2, 3])
-        >>> ad.ones(1).new([2, 3])
-        tensor([2., 3.])
-        """
-        if device is not None and device_number(device) != self._device_number:
-            raise RuntimeError(f"new(): expected the device of the tensor, {self.device}, but got {device}")
-        if volatile:
-            from adjoint.autograd import refuse_volatile
-
-            refuse_volatile()
-        if size is not None:
-            args = (_C.Size(size),)
-        if not args:
-            args = (0,)
-        first = args[0]
-        if len(args) > 1 or isinstance(first, (_C.Size, int)):
-            return _C._empty(_size(args, {}, "new"), self.dtype, False)
-        if isinstance(first, Tensor):
-            if first.dtype is not self.dtype:
-                raise TypeError(
-                    f"new(): expected a tensor of {self.dtype}, but got one of {first.dtype}; convert it with .to()"
-                )
-            return first.detach()
-        if isinstance(first, _Storage):
-            return self.detach().new_empty(0).set_(first)
-        if isinstance(first, (float, complex)):
-            raise TypeError(f"new(): data must be a sequence (got {type(first).__name__})")
-        return _C.tensor(first, self.dtype)

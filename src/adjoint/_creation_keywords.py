@@ -8,12 +8,32 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._arguments import give, refuse_pinned
 from adjoint._device import device_number, strided
-from adjoint._register import published
+from adjoint._register import overload, published
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from adjoint import Tensor
 
 __all__ = ["creation"]
 
 
-def creation(function=None, *, out=True, like=False, consults=False, plain=()):
+@overload
+def creation(function: Callable[..., Tensor]) -> Callable[..., Tensor]: ...
+@overload
+def creation(
+    *, out: bool = ..., like: bool = ..., consults: bool = ..., plain: tuple[Any, ...] = ...
+) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]: ...
+def creation(
+    function: Any = None,
+    *,
+    out: bool = True,
+    like: bool = False,
+    consults: bool = False,
+    plain: tuple[Any, ...] = (),
+) -> Any:
     """Publish a function that makes a tensor, with the keywords that all of these take.
 
     The function itself sees `dtype` alone, which is that of `out` where this is given.
@@ -34,7 +54,11 @@ def creation(function=None, *, out=True, like=False, consults=False, plain=()):
     A function with a parameter `device` takes that as a number, and has to see to it itself.
     """
     if function is None:
-        return lambda f: creation(f, out=out, like=like, consults=consults, plain=plain)
+        return lambda f: _made(f, out, like, consults, plain)
+    return _made(function, out, like, consults, plain)
+
+
+def _made(function: Any, out: bool, like: bool, consults: bool, plain: tuple[Any, ...]) -> Any:
     name, takes_out = function.__name__, out
     takes_device = "device" in (function.__kwdefaults__ or ())
 
@@ -89,14 +113,26 @@ def creation(function=None, *, out=True, like=False, consults=False, plain=()):
             )
         return made.requires_grad_() if requires_grad else made
 
+    maker: Any = make
     for attribute in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
-        setattr(make, attribute, getattr(function, attribute))
-    make.__wrapped__ = function
-    public = published(make, consults=consults)
+        setattr(maker, attribute, getattr(function, attribute))
+    maker.__wrapped__ = function
+    public = published(maker, consults=consults)
     if plain:
         public._plain = [*plain]
-    public._signature = lambda: _signature(function, make.__kwdefaults__, takes_out)
+    public._signature = lambda: _signature(function, maker.__kwdefaults__, takes_out)
     return public
+
+
+#: What the added keywords may be, as annotations.
+_TYPES = {
+    "out": "Tensor | None",
+    "dtype": "DType | None",
+    "layout": "Layout | None",
+    "device": "Device | None",
+    "requires_grad": "bool",
+    "pin_memory": "bool",
+}
 
 
 def _signature(function, keywords, takes_out):
@@ -107,7 +143,7 @@ def _signature(function, keywords, takes_out):
     own = [p for p in found.parameters.values() if p.name not in ("dtype", "device")]
     rest = [own.pop()] if own[-1].kind is Parameter.VAR_KEYWORD else []
     added = [
-        Parameter(key, Parameter.KEYWORD_ONLY, default=default)
+        Parameter(key, Parameter.KEYWORD_ONLY, default=default, annotation=_TYPES[key])
         for key, default in keywords.items()
         if takes_out or key != "out"
     ]

@@ -14,12 +14,26 @@ from adjoint._device import device_number, get_default_device
 from adjoint._register import Members, extend, publish
 from adjoint._storage import _Storage
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint._types import Device, DType
+
 __all__ = ["as_tensor", "asarray", "from_dlpack", "from_file", "from_numpy", "frombuffer", "tensor"]
 
 _tensor = _C.tensor
 
 
-def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False, volatile=False) -> Tensor:
+def tensor(
+    data: Any,
+    *,
+    dtype: DType | None = None,
+    device: Device | None = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    volatile: bool = False,
+) -> Tensor:
     """A new tensor with a copy of `data`.
 
     Parameters
@@ -91,7 +105,7 @@ def _taken(storage, dtype):
     ).detach()
 
 
-def as_tensor(data, dtype=None, device=None) -> Tensor:
+def as_tensor(data: Any, dtype: DType | None = None, device: Device | None = None) -> Tensor:
     """`data` as a tensor, over the same memory where that is possible.
 
     A tensor of the right dtype is returned as it is. Arrays and other buffers share their memory unless the dtype has
@@ -122,7 +136,7 @@ def _shared(data):
     return _C._from_buffer(data)
 
 
-def from_numpy(array) -> Tensor:
+def from_numpy(array: Any) -> Tensor:
     """A tensor over the memory of a NumPy array: writing to one writes to the other.
 
     Parameters
@@ -169,7 +183,14 @@ def from_numpy(array) -> Tensor:
 _warns_as_torch = False
 
 
-def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False) -> Tensor:
+def asarray(
+    obj: Any,
+    *,
+    dtype: DType | None = None,
+    device: Device | None = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """`obj` as a tensor: shared where possible (`copy=None`), always copied (True), never copied (False).
 
     Raises
@@ -195,7 +216,9 @@ def _is_plain(obj):
     return isinstance(obj, (list, tuple, int, float, complex, bytes, str))
 
 
-def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False) -> Tensor:
+def frombuffer(
+    buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
     """A one-dimensional tensor over the bytes of a buffer, which it shares.
 
     Parameters
@@ -246,7 +269,14 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False) -> Ten
     return result.requires_grad_() if requires_grad else result
 
 
-def from_file(filename, shared=None, size=0, *, dtype=None, requires_grad=False) -> Tensor:
+def from_file(
+    filename: str,
+    shared: bool | None = None,
+    size: int = 0,
+    *,
+    dtype: DType | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """A one-dimensional tensor over a file, of which parts are read as they are used.
 
     Parameters
@@ -289,7 +319,7 @@ def from_file(filename, shared=None, size=0, *, dtype=None, requires_grad=False)
     return frombuffer(memory, dtype=dtype, count=size, requires_grad=requires_grad)
 
 
-def from_dlpack(ext_tensor, *, device=None, copy=None) -> Tensor:
+def from_dlpack(ext_tensor: Any, *, device: Device | None = None, copy: bool | None = None) -> Tensor:
     """A tensor over the memory of an array of another library, by the DLPack protocol.
 
     Parameters
@@ -348,13 +378,13 @@ class Exchange(Members):
         return array_api
 
     @ignores("stream", why="operations are done when they return", warns=False)
-    def to_device(self, device, /, *, stream=None) -> Tensor:
+    def to_device(self, device: Device, /, *, stream: Any = None) -> Tensor:
         """The tensor on a device, itself where it is there: the array API's name of ``to``."""
         return self.to(device)
 
     __array_priority__ = 1000
 
-    def numpy(self, *, force=False):
+    def numpy(self, *, force: bool = False) -> Any:
         """The values as a NumPy array over the same memory.
 
         Parameters
@@ -406,7 +436,7 @@ class Exchange(Members):
         # NumPy's functions of tensors give tensors.
         return _C._from_buffer(array)
 
-    def __array__(self, dtype=None, copy=None):
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         array = self.numpy()
         if dtype is None or array.dtype == dtype:
             return array.copy() if copy else array

@@ -11,6 +11,12 @@ from adjoint._arguments import ignores
 from adjoint._C import Tensor
 from adjoint._register import Members, extend
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint._types import Device, MemoryFormat
+
 __all__ = [
     "channels_last",
     "channels_last_3d",
@@ -68,7 +74,7 @@ class device:
     type: str
     index: int | None
 
-    def __init__(self, type, index=None):
+    def __init__(self, type: Device, index: int | None = None) -> None:
         if isinstance(type, device) and index is None:
             type, index = type.type, type.index
         elif isinstance(type, int) and not isinstance(type, bool):
@@ -101,33 +107,33 @@ class device:
         object.__setattr__(self, "type", name)
         object.__setattr__(self, "index", index)
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"attribute '{name}' of a device cannot be changed")
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash((self.type, self.index))
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.type if self.index is None else f"{self.type}:{self.index}"
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return (
             f"device(type={self.type!r})"
             if self.index is None
             else f"device(type={self.type!r}, index={self.index})"
         )
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return device, (self.type, self.index)
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         _entered().append(_C._set_default_device(device_number(self)))
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: Any) -> None:
         _C._set_default_device(_entered().pop())
 
 
@@ -147,7 +153,7 @@ _PLACES = [device(name) for name in _NAMES]
 _NUMBERS: dict = {name: number for number, name in enumerate(_NAMES)}
 
 
-def device_number(value) -> int:
+def device_number(value: Any) -> int:
     """The number by which the core knows a device; refuses one that is not there."""
     if value is cpu or value is None:
         return 0
@@ -189,7 +195,7 @@ def get_default_device() -> device:
     return _PLACES[_C._default_device()]
 
 
-def set_default_device(device) -> None:
+def set_default_device(device: Device) -> None:
     """Set the device on which this thread makes tensors where nothing else says one.
 
     Parameters
@@ -218,13 +224,13 @@ class _Named:
     __slots__ = ("name",)
     namespace = "adjoint"
 
-    def __init__(self, name):
+    def __init__(self, name: Any) -> None:
         self.name = name
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{self.namespace}.{self.name}"
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return self.name
 
 
@@ -269,10 +275,10 @@ LAYOUTS = tuple(layout(name) for name in ("strided", "sparse_coo", "sparse_csr",
 strided, sparse_coo, sparse_csr, sparse_csc = LAYOUTS
 #: As torch's errors write them.
 WRITTEN = ("Strided", "Sparse", "SparseCsr", "SparseCsc")
-contiguous_format = memory_format("contiguous_format")
-preserve_format = memory_format("preserve_format")
-channels_last = memory_format("channels_last")
-channels_last_3d = memory_format("channels_last_3d")
+contiguous_format: memory_format = memory_format("contiguous_format")
+preserve_format: memory_format = memory_format("preserve_format")
+channels_last: memory_format = memory_format("channels_last")
+channels_last_3d: memory_format = memory_format("channels_last_3d")
 
 
 def _type_of(value):
@@ -289,7 +295,12 @@ class Location(Members):
     )
 
     @ignores("non_blocking", "memory_format", why="there is no CUDA device", warns=False)
-    def cuda(self, device=None, non_blocking=False, memory_format=None) -> Tensor:
+    def cuda(
+        self,
+        device: Device | None = None,
+        non_blocking: bool = False,
+        memory_format: MemoryFormat | None = None,
+    ) -> Tensor:
         """Refused: there is no CUDA device."""
         target = "cuda" if device is None else device if not isinstance(device, int) else f"cuda:{device}"
         if _type_of(target) != "cuda":
@@ -300,12 +311,12 @@ class Location(Members):
         """The number of the device among those of its kind: -1 for the CPU and the meta device, of which there is one."""
         return -1
 
-    def pin_memory(self, device=None) -> Tensor:
+    def pin_memory(self, device: Device | None = None) -> Tensor:
         """Refused: memory is pinned for transfers to a device, and there is none."""
         raise RuntimeError("Tensor.pin_memory(): cannot pin memory: there is no accelerator here")
 
     @ignores("device", why="no memory is pinned", warns=False)
-    def is_pinned(self, device=None) -> bool:
+    def is_pinned(self, device: Device | None = None) -> bool:
         """Whether the memory is pinned: it is not."""
         return False
 

@@ -11,6 +11,12 @@ from adjoint._C import Tensor
 from adjoint._device import device_number
 from adjoint._register import Members, composition, extend, member
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint._types import Device, DType, MemoryFormat
+
 __all__ = ["ALIASES", "finfo", "iinfo"]
 
 ALIASES = {
@@ -27,14 +33,16 @@ ALIASES = {
 
 class _Limits:
     __slots__ = ("bits", "dtype", "max", "min")
+    _shown: Any
+    dtype: Any
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.dtype is other.dtype
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self.dtype)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         values = ", ".join(f"{name}={getattr(self, name)}" for name in self._shown)
         return f"{type(self).__name__}({values}, dtype={str(self.dtype).rpartition('.')[2]})"
 
@@ -61,7 +69,7 @@ class iinfo(_Limits):
     __slots__ = ()
     _shown = ("min", "max")
 
-    def __init__(self, type):
+    def __init__(self, type: DType) -> None:
         type = _C._dtype(type)
         if type.is_floating_point or type.is_complex or type is _C.bool:
             raise TypeError(
@@ -102,7 +110,7 @@ class finfo(_Limits):
     __slots__ = ("eps", "resolution", "smallest_normal", "tiny")
     _shown = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
 
-    def __init__(self, type=None):
+    def __init__(self, type: DType | None = None) -> None:
         type = _C.get_default_dtype() if type is None else _C._dtype(type)
         if not (type.is_floating_point or type.is_complex):
             raise TypeError(
@@ -131,7 +139,14 @@ _DTYPES = [value for value in vars(_C).values() if isinstance(value, _C.dtype)]
 @extend
 class Conversion(Members):
     def to(
-        self, *args, dtype=None, device=None, other=None, non_blocking=False, copy=False, memory_format=None
+        self,
+        *args: Any,
+        dtype: DType | None = None,
+        device: Device | None = None,
+        other: Tensor | None = None,
+        non_blocking: bool = False,
+        copy: bool = False,
+        memory_format: MemoryFormat | None = None,
     ) -> Tensor:
         """The tensor in another dtype: ``to(dtype)``, ``to(device, dtype)``, ``to(other)``; itself if nothing changes.
 
@@ -177,7 +192,7 @@ class Conversion(Members):
         return _to_type(self, dtype)
 
     @ignores("non_blocking", why="a copy is done when the call returns", warns=False)
-    def type(self, dtype=None, non_blocking=False):
+    def type(self, dtype: DType | None = None, non_blocking: bool = False) -> Any:
         """The tensor in another dtype; without one, the name of its type."""
         if dtype is None:
             if self.is_sparse:
@@ -200,11 +215,11 @@ class Conversion(Members):
             dtype = _C._dtype(getattr(dtype, "dtype", dtype))
         return self if dtype is self.dtype else _to_type(self, dtype)
 
-    def type_as(self, other) -> Tensor:
+    def type_as(self, other: Tensor) -> Tensor:
         """The tensor in the dtype of `other`."""
         return self.to(other.dtype)
 
-    def cpu(self, memory_format=None) -> Tensor:
+    def cpu(self, memory_format: MemoryFormat | None = None) -> Tensor:
         """The tensor on the CPU: itself, where it is there."""
         here = self.to("cpu") if self._device_number else self
         return here if memory_format is None else _to_laid(here, None, False, memory_format, "cpu")
@@ -223,7 +238,7 @@ def _to_laid(x, dtype, copy, memory_format, name):
 
 
 def _shorthand(name, dtype):
-    def convert(self, memory_format=None):
+    def convert(self: Tensor, memory_format: MemoryFormat | None = None) -> Tensor:
         if memory_format is not None:
             return _to_laid(self, dtype, False, memory_format, name)
         return self if self.dtype is dtype else _to_type(self, dtype)
@@ -241,7 +256,7 @@ for _dtype in _DTYPES:
 
 
 @composition(method=False)
-def typename(obj) -> str:
+def typename(obj: Any) -> str:
     """The name of an object's type; of a tensor with its dtype, as ``x.type()``."""
     if isinstance(obj, Tensor):
         return obj.type()
@@ -250,19 +265,19 @@ def typename(obj) -> str:
 
 
 @composition(method=False)
-def is_floating_point(input) -> bool:
+def is_floating_point(input: Tensor) -> bool:
     """Whether the dtype is a floating-point type."""
     return input.is_floating_point()
 
 
 @composition(method=False)
-def is_complex(input) -> bool:
+def is_complex(input: Tensor) -> bool:
     """Whether the dtype is complex."""
     return input.is_complex()
 
 
 @composition(method=False, consults=False)
-def result_type(*tensors) -> _C.dtype:
+def result_type(*tensors: Tensor) -> _C.dtype:
     """The dtype that an operation on the arguments would have: tensors or numbers.
 
     Tensors with dimensions decide; zero-dimensional ones, and then numbers, only where their category is higher.

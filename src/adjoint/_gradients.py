@@ -9,10 +9,21 @@ from adjoint import _C
 from adjoint._C import Tensor, _run_backward
 from adjoint._register import Members, extend
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
 
 @extend
 class Gradients(Members):
-    def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None) -> None:
+    def backward(
+        self,
+        gradient: Tensor | None = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Tensor | Sequence[Tensor] | None = None,
+    ) -> None:
         """Add the gradient of this tensor to the ``.grad`` of the leaves that it depends on.
 
         Parameters
@@ -42,7 +53,7 @@ class Gradients(Members):
             gradient = (gradient,) if isinstance(gradient, Tensor) else tuple(gradient)
         _run_backward((self,), gradient, None, bool(retain_graph), False, True, True)
 
-    def register_hook(self, hook):
+    def register_hook(self, hook: Callable[..., Any]) -> Any:
         """Call ``hook(gradient)`` whenever the gradient of this tensor is known; a returned Tensor replaces it.
 
         Returns
@@ -82,7 +93,7 @@ class Gradients(Members):
     def _backward_hooks(self):
         raise RuntimeError("deleting _backward_hooks is not allowed: set it to None to remove all hooks")
 
-    def register_post_accumulate_grad_hook(self, hook):
+    def register_post_accumulate_grad_hook(self, hook: Callable[..., Any]) -> Any:
         """Call ``hook(tensor)`` after the gradient of this leaf has been accumulated into ``.grad``."""
         return _handle(self, _C._register_post_accumulate_grad_hook(self, hook))
 
@@ -103,7 +114,7 @@ class Gradients(Members):
         return False
 
     @volatile.setter
-    def volatile(self, value):
+    def volatile(self, value: Any) -> Any:
         if value:
             from adjoint.autograd import refuse_volatile
 

@@ -15,6 +15,12 @@ from adjoint._register import Members, extend
 from adjoint._storage import UntypedStorage, _recording_off, _Storage
 from adjoint._typed_storage import TypedStorage, tell_removal
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint._types import Ints, MemoryFormat, Shape
+
 
 @extend
 class Memory(Members):
@@ -34,7 +40,9 @@ class Memory(Members):
     def _typed_storage(self) -> TypedStorage:
         return TypedStorage._over(self.untyped_storage(), self.dtype)
 
-    def resize_(self, *sizes, size=None, memory_format=None) -> Tensor:
+    def resize_(
+        self, *sizes: Any, size: Shape | None = None, memory_format: MemoryFormat | None = None
+    ) -> Tensor:
         """Give this tensor another shape in row-major order on its memory, which becomes larger where it does not suffice.
 
         Elements stay where they lie in memory; new ones are zero.
@@ -75,7 +83,7 @@ class Memory(Members):
             _replace_memory(self, _laid(self, sizes, strides))
         return self
 
-    def resize_as_(self, other, memory_format=None) -> Tensor:
+    def resize_as_(self, other: Tensor, memory_format: MemoryFormat | None = None) -> Tensor:
         """``resize_(other.shape)``; in the order of the dimensions of `other` in memory for ``memory_format=preserve_format``."""
         self.resize_(other.shape)
         if memory_format is preserve_format:
@@ -87,7 +95,13 @@ class Memory(Members):
             self.resize_(other.shape, memory_format=memory_format)
         return self
 
-    def set_(self, source=None, storage_offset=0, size=None, stride=None) -> Tensor:
+    def set_(
+        self,
+        source: Any = None,
+        storage_offset: int = 0,
+        size: Shape | None = None,
+        stride: Ints | None = None,
+    ) -> Tensor:
         """Let this tensor stand for other memory: that of a tensor of the same dtype, with its shape, or a part of a storage.
 
         Parameters
@@ -130,7 +144,7 @@ class Memory(Members):
         _replace_memory(self, _part(source, storage_offset, size, stride, self.dtype))
         return self
 
-    def is_set_to(self, tensor) -> bool:
+    def is_set_to(self, tensor: Tensor) -> bool:
         """Whether both are the same elements of the same memory, in the same order."""
         mine, theirs = self.untyped_storage(), tensor.untyped_storage()
         return (

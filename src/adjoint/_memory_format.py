@@ -16,6 +16,10 @@ from adjoint._device import (
     preserve_format,
 )
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["copied", "has_channels_innermost", "is_laid", "laid", "like", "relaid"]
 
 #: The order of dimensions from the outermost to the innermost.
@@ -29,7 +33,7 @@ def _check(format, name):
         )
 
 
-def is_laid(x, format=contiguous_format) -> bool:
+def is_laid(x: Tensor, format: Any = contiguous_format) -> bool:
     """Whether the elements lie in the order of the format, without gaps."""
     _check(format, "is_contiguous")
     order = _ORDERS.get(format)
@@ -38,7 +42,7 @@ def is_laid(x, format=contiguous_format) -> bool:
     return x.ndim == len(order) and x.permute(order).is_contiguous()
 
 
-def has_channels_innermost(image) -> bool:
+def has_channels_innermost(image: Any) -> bool:
     """Whether steps in memory grow from channels to columns, rows and images: what torch takes for `channels_last`."""
     if image.ndim not in (4, 5):
         return False
@@ -53,7 +57,7 @@ def has_channels_innermost(image) -> bool:
     return True
 
 
-def laid(x, format, name="contiguous") -> Tensor:
+def laid(x: Tensor, format: Any, name: str = "contiguous") -> Tensor:
     """The tensor in the order of the format: itself where it lies so, else a copy, with its history."""
     _check(format, name)
     order = _ORDERS.get(format)
@@ -66,7 +70,7 @@ def laid(x, format, name="contiguous") -> Tensor:
     return x if is_laid(x, format) else _back(x.permute(order).contiguous(), order)
 
 
-def like(x, image) -> Tensor:
+def like(x: Tensor, image: Any) -> Tensor:
     """A result in the order of the image that it was made of, where that has its channels innermost."""
     if image.is_contiguous() or not has_channels_innermost(image):
         return x
@@ -77,7 +81,7 @@ def _back(x, order):
     return x.permute([order.index(d) for d in range(len(order))])
 
 
-def relaid(x, format, name) -> Tensor:
+def relaid(x: Tensor, format: Any, name: str) -> Tensor:
     """`laid`, for a tensor that was just made: without history, a leaf."""
     if format is None or format is preserve_format:
         return x
@@ -85,7 +89,7 @@ def relaid(x, format, name) -> Tensor:
     return made.requires_grad_() if x.requires_grad else made
 
 
-def copied(x, format) -> Tensor:
+def copied(x: Tensor, format: Any) -> Tensor:
     """A copy: with the same order of dimensions in memory, or that of the format."""
     _check(format, "clone")
     order = _ORDERS.get(format)

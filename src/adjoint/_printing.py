@@ -10,6 +10,12 @@ from math import ceil, inf, isfinite
 
 from adjoint import _C
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint import Tensor
+
 __all__ = ["set_printoptions", "text_of"]
 
 
@@ -32,8 +38,13 @@ _options.sci_mode = None
 
 
 def set_printoptions(
-    precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None
-):
+    precision: Any = None,
+    threshold: float | None = None,
+    edgeitems: Any = None,
+    linewidth: Any = None,
+    profile: Any = None,
+    sci_mode: Any = None,
+) -> Any:
     """Set how tensors are printed.
 
     Parameters
@@ -80,7 +91,7 @@ def set_printoptions(
 set_printoptions(profile="default")
 
 
-def text_of(tensor, contents=None):
+def text_of(tensor: Tensor, contents: Any = None) -> Any:
     """What `repr` gives for a tensor."""
     batch = _C._batch_of(tensor)
     if batch is not None:
@@ -205,7 +216,7 @@ class _Column:
 
     __slots__ = ("form", "width")
 
-    def __init__(self, values, floating):
+    def __init__(self, values: Any, floating: Any) -> None:
         precision = _options.precision
         self.width = 1
         if not floating:
@@ -228,7 +239,7 @@ class _Column:
             self.form = f"{{:.{precision}f}}".format
         self.width = max((len(self.form(v)) for v in finite), default=1)
 
-    def __call__(self, value):
+    def __call__(self, value: Any) -> Any:
         return self.form(value).rjust(self.width)
 
 
@@ -237,11 +248,11 @@ class _Complex:
 
     __slots__ = ("imag", "real", "width")
 
-    def __init__(self, real, imag):
+    def __init__(self, real: Any, imag: Any) -> None:
         self.real, self.imag = real, imag
         self.width = real.width + 1 + imag.width
 
-    def __call__(self, value):
+    def __call__(self, value: Any) -> Any:
         imag = self.imag(value.imag).lstrip() + "j"
         return self.real(value.real) + (imag if imag[0] in "+-" else "+" + imag)
 

@@ -13,7 +13,13 @@ from adjoint._arguments import give
 from adjoint._C import Generator, Tensor
 from adjoint._creation import _size, empty_laid
 from adjoint._creation_keywords import creation
-from adjoint._register import Members, extend, publish
+from adjoint._register import publish
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint._types import Device, DType, Ints, MemoryFormat
 
 __all__ = [
     "Generator",
@@ -111,7 +117,7 @@ class SeedTooLarge(ValueError, RuntimeError):
     """A seed that does not fit: torch has raised the one and the other."""
 
 
-def manual_seed(seed, *, stream=None) -> Generator:
+def manual_seed(seed: int, *, stream: Any = None) -> Generator:
     """Start the default generator anew at a seed, and return it.
 
     Parameters
@@ -152,7 +158,7 @@ def get_rng_state() -> Tensor:
     return _C._default_generator().get_state()
 
 
-def set_rng_state(new_state) -> None:
+def set_rng_state(new_state: Tensor) -> None:
     """Put the default generator back into a state that `get_rng_state` gave."""
     _C._default_generator().set_state(new_state)
 
@@ -169,7 +175,9 @@ def _drawn(numbers, *parameters):
 
 
 @creation(plain=((_C._rand, "size"),))
-def rand(*size, dtype=None, generator=None, **keywords) -> Tensor:
+def rand(
+    *size: Ints, dtype: DType | None = None, generator: Generator | None = None, **keywords: Any
+) -> Tensor:
     """Numbers drawn evenly from [0, 1).
 
     Examples
@@ -182,7 +190,9 @@ def rand(*size, dtype=None, generator=None, **keywords) -> Tensor:
 
 
 @creation(plain=((_C._randn, "size", 0.0, 1.0),))
-def randn(*size, dtype=None, generator=None, **keywords) -> Tensor:
+def randn(
+    *size: Ints, dtype: DType | None = None, generator: Generator | None = None, **keywords: Any
+) -> Tensor:
     """Numbers drawn from the normal distribution of mean 0 and variance 1.
 
     A complex number has variance 1 as a whole: each part has half of it.
@@ -197,7 +207,14 @@ def randn(*size, dtype=None, generator=None, **keywords) -> Tensor:
 
 
 @creation
-def randint(low=None, high=None, size=None, *, dtype=None, generator=None) -> Tensor:
+def randint(
+    low: Any = None,
+    high: Any = None,
+    size: Any = None,
+    *,
+    dtype: DType | None = None,
+    generator: Generator | None = None,
+) -> Tensor:
     """Integers drawn evenly from `low` up to but without `high`: ``randint(high, size)``, ``randint(low, high, size)``.
 
     Examples
@@ -230,26 +247,47 @@ def _range_of(name, low, high):
 
 
 @creation
-def randperm(n, *, dtype=None, generator=None) -> Tensor:
+def randperm(n: int, *, dtype: DType | None = None, generator: Generator | None = None) -> Tensor:
     """The integers from 0 to n - 1 in random order."""
     return _C._randperm(n, dtype or _C.int64, generator)
 
 
 @creation(out=False, consults=True, plain=((_C._rand_like, "0"),))
-def rand_like(input, *, dtype=None, memory_format=None, generator=None, device=None) -> Tensor:
+def rand_like(
+    input: Tensor,
+    *,
+    dtype: DType | None = None,
+    memory_format: MemoryFormat | None = None,
+    generator: Generator | None = None,
+    device: Device | None = None,
+) -> Tensor:
     """As `rand`, with the shape and dtype of `input`."""
     return _C._rand_like(empty_laid(input, dtype, memory_format, device, "rand_like"), generator)
 
 
 @creation(out=False, consults=True, plain=((_C._randn_like, "0"),))
-def randn_like(input, *, dtype=None, memory_format=None, generator=None, device=None) -> Tensor:
+def randn_like(
+    input: Tensor,
+    *,
+    dtype: DType | None = None,
+    memory_format: MemoryFormat | None = None,
+    generator: Generator | None = None,
+    device: Device | None = None,
+) -> Tensor:
     """As `randn`, with the shape and dtype of `input`."""
     return _C._randn_like(empty_laid(input, dtype, memory_format, device, "randn_like"), generator)
 
 
 @creation(out=False, consults=True)
 def randint_like(
-    input, low=None, high=None, *, dtype=None, memory_format=None, generator=None, device=None
+    input: Tensor,
+    low: Any = None,
+    high: Any = None,
+    *,
+    dtype: DType | None = None,
+    memory_format: MemoryFormat | None = None,
+    generator: Generator | None = None,
+    device: Device | None = None,
 ) -> Tensor:
     """As `randint`, with the shape and dtype of `input`."""
     if high is None:
@@ -260,7 +298,14 @@ def randint_like(
 
 
 @creation(consults=True)
-def normal(mean=0.0, std=1.0, size=None, *, dtype=None, generator=None) -> Tensor:
+def normal(
+    mean: float | Tensor = 0.0,
+    std: float | Tensor = 1.0,
+    size: Any = None,
+    *,
+    dtype: DType | None = None,
+    generator: Generator | None = None,
+) -> Tensor:
     """Numbers drawn from normal distributions.
 
     Parameters
@@ -317,7 +362,13 @@ def _refuse_same_of_samples(*parameters):
         )
 
 
-def bernoulli(input, p=None, *, generator=None, out=None) -> Tensor:
+def bernoulli(
+    input: Tensor,
+    p: float | Tensor | None = None,
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
     """Ones and zeros: 1 with the probability that each element of `input` is (or `p`, where given).
 
     Examples
@@ -335,7 +386,14 @@ def bernoulli(input, p=None, *, generator=None, out=None) -> Tensor:
     return give(out, result if out is None else result.to(out.dtype), "bernoulli", warns=False)
 
 
-def multinomial(input, num_samples, replacement=False, *, generator=None, out=None) -> Tensor:
+def multinomial(
+    input: Tensor,
+    num_samples: int,
+    replacement: bool = False,
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
     """Indices drawn in proportion to the weights in each row of `input`.
 
     Parameters
@@ -355,107 +413,8 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
     return give(out, result, "multinomial", warns=False)
 
 
-# --- in place ---------------------------------------------------------------------------------------------------
-
-
-@extend
-class Filling(Members):
-    """Random values in place."""
-
-    def uniform_(self, *args, generator=None, **bounds) -> Tensor:
-        """Fill with numbers drawn evenly from [from, to), by default [0, 1)."""
-        low, high = _two(args, bounds, "from", "to", 0.0, 1.0, "uniform_")
-        return _C._uniform(self, low, high, generator)
-
-    def normal_(self, mean=0.0, std=1.0, *, generator=None) -> Tensor:
-        """Fill with numbers drawn from the normal distribution."""
-        return _C._normal(self, mean, std, generator)
-
-    def exponential_(self, lambd=1.0, *, generator=None) -> Tensor:
-        """Fill with numbers drawn from the exponential distribution of rate `lambd`."""
-        return _C._exponential(self, lambd, generator)
-
-    def log_normal_(self, mean=1.0, std=2.0, *, generator=None) -> Tensor:
-        """Fill with exponentials of numbers drawn from the normal distribution."""
-        if std <= 0:
-            raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
-        if _as_torch(generator):
-            return _C._fill_transformed(self, 0, mean, std, generator)
-        return self.normal_(mean, std, generator=generator).exp_()
-
-    def cauchy_(self, median=0.0, sigma=1.0, *, generator=None) -> Tensor:
-        """Fill with numbers drawn from the Cauchy distribution."""
-        if sigma <= 0:
-            raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
-        if _as_torch(generator):
-            return _C._fill_transformed(self, 1, median, sigma, generator)
-        drawn = self.uniform_(-0.5, 0.5, generator=generator).mul_(3.141592653589793).tan_()
-        return drawn.mul_(sigma).add_(median)
-
-    def geometric_(self, p, *, generator=None) -> Tensor:
-        """Fill with the number of trials until the first success, each of probability `p`."""
-        if not 0 < p < 1:
-            raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
-        from math import log1p
-
-        if _as_torch(generator):
-            return _C._fill_transformed(self, 2, p, 0.0, generator)
-        if self.is_floating_point():
-            return self.exponential_(-log1p(-p), generator=generator).ceil_()
-        drawn = _C._exponential(_C._empty(self.shape, _C.float64), -log1p(-p), generator)
-        return self.copy_(drawn.ceil_())
-
-    def random_(self, *args, generator=None, **bounds) -> Tensor:
-        """Fill with integers drawn evenly from `from` up to but without `to`; by default all that the dtype holds."""
-        if len(args) == 1:
-            args = (0, *args)
-        low, high = _two(args, bounds, "from", "to", 0, None, "random_")
-        if high is not None and not (self.is_floating_point() or self.dtype is _C.bool):
-            from adjoint import iinfo
-
-            limits = iinfo(self.dtype)
-            for name, value in (("from", low), ("to - 1", high - 1)):
-                if low < high and not limits.min <= value <= limits.max:
-                    raise RuntimeError(
-                        f"random_(): {name} is out of bounds for {self.dtype.name}: it is {value}"
-                    )
-        return _C._random(self, low, high, generator)
-
-    def bernoulli_(self, p=0.5, *, generator=None) -> Tensor:
-        """Fill with ones of probability `p`, a number or a tensor that broadcasts, and zeros."""
-        if isinstance(p, Tensor):
-            # Drawn as the elements lie in memory.
-            order = sorted(range(self.dim()), key=lambda d: -self.stride(d))
-            drawn = _C._bernoulli_each(p.detach().expand(self.shape).permute(order), generator)
-            return self.copy_(_drawn(drawn.permute([order.index(d) for d in range(self.dim())]), p))
-        return _C._bernoulli(self, p, generator)
-
-
-@extend
-class Drawing(Members):
-    """Draws whose parameters are the tensor."""
-
-    def multinomial(self, num_samples, replacement=False, *, generator=None) -> Tensor:
-        """As `adjoint.multinomial`."""
-        return multinomial(self, num_samples, replacement, generator=generator)
-
-    def bernoulli(self, p=None, *, generator=None) -> Tensor:
-        """As `adjoint.bernoulli`."""
-        return bernoulli(self, p, generator=generator)
-
-
 def _as_torch(generator):
     return (generator or _C._default_generator()).stream == "torch"
-
-
-def _two(args, named, first, second, low, high, name):
-    """Two bounds of which the first is called `from`, a word that Python keeps for itself."""
-    given = dict(zip((first, second), args))
-    for key, value in named.items():
-        if key not in (first, second) or key in given:
-            raise TypeError(f"{name}() got an unexpected argument {key!r}")
-        given[key] = value
-    return given.get(first, low), given.get(second, high)
 
 
 publish(globals())

@@ -7,6 +7,8 @@ alternate is what an operator turns to for forms of a call that its own signatur
 
 from __future__ import annotations
 
+import sys
+
 from adjoint import _C
 from adjoint._C import Tensor
 
@@ -17,21 +19,28 @@ __all__ = [
     "document_classes",
     "extend",
     "functions",
+    "listing",
     "publish",
     "published",
 ]
 
 #: What the package publishes, by name.
-functions: dict = {}
+functions: dict[str, Any] = {}
 
 # What `typing` calls so; importing it takes time. Type checkers let a list of members use what Tensor has.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+    from typing import Any, overload
 
-    Members = Any
+    from adjoint._types import F, T
+
+    Members: Any
 else:
     Members = object
+
+    def overload(function):
+        return function
 
 
 def _explain(*arguments):
@@ -40,7 +49,7 @@ def _explain(*arguments):
     return explain(*arguments)
 
 
-def published(function, explain=_explain, consults=True):
+def published(function: F, explain: Any = _explain, consults: bool | None = True) -> F:
     """The function as it is published: a call costs the same, and an error names it and the argument that was wrong.
 
     Parameters
@@ -51,7 +60,7 @@ def published(function, explain=_explain, consults=True):
         Whether arguments with `__torch_function__` may answer the call, or modes alone (see `adjoint.overrides`); None where
         nobody is asked of the call, and all are of those that the function makes.
     """
-    public = _C.Composition(function, explain, consults)
+    public: Any = _C.Composition(function, explain, consults)
     vars(public).update(
         vars(function),
         __module__=function.__module__,
@@ -114,7 +123,18 @@ def publish(namespace, explain=_explain, consults=True) -> None:
             namespace[name] = published(value, explain, consults)
 
 
-def composition(function=None, *, method=True, inplace=False, consults=True):
+def listing(module: str, *submodules: str) -> Callable[[], list[str]]:
+    """The ``__dir__`` of a module: the names that it publishes and those of its submodules, and not what it imports."""
+    return lambda: sorted({*vars(sys.modules[module])["__all__"], *submodules})
+
+
+@overload
+def composition(function: F) -> F: ...
+@overload
+def composition(*, method: bool = ..., inplace: bool = ..., consults: bool = ...) -> Callable[[F], F]: ...
+def composition(
+    function: Any = None, *, method: bool = True, inplace: bool = False, consults: bool = True
+) -> Any:
     """Publish a composition of operators as ``adjoint.name`` and ``Tensor.name``.
 
     Parameters
@@ -127,7 +147,11 @@ def composition(function=None, *, method=True, inplace=False, consults=True):
         Whether arguments with `__torch_function__` may answer.
     """
     if function is None:
-        return lambda f: composition(f, method=method, inplace=inplace, consults=consults)
+        return lambda f: _compose(f, method, inplace, consults)
+    return _compose(function, method, inplace, consults)
+
+
+def _compose(function: Any, method: bool, inplace: bool, consults: bool) -> Any:
     function = published(function, consults=consults)
     # Pickles know it by the name under which users do, wherever it is defined.
     function.__module__ = "adjoint"
@@ -151,13 +175,13 @@ def composition(function=None, *, method=True, inplace=False, consults=True):
     return function
 
 
-def alternate(function):
+def alternate(function: F) -> F:
     """Publish the alternate of the operator of the same name, which stays what users call.
 
     It is called for arguments that fit none of the operator's own signatures.
     """
     name = function.__name__
-    operator = getattr(_C, name, None) or getattr(Tensor, name)
+    operator: Any = getattr(_C, name, None) or getattr(Tensor, name)
     operator.overload = published(function)
     return operator
 
@@ -166,9 +190,11 @@ def alternate(function):
 _OWN = ("__iter__", "as_subclass")
 
 
-def member(name, value):
+def member(name: str, value: Any) -> None:
     """Make a function or property a member of Tensor."""
     if isinstance(value, property):
+        get: Any
+        set_: Any
         get, set_ = (f and published(f, None) for f in (value.fget, value.fset))
         value = property(get, set_, value.fdel, value.__doc__)
         for function, accessor in ((get, "__get__"), (set_, "__set__")):
@@ -180,7 +206,7 @@ def member(name, value):
     setattr(Tensor, name, value)
 
 
-def extend(members):
+def extend(members: T) -> T:
     """Move what a class body defines into Tensor: the class is only a list of members."""
     for name, value in vars(members).items():
         if name not in ("__module__", "__dict__", "__weakref__", "__doc__", "__qualname__"):

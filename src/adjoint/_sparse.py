@@ -7,6 +7,12 @@ from adjoint._C import Tensor
 from adjoint._device import LAYOUTS, WRITTEN
 from adjoint._register import Members, extend
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint._types import DType, Layout, Shape
+
 
 def parts(x, asked=None, expected="", numbers=(1,)):
     """Layout, whether it is coalesced, indices, other indices and values of a sparse tensor, without history.
@@ -38,7 +44,7 @@ class Sparse(Members):
 
     layout = property(lambda self: LAYOUTS[self._layout_number], doc="How the elements are stored.")
 
-    def to_dense(self, dtype=None, masked_grad=None) -> Tensor:
+    def to_dense(self, dtype: DType | None = None, masked_grad: Any = None) -> Tensor:
         """The tensor with all its elements; itself, where it has them.
 
         Parameters
@@ -61,7 +67,7 @@ class Sparse(Members):
             self = _converting().dense(self)
         return self if dtype is None else self.to(dtype)
 
-    def sparse_resize_(self, size, sparse_dim, dense_dim) -> Tensor:
+    def sparse_resize_(self, size: Shape, sparse_dim: int, dense_dim: int) -> Tensor:
         """Give this COO tensor another shape with as many indexed dimensions; it keeps its values, which must fit."""
         if (sparse_dim, dense_dim) != (self.sparse_dim(), self.dense_dim()) and self._nnz():
             raise RuntimeError(
@@ -70,7 +76,7 @@ class Sparse(Members):
             )
         return self._have(self._indices(), self._values(), size)
 
-    def sparse_resize_and_clear_(self, size, sparse_dim, dense_dim) -> Tensor:
+    def sparse_resize_and_clear_(self, size: Shape, sparse_dim: int, dense_dim: int) -> Tensor:
         """Give this COO tensor another shape, and no values."""
         values = self._values().new_empty((0, *tuple(size)[sparse_dim:]))
         if sparse_dim + dense_dim != len(size):
@@ -85,7 +91,14 @@ class Sparse(Members):
         self.data = sparse_coo_tensor(indices, values, tuple(size), check_invariants=True)
         return self
 
-    def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None) -> Tensor:
+    def to_sparse(
+        self,
+        sparse_dim: int | None = None,
+        *,
+        layout: Layout | None = None,
+        blocksize: Any = None,
+        dense_dim: int | None = None,
+    ) -> Tensor:
         """The tensor in a sparse layout, by default COO: what is not zero, and where.
 
         Parameters
@@ -107,15 +120,15 @@ class Sparse(Members):
         """The tensor in the layout sparse_coo."""
         return _converting().to_sparse(self, layout=LAYOUTS[1])
 
-    def to_sparse_csr(self, dense_dim=None) -> Tensor:
+    def to_sparse_csr(self, dense_dim: int | None = None) -> Tensor:
         """A matrix in the layout sparse_csr."""
         return _converting().to_sparse(self, layout=LAYOUTS[2], dense_dim=dense_dim)
 
-    def to_sparse_csc(self, dense_dim=None) -> Tensor:
+    def to_sparse_csc(self, dense_dim: int | None = None) -> Tensor:
         """A matrix in the layout sparse_csc."""
         return _converting().to_sparse(self, layout=LAYOUTS[3], dense_dim=dense_dim)
 
-    def sparse_mask(self, mask) -> Tensor:
+    def sparse_mask(self, mask: Tensor) -> Tensor:
         """The elements at the positions of a sparse tensor, in its layout.
 
         Examples
@@ -195,7 +208,7 @@ class Sparse(Members):
         """The row of each entry; of a tensor in sparse_csc."""
         return parts(self, "row_indices", _COLUMNS, (3,))[3]
 
-    def smm(self, mat) -> Tensor:
+    def smm(self, mat: Tensor) -> Tensor:
         """The product of a sparse matrix and a dense one, as a sparse matrix."""
         from adjoint import sparse
 

@@ -14,6 +14,13 @@ from adjoint import _C
 from adjoint._arguments import ignores
 from adjoint._C import Tensor
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from adjoint._types import Device, DType
+
 __all__ = ["UntypedStorage"]
 
 
@@ -64,24 +71,24 @@ class _Storage:
         """The number of bytes of one element."""
         raise NotImplementedError
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.size()
 
     def __sizeof__(self):
         return object.__sizeof__(self) + self.nbytes()
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return iter(self.tolist())
 
     def tolist(self) -> list:
         """The elements as Python numbers."""
         return self._readable().tolist()
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         part = self._readable()[index]
         return part.item() if part.ndim == 0 else part.tolist()
 
-    def __setitem__(self, index, value):
+    def __setitem__(self, index: Any, value: Any) -> None:
         if isinstance(value, _Storage):
             raise RuntimeError(f"cannot set item with value type {type(value)}")
         with _recording_off():
@@ -117,10 +124,10 @@ class _Storage:
         """A copy of the memory."""
         return self._of(self._elements.clone())
 
-    def __copy__(self):
+    def __copy__(self) -> Any:
         return self.clone()
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: Any) -> Any:
         # Tensors that share the memory go on sharing it: they look under the same key.
         key = ("storage", self._cdata)
         bytes_ = memo.get(key)
@@ -187,7 +194,7 @@ class UntypedStorage(_Storage):
     #: The file that the memory is a map of, if any.
     filename: str | None = None
 
-    def __init__(self, *args, device=None, _owner=None):
+    def __init__(self, *args: Any, device: Device | None = None, _owner: Any = None) -> None:
         self._tensor = _made(args, _C.uint8, device, "UntypedStorage") if _owner is None else _owner
 
     @classmethod
@@ -222,7 +229,7 @@ class UntypedStorage(_Storage):
     def _of(self, owner):
         return type(self)(_owner=owner)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         if not isinstance(index, slice):
             return super().__getitem__(index)
         start, stop, step = index.indices(self.nbytes())
@@ -233,7 +240,9 @@ class UntypedStorage(_Storage):
         return result
 
     @classmethod
-    def from_buffer(cls, buffer, byte_order=None, count=-1, offset=0, *, dtype=_C.uint8):
+    def from_buffer(
+        cls, buffer: Any, byte_order: Any = None, count: int = -1, offset: int = 0, *, dtype: DType = _C.uint8
+    ) -> Any:
         """A copy of the bytes of a buffer, in the order of this machine.
 
         Parameters
@@ -270,7 +279,7 @@ class UntypedStorage(_Storage):
         return result
 
     @classmethod
-    def from_file(cls, filename, shared=False, nbytes=0):
+    def from_file(cls, filename: str, shared: bool = False, nbytes: int = 0) -> Any:
         """A file's bytes as memory, read when they are used.
 
         Parameters
@@ -307,7 +316,7 @@ class UntypedStorage(_Storage):
         result.filename = os.fspath(filename)
         return result
 
-    def byteswap(self, dtype) -> None:
+    def byteswap(self, dtype: DType) -> None:
         """Turn the order of the bytes around in each element of `dtype`, in the real and the imaginary part of a complex one."""
         width = dtype.itemsize // 2 if dtype.is_complex else dtype.itemsize
         if width > 1 and self.nbytes():
@@ -318,11 +327,11 @@ class UntypedStorage(_Storage):
         return 1
 
     @ignores("dtype", "non_blocking", why="bytes have one type", warns=False)
-    def type(self, dtype=None, non_blocking=False) -> str:
+    def type(self, dtype: DType | None = None, non_blocking: bool = False) -> str:
         """The name of its type."""
         return "torch.storage.UntypedStorage"
 
-    def resize_(self, size):
+    def resize_(self, size: int) -> Any:
         """Use `size` bytes.
 
         Fewer bytes are given back to the system where they are whole pages and none is left in use; the tensors over them
@@ -349,7 +358,7 @@ class UntypedStorage(_Storage):
                 self._live()
         return self
 
-    def untyped(self):
+    def untyped(self) -> Any:
         """The storage itself."""
         return self
 
@@ -365,10 +374,10 @@ class UntypedStorage(_Storage):
     def _free_weak_ref(reference) -> None:
         pass
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return _read_bytes, (bytes(self.tolist()),)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"UntypedStorage(data_ptr={self.data_ptr():#x}, nbytes={self.nbytes()})"
 
 

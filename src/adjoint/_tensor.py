@@ -11,6 +11,11 @@ from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._register import Members, composition, extend
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
 
 @extend
 class Sequence(Members):
@@ -24,22 +29,22 @@ class Sequence(Members):
         lambda self: self.grad, lambda self, grad: setattr(self, "grad", grad), doc="The gradient."
     )
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         if self.ndim == 0:
             raise TypeError("iteration over a 0-d tensor")
         return iter(self.unbind(0))
 
-    def __contains__(self, element):
+    def __contains__(self, element: object) -> bool:
         if not isinstance(element, (Tensor, float, int, bool, complex)):
             raise RuntimeError(
                 f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
             )
         return bool((self == element).any())
 
-    def __reversed__(self):
+    def __reversed__(self) -> Iterator[Any]:
         return self.flip(0) if self.ndim else self
 
-    def __format__(self, spec):
+    def __format__(self, spec: str) -> str:
         if (
             self.ndim == 0
             and type(self) is Tensor
@@ -49,7 +54,7 @@ class Sequence(Members):
             return self.item().__format__(spec)
         return object.__format__(self, spec)
 
-    def __repr__(self, *, tensor_contents=None):
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
         from adjoint._printing import text_of
 
         text = text_of(self, tensor_contents)
@@ -60,17 +65,17 @@ class Sequence(Members):
 
         return html_of(self)
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         return sorted({*object.__dir__(self)} - {"volatile"})
 
     def _fix_weakref(self) -> None:
         """Nothing to fix: what a weak reference gave keeps the tensor."""
 
-    def is_same_size(self, other) -> bool:
+    def is_same_size(self, other: Tensor) -> bool:
         """Whether the shapes are equal."""
         return self.shape == other.shape
 
-    def as_subclass(self, cls):
+    def as_subclass(self, cls) -> Any:
         """The same memory and history as an instance of a subclass of Tensor: a view.
 
         Parameters
@@ -103,13 +108,13 @@ class Sequence(Members):
 
 
 @composition(method=False, consults=False)
-def is_tensor(obj) -> bool:
+def is_tensor(obj: Any) -> bool:
     """Whether an object is a Tensor."""
     return isinstance(obj, Tensor)
 
 
 @composition(method=False)
-def is_inference(input) -> bool:
+def is_inference(input: Tensor) -> bool:
     """Whether the tensor was made in `inference_mode`: it counts no writes and can be saved for no backward pass.
 
     Examples
@@ -123,6 +128,6 @@ def is_inference(input) -> bool:
 
 
 @composition(method=False)
-def numel(input) -> int:
+def numel(input: Tensor) -> int:
     """The number of elements."""
     return input.numel()

@@ -9,6 +9,12 @@ from adjoint import _C
 from adjoint._arguments import ignores
 from adjoint._storage import UntypedStorage, _count, _made, _Storage
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint._types import Device, DType
+
 __all__ = ["TypedStorage"]
 
 
@@ -35,7 +41,15 @@ class TypedStorage(_Storage):
 
     _untyped_storage: UntypedStorage
 
-    def __init__(self, *args, wrap_storage=None, dtype=None, device=None, _internal=False, _owner=None):
+    def __init__(
+        self,
+        *args: Any,
+        wrap_storage: Any = None,
+        dtype: DType | None = None,
+        device: Device | None = None,
+        _internal: bool = False,
+        _owner: Any = None,
+    ) -> None:
         if _owner is not None:
             wrap_storage, dtype = UntypedStorage(_owner=_owner), dtype or _owner.dtype
         elif wrap_storage is None:
@@ -59,7 +73,7 @@ class TypedStorage(_Storage):
         return self._over(UntypedStorage(_owner=owner), self._dtype)
 
     @property
-    def dtype(self):
+    def dtype(self) -> Any:
         """The type of the elements."""
         tell_removal(3)
         return self._dtype
@@ -93,7 +107,7 @@ class TypedStorage(_Storage):
         return self._untyped_storage
 
     @ignores("non_blocking", why="a copy is done when the call returns", warns=False)
-    def type(self, dtype=None, non_blocking=False):
+    def type(self, dtype: DType | None = None, non_blocking: bool = False) -> Any:
         """The name of the type of old; or a copy of another type, given by its dtype or by that name."""
         if dtype is None:
             return f"torch.{self._dtype._type_name}Storage"
@@ -110,7 +124,7 @@ class TypedStorage(_Storage):
         return self._over(UntypedStorage(_owner=made), dtype)
 
     @ignores("non_blocking", why="a copy is done when the call returns", warns=False)
-    def to(self, *, device, non_blocking=False):
+    def to(self, *, device: Device, non_blocking: bool = False) -> Any:
         """The storage on a device."""
         return self if self.device == device else self._of(self._elements.to(device))
 
@@ -119,14 +133,14 @@ class TypedStorage(_Storage):
         return f"{self._dtype._type_name}Storage"
 
     @classmethod
-    def from_buffer(cls, *args, dtype=None, **keywords):
+    def from_buffer(cls, *args: Any, dtype: DType | None = None, **keywords: Any) -> Any:
         """See `UntypedStorage.from_buffer`."""
         if dtype is None:
             dtype = getattr(cls, "_of_old", _C.get_default_dtype())
         return cls._over(UntypedStorage.from_buffer(*args, dtype=dtype, **keywords), dtype)
 
     @classmethod
-    def from_file(cls, filename, shared=False, size=0):
+    def from_file(cls, filename: str, shared: bool = False, size: int = 0) -> Any:
         """So many elements of a file; see `UntypedStorage.from_file`."""
         dtype = getattr(cls, "_of_old", _C.get_default_dtype())
         return cls._over(UntypedStorage.from_file(filename, shared, size * dtype.itemsize), dtype)
@@ -134,10 +148,10 @@ class TypedStorage(_Storage):
     def _weak_ref(self):
         return self._untyped_storage._weak_ref()
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return _read_elements, (self._dtype, bytes(self._untyped_storage.tolist()))
 
-    def __str__(self):
+    def __str__(self) -> str:
         said = (
             f"[torch.storage.TypedStorage(dtype={self._dtype}, device={self.device}) of size {self._size()}]"
         )

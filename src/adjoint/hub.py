@@ -11,8 +11,14 @@ import re
 from typing import Any
 
 from adjoint._arguments import ignores
+from adjoint._register import listing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
+__dir__ = listing(__name__)
 
 #: A file whose name ends so has that for the start of its SHA-256: resnet18-f37072fd.pth.
 HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
@@ -30,20 +36,20 @@ def get_dir() -> str:
     return _dir if _dir is not None else os.path.join(_get_torch_home(), "hub")
 
 
-def set_dir(d) -> None:
+def set_dir(d: Any) -> None:
     """Choose the folder of what is kept."""
     global _dir
     _dir = os.path.expanduser(d)
 
 
 def load_state_dict_from_url(
-    url,
-    model_dir=None,
-    map_location=None,
-    progress=True,
-    check_hash=False,
-    file_name=None,
-    weights_only=True,
+    url: str,
+    model_dir: Any = None,
+    map_location: Any = None,
+    progress: bool = True,
+    check_hash: bool = False,
+    file_name: Any = None,
+    weights_only: bool = True,
 ) -> Any:
     """Load a file of weights by its address; it is fetched if it is not in the folder already.
 
@@ -95,7 +101,7 @@ def load_state_dict_from_url(
     return load(path, map_location=map_location, weights_only=weights_only)
 
 
-def download_url_to_file(url, dst, hash_prefix=None, progress=True) -> None:
+def download_url_to_file(url: str, dst: Any, hash_prefix: Any = None, progress: bool = True) -> None:
     """Fetch what is at an address into a file, which appears whole or not at all.
 
     Raises
@@ -141,16 +147,16 @@ def download_url_to_file(url, dst, hash_prefix=None, progress=True) -> None:
 class _NoBar:
     """What stands for a bar where tqdm is not installed."""
 
-    def __init__(self, iterable=(), **options):
+    def __init__(self, iterable: Any = (), **options: Any) -> None:
         self._iterable = iterable
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return iter(self._iterable)
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: Any) -> None:
         return None
 
     def update(self, n=1):
@@ -215,7 +221,14 @@ def _configuration(folder, source):
 @ignores(
     "force_reload", "skip_validation", "trust_repo", "verbose", why="a folder is taken as it is", warns=False
 )
-def list(github, force_reload=False, skip_validation=False, trust_repo=None, verbose=True, source="github"):
+def list(
+    github: str,
+    force_reload: bool = False,
+    skip_validation: bool = False,
+    trust_repo: Any = None,
+    verbose: bool = True,
+    source: str = "github",
+) -> Any:
     """The names of the models of a repository; of a folder, with ``source="local"``."""
     module = _configuration(github, source)
     return [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
@@ -230,7 +243,14 @@ def _entry(folder, source, name):
 
 
 @ignores("force_reload", "skip_validation", "trust_repo", why="a folder is taken as it is", warns=False)
-def help(github, model, force_reload=False, skip_validation=False, trust_repo=None, source="github"):
+def help(
+    github: str,
+    model: str,
+    force_reload: bool = False,
+    skip_validation: bool = False,
+    trust_repo: Any = None,
+    source: str = "github",
+) -> Any:
     """The documentation of a model of a repository; of a folder, with ``source="local"``."""
     return _entry(github, source, model).__doc__
 
@@ -239,15 +259,15 @@ def help(github, model, force_reload=False, skip_validation=False, trust_repo=No
     "trust_repo", "force_reload", "verbose", "skip_validation", why="a folder is taken as it is", warns=False
 )
 def load(
-    repo_or_dir,
-    model,
-    *args,
-    source="github",
-    trust_repo=None,
-    force_reload=False,
-    verbose=True,
-    skip_validation=False,
-    **kwargs,
-):
+    repo_or_dir: str,
+    model: str,
+    *args: Any,
+    source: str = "github",
+    trust_repo: Any = None,
+    force_reload: bool = False,
+    verbose: bool = True,
+    skip_validation: bool = False,
+    **kwargs: Any,
+) -> Any:
     """Call a model's function in a repository's hubconf.py; in that of a folder, with ``source="local"``."""
     return _entry(repo_or_dir, source, model)(*args, **kwargs)

@@ -10,7 +10,14 @@ import builtins
 
 from adjoint import _C, _register
 from adjoint._C import Tensor
+from adjoint._register import listing
 from adjoint.ops.writing import _neutral
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint._types import Dims, DType, Ints
 
 __all__ = [
     "amax",
@@ -33,6 +40,7 @@ __all__ = [
     "sum",
     "var",
 ]
+__dir__ = listing(__name__)
 
 
 def _mask(input, mask):
@@ -75,7 +83,7 @@ def _reduced(reduce):
 
 
 @_reduced
-def sum(x, dims, keepdim):
+def sum(x: Tensor, dims: Ints, keepdim: bool) -> Tensor:
     """The sum of the elements where the mask holds: 0 where there are none.
 
     Examples
@@ -88,7 +96,7 @@ def sum(x, dims, keepdim):
 
 
 @_reduced
-def prod(x, dims, keepdim):
+def prod(x: Tensor, dims: Ints, keepdim: bool) -> Tensor:
     """The product of the elements where the mask holds: 1 where there are none."""
     for d in sorted((d % builtins.max(x.ndim, 1) for d in dims), reverse=True):
         x = x.prod(d, keepdim=True)
@@ -96,24 +104,38 @@ def prod(x, dims, keepdim):
 
 
 @_reduced
-def amax(x, dims, keepdim):
+def amax(x: Tensor, dims: Ints, keepdim: bool) -> Tensor:
     """The largest element where the mask holds: the least number of the dtype where there are none."""
     return x.amax(dims, keepdim)
 
 
 @_reduced
-def amin(x, dims, keepdim):
+def amin(x: Tensor, dims: Ints, keepdim: bool) -> Tensor:
     """The smallest element where the mask holds: the greatest number of the dtype where there are none."""
     return x.amin(dims, keepdim)
 
 
-def argmax(input, dim=None, *, keepdim=False, dtype=None, mask=None) -> Tensor:
+def argmax(
+    input: Tensor,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """Where the largest element is among those where the mask holds: an index, in the dtype of the input as in torch."""
     x = _filled(input, mask, _neutral("amax", input.dtype))
     return x.argmax(dim, keepdim).to(dtype or input.dtype)
 
 
-def argmin(input, dim=None, *, keepdim=False, dtype=None, mask=None) -> Tensor:
+def argmin(
+    input: Tensor,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """Where the smallest element is among those where the mask holds: an index, in the dtype of the input as in torch."""
     x = _filled(input, mask, _neutral("amin", input.dtype))
     return x.argmin(dim, keepdim).to(dtype or input.dtype)
@@ -148,7 +170,14 @@ def _squeezed(x, dims, keepdim):
     return x if keepdim else x.squeeze(dims)
 
 
-def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None) -> Tensor:
+def mean(
+    input: Tensor,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The mean of the elements where the mask holds: NaN where there are none."""
     x, dims = _typed(input, dtype), _dims(input, dim)
     _need_fractions("mean", x)
@@ -156,7 +185,14 @@ def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None) -> Tensor:
     return _squeezed(total / _counted(x, mask, dims), dims, keepdim)
 
 
-def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None) -> Tensor:
+def median(
+    input: Tensor,
+    dim: int = -1,
+    *,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The median of the elements where the mask holds, the lower one of two: NaN where there are none."""
     x = _typed(input, dtype)
     if mask is None:
@@ -168,7 +204,16 @@ def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None) -> Tensor:
     return result if fractions else result.to(x.dtype)
 
 
-def var(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None) -> Tensor:
+def var(
+    input: Tensor,
+    dim: Dims = None,
+    unbiased: Any = None,
+    *,
+    correction: Any = None,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The variance of the elements where the mask holds.
 
     Parameters
@@ -195,12 +240,29 @@ def var(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype
     return _typed(result, dtype)
 
 
-def std(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None) -> Tensor:
+def std(
+    input: Tensor,
+    dim: Dims = None,
+    unbiased: Any = None,
+    *,
+    correction: Any = None,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The square root of `var`."""
     return var(input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask).sqrt()
 
 
-def norm(input, ord=2.0, dim=None, *, keepdim=False, dtype=None, mask=None) -> Tensor:
+def norm(
+    input: Tensor,
+    ord: float = 2.0,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The vector norm of the elements where the mask holds."""
     x = _typed(input, dtype)
     _need_fractions("norm", x)
@@ -209,19 +271,33 @@ def norm(input, ord=2.0, dim=None, *, keepdim=False, dtype=None, mask=None) -> T
     return _C._vector_norm(_filled(x, mask, nothing), order, _dims(input, dim), keepdim)
 
 
-def logsumexp(input, dim=None, *, keepdim=False, dtype=None, mask=None) -> Tensor:
+def logsumexp(
+    input: Tensor,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """``log(sum(exp(input)))`` of the elements where the mask holds: -inf where there are none."""
     x = input if _has_fractions(input) else input.float()
     return _filled(x, mask, float("-inf")).logsumexp(_dims(input, dim), keepdim).to(dtype or input.dtype)
 
 
-def logaddexp(input, other, *, dtype=None, input_mask=None, other_mask=None) -> Tensor:
+def logaddexp(
+    input: Tensor,
+    other: Tensor,
+    *,
+    dtype: DType | None = None,
+    input_mask: Any = None,
+    other_mask: Any = None,
+) -> Tensor:
     """``log(exp(input) + exp(other))``, without what its mask does not hold for."""
     x, y = _typed(input, dtype), _typed(other, dtype)
     return _C.logaddexp(_filled(x, input_mask, float("-inf")), _filled(y, other_mask, float("-inf")))
 
 
-def softmax(input, dim, *, dtype=None, mask=None) -> Tensor:
+def softmax(input: Tensor, dim: Any, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
     """`softmax` over the elements where the mask holds, and 0 elsewhere; NaN where there are none.
 
     Examples
@@ -233,29 +309,37 @@ def softmax(input, dim, *, dtype=None, mask=None) -> Tensor:
     return _filled(_typed(input, dtype), mask, float("-inf")).softmax(dim)
 
 
-def log_softmax(input, dim, *, dtype=None, mask=None) -> Tensor:
+def log_softmax(input: Tensor, dim: Any, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
     """`log_softmax` over the elements where the mask holds, and -inf elsewhere; NaN where there are none."""
     return _filled(_typed(input, dtype), mask, float("-inf")).log_softmax(dim)
 
 
-def softmin(input, dim, *, dtype=None, mask=None) -> Tensor:
+def softmin(input: Tensor, dim: Any, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
     """`softmax` of the negative."""
     return softmax(-_typed(input, dtype), dim, mask=mask)
 
 
-def cumsum(input, dim, *, dtype=None, mask=None) -> Tensor:
+def cumsum(input: Tensor, dim: Any, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
     """The sum up to each element of those where the mask holds."""
     x = _typed(input, dtype)
     return _filled(x, mask, 0).cumsum(dim, dtype=x.dtype)
 
 
-def cumprod(input, dim, *, dtype=None, mask=None) -> Tensor:
+def cumprod(input: Tensor, dim: Any, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
     """The product up to each element of those where the mask holds."""
     x = _typed(input, dtype)
     return _filled(x, mask, 1).cumprod(dim, dtype=x.dtype)
 
 
-def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None) -> Tensor:
+def normalize(
+    input: Tensor,
+    ord: Any,
+    dim: Any,
+    *,
+    eps: float = 1e-12,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """Divided by the norm of the elements where the mask holds, or by `eps` where that is larger; 0 elsewhere."""
     x = _typed(input, dtype)
     length = norm(x, ord, dim, keepdim=True, mask=mask)

@@ -21,6 +21,12 @@ from adjoint._overridable import (
     is_tensor_method_or_property,
     resolve_name,
 )
+from adjoint._register import listing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 __all__ = [
     "BaseTorchFunctionMode",
@@ -42,6 +48,7 @@ __all__ = [
     "resolve_name",
     "wrap_torch_function",
 ]
+__dir__ = listing(__name__)
 
 #: Whether one of a sequence of arguments, the argument, or one of the arguments answers calls.
 has_torch_function = _C._has_torch_function
@@ -51,7 +58,7 @@ _get_overloaded_args = _C._get_overloaded_args
 _disabled_torch_function_impl = _C._disabled_torch_function_impl
 
 
-def handle_torch_function(public_api, relevant_args, *args, **kwargs):
+def handle_torch_function(public_api: Any, relevant_args: Any, *args: Any, **kwargs: Any) -> Any:
     """The answer to ``public_api(*args, **kwargs)`` of those among `relevant_args` that take part.
 
     For functions that are to be overridable and are not of this package; those ask `has_torch_function` first.
@@ -79,7 +86,7 @@ def handle_torch_function(public_api, relevant_args, *args, **kwargs):
     return _C._handle_torch_function(public_api, tuple(relevant_args), args, kwargs)
 
 
-def wrap_torch_function(dispatcher):
+def wrap_torch_function(dispatcher: Any) -> Any:
     """Make a function overridable: a decorator.
 
     Parameters
@@ -110,7 +117,7 @@ def wrap_torch_function(dispatcher):
     return decorate
 
 
-def redispatch_function(func, types, args, kwargs):
+def redispatch_function(func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
     """Call a function as if nobody answered this call; the calls that it makes in its turn are answered.
 
     With ``Tensor.__torch_function__`` a function is a whole; with this, a class or mode sees what it is composed of.
@@ -118,7 +125,7 @@ def redispatch_function(func, types, args, kwargs):
     return _C._redispatch_function(func, types, args, kwargs)
 
 
-def is_tensor_like(inp) -> bool:
+def is_tensor_like(inp: Any) -> bool:
     """Whether it is a Tensor, or takes part by the protocol."""
     return type(inp) is Tensor or hasattr(inp, "__torch_function__")
 
@@ -144,14 +151,15 @@ def _refuse(function, types, mode):
 
 
 class _WithState:
+    _before: Any
     _state: int
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         before = _C._torch_function_state()
         vars(self).setdefault("_before", []).append(before)
         _C._set_torch_function_state(max(before, self._state))
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: Any) -> None:
         _C._set_torch_function_state(self._before.pop())
 
 
@@ -230,11 +238,11 @@ class TorchFunctionMode:
             f"{type(self).__name__} must define __torch_function__(self, func, types, args=(), kwargs=None)"
         )
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         _push_mode(self)
         return self
 
-    def __exit__(self, exc_type, exc_val, exc_tb):
+    def __exit__(self, exc_type: Any, exc_val: Any, exc_tb: Any) -> None:
         if not _C._remove_torch_function_mode(self):
             raise RuntimeError(
                 f"the mode {type(self).__name__} is not open in this thread: it is left for the second time, or in another "
@@ -242,7 +250,7 @@ class TorchFunctionMode:
             )
 
     @classmethod
-    def push(cls, *args, **kwargs):
+    def push(cls, *args: Any, **kwargs: Any) -> Any:
         """The old way to make one."""
         from warnings import warn
 
@@ -298,6 +306,6 @@ def _pop_mode_temporarily():
 
 
 @contextmanager
-def enable_reentrant_dispatch():
+def enable_reentrant_dispatch() -> Any:
     """A context for programs that recorded below an operator; here nothing is closed there, and it changes nothing."""
     yield

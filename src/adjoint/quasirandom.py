@@ -15,8 +15,15 @@ from functools import lru_cache
 from adjoint import _C
 from adjoint._creation import arange, zeros
 from adjoint._random import randint
+from adjoint._register import listing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint import Tensor
+    from adjoint._types import DType
 
 __all__ = ["SobolEngine"]
+__dir__ = listing(__name__)
 
 _BITS = 30
 _DIMENSIONS = 21201
@@ -57,7 +64,7 @@ class SobolEngine:
     MAXBIT = _BITS
     MAXDIM = _DIMENSIONS
 
-    def __init__(self, dimension: int, scramble: bool = False, seed: int | None = None):
+    def __init__(self, dimension: int, scramble: bool = False, seed: int | None = None) -> None:
         if not 1 <= dimension <= self.MAXDIM:
             raise ValueError(
                 f"Supported range of dimensionality for SobolEngine is [1, {self.MAXDIM}], but got {dimension}"
@@ -85,7 +92,7 @@ class SobolEngine:
             scrambled |= _parity(bits) << (_BITS - 1 - row)
         self.sobolstate = scrambled
 
-    def draw(self, n: int = 1, out=None, dtype=None) -> _C.Tensor:
+    def draw(self, n: int = 1, out: Tensor | None = None, dtype: DType | None = None) -> _C.Tensor:
         """The next `n` points, as an n × dimension tensor.
 
         Parameters
@@ -139,7 +146,7 @@ class SobolEngine:
             number -= 1 << bit
         return point
 
-    def draw_base2(self, m: int, out=None, dtype=None) -> _C.Tensor:
+    def draw_base2(self, m: int, out: Tensor | None = None, dtype: DType | None = None) -> _C.Tensor:
         """The next 2^m points, where as many have been drawn that the sequence stays balanced.
 
         Raises
@@ -167,7 +174,7 @@ class SobolEngine:
         self.num_generated += n
         return self
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         parts = [f"dimension={self.dimension}"]
         if self.scramble:
             parts.append("scramble=True")

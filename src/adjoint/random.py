@@ -15,6 +15,11 @@ from adjoint._random import (
     seed,
     set_rng_state,
 )
+from adjoint._register import listing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "default_generator",
@@ -25,10 +30,11 @@ __all__ = [
     "seed",
     "set_rng_state",
 ]
+__dir__ = listing(__name__)
 
 
 @contextmanager
-def fork_rng(devices=None, enabled=True, device_type="cpu"):
+def fork_rng(devices: Any = None, enabled: bool = True, device_type: str = "cpu") -> Any:
     """Draw what you like inside: afterwards the default generator stands where it stood before.
 
     Parameters

@@ -19,6 +19,7 @@ from adjoint._device import device
 from adjoint._files import reading, writing
 from adjoint._files.locations import default_restore_location, location_tag, register_package
 from adjoint._files.names import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
+from adjoint._register import listing
 
 __all__ = [
     "add_safe_globals",
@@ -33,6 +34,7 @@ __all__ = [
     "save",
     "set_default_load_endianness",
 ]
+__dir__ = listing(__name__)
 
 DEFAULT_PROTOCOL = 2
 
@@ -43,12 +45,12 @@ class LoadEndianness:
     NATIVE, LITTLE, BIG = "native", "little", "big"
 
 
-def get_default_load_endianness():
+def get_default_load_endianness() -> Any:
     """What `set_default_load_endianness` has been given, None at first, which stands for little."""
     return reading.unsaid_order
 
 
-def set_default_load_endianness(endianness) -> None:
+def set_default_load_endianness(endianness: Any) -> None:
     """Say the order of bytes of archives that do not say it, one of `LoadEndianness` or None."""
     if endianness not in (None, "native", "little", "big"):
         raise TypeError(
@@ -62,12 +64,12 @@ MAP_LOCATION = Callable[[Any, str], Any] | device | str | dict[str, str] | None
 
 
 def save(
-    obj,
-    f,
-    pickle_module=pickle,
-    pickle_protocol=DEFAULT_PROTOCOL,
-    _use_new_zipfile_serialization=True,
-    _disable_byteorder_record=False,
+    obj: Any,
+    f: Any,
+    pickle_module: Any = pickle,
+    pickle_protocol: int = DEFAULT_PROTOCOL,
+    _use_new_zipfile_serialization: bool = True,
+    _disable_byteorder_record: bool = False,
 ) -> None:
     """Write tensors, state dicts, modules, or anything else that can be pickled, to a file that torch reads as well.
 
@@ -107,7 +109,15 @@ def save(
             writing.legacy(obj, file, pickle_protocol)
 
 
-def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=None, **pickle_load_args):
+def load(
+    f: Any,
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
+    **pickle_load_args: Any,
+) -> Any:
     """Read what `save` or torch wrote: archives, torch's legacy format, and pickles of Adjoint.
 
     Parameters

@@ -5,8 +5,17 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._device import device_number as _device_number
+from adjoint._register import listing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from adjoint._types import Device, DType, Ints, MemoryFormat
 
 __all__ = ["assert_allclose", "assert_close", "make_tensor"]
+__dir__ = listing(__name__)
 
 # Relative and absolute tolerance by dtype; exact for integers.
 _TOLERANCE = {
@@ -20,19 +29,19 @@ _TOLERANCE = {
 
 
 def assert_close(
-    actual,
-    expected,
+    actual: Any,
+    expected: Any,
     *,
-    allow_subclasses=True,
-    rtol=None,
-    atol=None,
-    equal_nan=False,
-    check_device=True,
-    check_dtype=True,
-    check_layout=True,
-    check_stride=False,
-    msg=None,
-):
+    allow_subclasses: bool = True,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = False,
+    check_device: bool = True,
+    check_dtype: bool = True,
+    check_layout: bool = True,
+    check_stride: bool = False,
+    msg: str | Callable[[str], str] | None = None,
+) -> None:
     """Raise AssertionError, with the largest difference and its place, unless two values are close.
 
     Close means ``|actual - expected| <= atol + rtol * |expected|`` for every element. Sequences and mappings are
@@ -72,7 +81,14 @@ def assert_close(
         raise AssertionError(problem if msg is None else msg(problem) if callable(msg) else msg)
 
 
-def assert_allclose(actual, expected, rtol=None, atol=None, equal_nan=True, msg="") -> None:
+def assert_allclose(
+    actual: Any,
+    expected: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    msg: str = "",
+) -> None:
     """`assert_close` of old, which compares values alone."""
     from warnings import warn
 
@@ -210,15 +226,15 @@ def _index(flat, shape):
 
 
 def make_tensor(
-    *shape,
-    dtype,
-    device="cpu",
-    low=None,
-    high=None,
-    requires_grad=False,
-    noncontiguous=False,
-    exclude_zero=False,
-    memory_format=None,
+    *shape: Ints,
+    dtype: DType,
+    device: Device = "cpu",
+    low: float | None = None,
+    high: float | None = None,
+    requires_grad: bool = False,
+    noncontiguous: bool = False,
+    exclude_zero: bool = False,
+    memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """A tensor of random elements from [low, high): by default [-9, 9), [-9, 10) for integers, [0, 10) for uint8, both for bool.
 

@@ -55,6 +55,11 @@ _DTYPES = {dtype: _Name("torch", dtype.name) for dtype in _NAMES}
 class Pickler(pickle._Pickler):  # type: ignore[name-defined]
     """Writes a pickle by torch's names; `storages` are those that it refers to, by their keys."""
 
+    memoize: Any
+    proto: Any
+    save: Any
+    write: Any
+
     def __init__(self, file, protocol, legacy=False):
         super().__init__(file, protocol)
         self.legacy = legacy

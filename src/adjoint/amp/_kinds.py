@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from adjoint import _C
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["FLOAT32", "LOWER", "WIDEST", "declare", "functions"]
 
 LOWER = (
@@ -30,7 +34,7 @@ WIDEST = "index_copy"
 KINDS = {LOWER: 1, FLOAT32: 2, WIDEST: 3}
 
 
-def functions(name):
+def functions(name: str) -> Any:
     """The functions of a name, in all places that have one."""
     import adjoint
     from adjoint import linalg

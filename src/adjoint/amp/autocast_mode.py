@@ -13,6 +13,12 @@ import adjoint as ad
 from adjoint import _C
 from adjoint.amp import _kinds  # noqa: F401 - declares what functions get
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from adjoint._types import DType
+
 __all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
 
 SUPPORTED = (ad.bfloat16, ad.float16)
@@ -36,8 +42,8 @@ def settings():
 def change(enabled=None, dtype=None, cache=None) -> None:
     """Change some of the settings of this thread."""
     new = [a if b is None else b for a, b in zip(settings(), (enabled, dtype, cache), strict=True)]
-    _thread.dtype, _thread.cache = new[1:]
-    _C._set_autocast(new[0] or _thread.depth > 0, *new, None)
+    enabled, _thread.dtype, _thread.cache = new
+    _C._set_autocast(enabled or _thread.depth > 0, enabled, _thread.dtype, _thread.cache, None)
 
 
 def nest(by) -> int:
@@ -104,10 +110,10 @@ class autocast:
     def __init__(
         self,
         device_type: str,
-        dtype: Any = None,
+        dtype: DType | None = None,
         enabled: bool = True,
         cache_enabled: bool | None = None,
-    ):
+    ) -> None:
         self.device = check_device(device_type)
         self.fast_dtype = settings()[1] if dtype is None else dtype
         self._cache_enabled = settings()[2] if cache_enabled is None else cache_enabled
@@ -129,14 +135,14 @@ class autocast:
             warn(reason, UserWarning, stacklevel=2)
             self._enabled = False
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         if self.device == "cpu":
             self._before.append(_C._autocast())
             _thread.depth += 1
             _C._set_autocast(True, self._enabled, self.fast_dtype, self._cache_enabled, None)
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: Any) -> None:
         if self.device == "cpu":
             before = self._before.pop()
             _thread.depth -= 1
@@ -145,7 +151,7 @@ class autocast:
             else:
                 _C._set_autocast(True, *before)
 
-    def __call__(self, func):
+    def __call__(self, func: Callable[..., Any]) -> Any:
         from functools import wraps
 
         @wraps(func)
@@ -168,7 +174,7 @@ def _converted(value, dtype):
     return value
 
 
-def custom_fwd(fwd=None, *, device_type, cast_inputs=None):
+def custom_fwd(fwd: Any = None, *, device_type: Any, cast_inputs: Any = None) -> Any:
     """Decorate `forward` of a `Function`: its `backward`, under `custom_bwd`, runs in the state of autocast of now.
 
     Parameters
@@ -199,7 +205,7 @@ def custom_fwd(fwd=None, *, device_type, cast_inputs=None):
     return decorated
 
 
-def custom_bwd(bwd=None, *, device_type):
+def custom_bwd(bwd: Any = None, *, device_type: Any) -> Any:
     """Decorate `backward` of a `Function` whose `forward` is under `custom_fwd`: it runs in that state of autocast."""
     from functools import partial, wraps
 

@@ -11,6 +11,12 @@ from typing import Any
 
 import adjoint as ad
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint import Tensor
+    from adjoint._types import StateDict
+    from adjoint.optim.optimizer import Optimizer
+
 __all__ = ["GradScaler", "OptState"]
 
 
@@ -101,7 +107,7 @@ class GradScaler:
             id(optimizer), {"stage": OptState.READY, "found_inf_per_device": {}}
         )
 
-    def scale(self, outputs):
+    def scale(self, outputs: Any) -> Any:
         """Multiply a tensor, or those in nested lists and tuples, by the scale."""
         if not self._enabled:
             return outputs
@@ -118,7 +124,7 @@ class GradScaler:
             raise ValueError("outputs must be a Tensor or an iterable of Tensors") from None
         return map(self.scale, outputs)
 
-    def unscale_(self, optimizer) -> None:
+    def unscale_(self, optimizer: Optimizer) -> None:
         """Divide the gradients of an optimiser's parameters by the scale, for instance to clip them.
 
         Raises
@@ -159,7 +165,7 @@ class GradScaler:
     def _found_inf(self, optimizer):
         return any(flag.item() for flag in self._state_of(optimizer)["found_inf_per_device"].values())
 
-    def step(self, optimizer, *args, **kwargs):
+    def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
         """Unscale unless that is done, and call ``optimizer.step`` unless a gradient is infinite or NaN.
 
         Returns
@@ -182,7 +188,7 @@ class GradScaler:
         state["stage"] = OptState.STEPPED
         return result
 
-    def update(self, new_scale=None) -> None:
+    def update(self, new_scale: float | Tensor | None = None) -> None:
         """Change the scale: to `new_scale`, or by what the steps since the last update have found."""
         if not self._enabled:
             return
@@ -262,7 +268,7 @@ class GradScaler:
             "_growth_tracker": self._get_growth_tracker(),
         }
 
-    def load_state_dict(self, state_dict) -> None:
+    def load_state_dict(self, state_dict: StateDict) -> None:
         """Take over what `state_dict` gave."""
         if not self._enabled:
             return
@@ -278,7 +284,7 @@ class GradScaler:
         if self._scale is not None:
             self._start()
 
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         if self._per_optimizer_states:
             raise AssertionError(
                 "A GradScaler instance may only be pickled at the beginning of an iteration, or at the end after scaler.update()."

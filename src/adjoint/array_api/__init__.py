@@ -15,6 +15,7 @@ docs/array_api.md. `_elementwise`, `_creation`, `_shapes` and `_numbers` hold th
 import math
 
 import adjoint as ad
+from adjoint._register import listing
 from adjoint.array_api import _creation, _elementwise, _info, _numbers, _shapes, fft, linalg
 from adjoint.array_api._creation import *
 from adjoint.array_api._elementwise import *
@@ -33,19 +34,30 @@ bool = ad.bool
 uint8, int8, int16, int32, int64 = ad.uint8, ad.int8, ad.int16, ad.int32, ad.int64
 float32, float64, complex64, complex128 = ad.float32, ad.float64, ad.complex64, ad.complex128
 
-__all__ = sorted(
-    [
-        *_creation.__all__,
-        *_elementwise.__all__,
-        *_info.__all__,
-        *_numbers.__all__,
-        *_shapes.__all__,
-        *("e", "inf", "nan", "newaxis", "pi", "bool", "uint8", "int8", "int16", "int32", "int64", "float32"),
-        *("float64", "complex64", "complex128", "matmul", "matrix_transpose", "tensordot", "vecdot"),
-        *("fft", "linalg", "__array_api_version__", "__array_namespace_info__"),
-    ]
-)
-
-
-def __dir__():
-    return __all__
+__all__ = [
+    "e",
+    "inf",
+    "nan",
+    "newaxis",
+    "pi",
+    "bool",
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+    "matmul",
+    "matrix_transpose",
+    "tensordot",
+    "vecdot",
+    "fft",
+    "linalg",
+    "__array_api_version__",
+    "__array_namespace_info__",
+]
+__all__ += _creation.__all__ + _elementwise.__all__ + _info.__all__ + _numbers.__all__ + _shapes.__all__
+__dir__ = listing(__name__)

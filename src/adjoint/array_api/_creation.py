@@ -5,20 +5,30 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint import Tensor
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from adjoint._types import Device, DType, Shape
+
 __all__ = [
-    *(
-        "arange",
-        "asarray",
-        "empty",
-        "empty_like",
-        "eye",
-        "from_dlpack",
-        "full",
-        "full_like",
-        "linspace",
-        "meshgrid",
-    ),
-    *("ones", "ones_like", "tril", "triu", "zeros", "zeros_like"),
+    "arange",
+    "asarray",
+    "empty",
+    "empty_like",
+    "eye",
+    "from_dlpack",
+    "full",
+    "full_like",
+    "linspace",
+    "meshgrid",
+    "ones",
+    "ones_like",
+    "tril",
+    "triu",
+    "zeros",
+    "zeros_like",
 ]
 
 
@@ -26,7 +36,9 @@ def _shape(shape):
     return (shape,) if isinstance(shape, int) else tuple(shape)
 
 
-def asarray(obj, /, *, dtype=None, device=None, copy=None):
+def asarray(
+    obj: Any, /, *, dtype: DType | None = None, device: Device | None = None, copy: bool | None = None
+) -> Tensor:
     """An array of numbers, nested sequences, buffers or arrays; without a copy where `copy` is not True and none is needed.
 
     Raises
@@ -57,7 +69,15 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None):
     return found
 
 
-def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
+def arange(
+    start: Any,
+    /,
+    stop: Any = None,
+    step: int = 1,
+    *,
+    dtype: DType | None = None,
+    device: Device | None = None,
+) -> Tensor:
     """Numbers from `start` up to but without `stop`; none where the step leads away from it."""
     if stop is None:
         start, stop = 0, start
@@ -67,27 +87,37 @@ def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
     return ad.arange(start, stop, step, dtype=dtype, device=device)
 
 
-def empty(shape, *, dtype=None, device=None):
+def empty(shape: Shape, *, dtype: DType | None = None, device: Device | None = None) -> Tensor:
     """An array that is not initialised."""
     return ad.empty(_shape(shape), dtype=dtype, device=device)
 
 
-def zeros(shape, *, dtype=None, device=None):
+def zeros(shape: Shape, *, dtype: DType | None = None, device: Device | None = None) -> Tensor:
     """An array of zeros."""
     return ad.zeros(_shape(shape), dtype=dtype, device=device)
 
 
-def ones(shape, *, dtype=None, device=None):
+def ones(shape: Shape, *, dtype: DType | None = None, device: Device | None = None) -> Tensor:
     """An array of ones."""
     return ad.ones(_shape(shape), dtype=dtype, device=device)
 
 
-def full(shape, fill_value, *, dtype=None, device=None):
+def full(
+    shape: Shape, fill_value: Any, *, dtype: DType | None = None, device: Device | None = None
+) -> Tensor:
     """An array of one value."""
     return ad.full(_shape(shape), fill_value, dtype=dtype, device=device)
 
 
-def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
+def eye(
+    n_rows: Any,
+    n_cols: Any = None,
+    /,
+    *,
+    k: int = 0,
+    dtype: DType | None = None,
+    device: Device | None = None,
+) -> Tensor:
     """Ones on the diagonal number `k`, zeros elsewhere."""
     n_cols = n_rows if n_cols is None else n_cols
     result = ad.zeros(n_rows, n_cols, dtype=dtype, device=device)
@@ -96,7 +126,16 @@ def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
     return result
 
 
-def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
+def linspace(
+    start: Any,
+    stop: Any,
+    /,
+    num: Any,
+    *,
+    dtype: DType | None = None,
+    device: Device | None = None,
+    endpoint: bool = True,
+) -> Tensor:
     """`num` numbers from `start` to `stop`, evenly; without the last one where `endpoint` is False."""
     if dtype is None and any(isinstance(x, complex) for x in (start, stop)):
         dtype = ad.promote_types(ad.get_default_dtype(), ad.complex64)
@@ -105,7 +144,7 @@ def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
     return ad.linspace(start, stop, num + 1, dtype=dtype, device=device)[:-1]
 
 
-def meshgrid(*arrays, indexing="xy"):
+def meshgrid(*arrays: Any, indexing: str = "xy") -> Sequence[Tensor]:
     """Coordinates of a grid, one array for each axis."""
     if indexing not in ("xy", "ij"):
         raise ValueError(f"meshgrid(): expected indexing to be 'xy' or 'ij', but got {indexing!r}")
@@ -116,37 +155,39 @@ def meshgrid(*arrays, indexing="xy"):
     return tuple(x.reshape([-1 if i == k else 1 for i in order]).expand(shape) for k, x in enumerate(arrays))
 
 
-def from_dlpack(x, /, *, device=None, copy=None):
+def from_dlpack(x: Tensor, /, *, device: Device | None = None, copy: bool | None = None) -> Tensor:
     """An array over the memory of another library's."""
     found = ad.from_dlpack(x) if device is None else ad.from_dlpack(x, device=device)
     return found.clone() if copy else found
 
 
-def empty_like(x, /, *, dtype=None, device=None):
+def empty_like(x: Tensor, /, *, dtype: DType | None = None, device: Device | None = None) -> Tensor:
     """An array of the shape and type of `x` that is not initialised."""
     return ad.empty_like(x, dtype=dtype, device=device)
 
 
-def zeros_like(x, /, *, dtype=None, device=None):
+def zeros_like(x: Tensor, /, *, dtype: DType | None = None, device: Device | None = None) -> Tensor:
     """Zeros in the shape and type of `x`."""
     return ad.zeros_like(x, dtype=dtype, device=device)
 
 
-def ones_like(x, /, *, dtype=None, device=None):
+def ones_like(x: Tensor, /, *, dtype: DType | None = None, device: Device | None = None) -> Tensor:
     """Ones in the shape and type of `x`."""
     return ad.ones_like(x, dtype=dtype, device=device)
 
 
-def full_like(x, /, fill_value, *, dtype=None, device=None):
+def full_like(
+    x: Tensor, /, fill_value: Any, *, dtype: DType | None = None, device: Device | None = None
+) -> Tensor:
     """One value in the shape and type of `x`."""
     return ad.full_like(x, fill_value, dtype=dtype, device=device)
 
 
-def tril(x, /, *, k=0):
+def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
     """The part of each matrix on and below diagonal number `k`; zeros above."""
     return ad.tril(x, k)
 
 
-def triu(x, /, *, k=0):
+def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
     """The part of each matrix on and above diagonal number `k`; zeros below."""
     return ad.triu(x, k)

@@ -10,17 +10,80 @@ import adjoint as ad
 from adjoint import Tensor
 from adjoint.array_api._info import of_number, result_type
 
-_ONE = (
-    "abs acos acosh asin asinh atan atanh ceil conj cos cosh exp expm1 floor imag isfinite isinf isnan log log10 log1p log2 "
-    "logical_not negative positive real reciprocal round signbit sin sinh sqrt square tan tanh trunc"
-).split()
-_TWO = (
-    "add atan2 bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift copysign divide equal floor_divide greater "
-    "greater_equal hypot less less_equal logaddexp logical_and logical_or logical_xor maximum minimum multiply nextafter "
-    "not_equal pow remainder subtract"
-).split()
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
-__all__ = [*_ONE, *_TWO, "bitwise_invert", "clip", "sign"]
+__all__ = [
+    "abs",
+    "acos",
+    "acosh",
+    "add",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bitwise_and",
+    "bitwise_invert",
+    "bitwise_left_shift",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "ceil",
+    "clip",
+    "conj",
+    "copysign",
+    "cos",
+    "cosh",
+    "divide",
+    "equal",
+    "exp",
+    "expm1",
+    "floor",
+    "floor_divide",
+    "greater",
+    "greater_equal",
+    "hypot",
+    "imag",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "less",
+    "less_equal",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "logaddexp",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "maximum",
+    "minimum",
+    "multiply",
+    "negative",
+    "nextafter",
+    "not_equal",
+    "positive",
+    "pow",
+    "real",
+    "reciprocal",
+    "remainder",
+    "round",
+    "sign",
+    "signbit",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "subtract",
+    "tan",
+    "tanh",
+    "trunc",
+]
 
 
 def together(*operands):
@@ -34,17 +97,15 @@ def together(*operands):
     ]
 
 
-def _two(name):
-    f = {"equal": ad.eq, "floor_divide": _floor_divide, "remainder": _remainder}.get(name) or getattr(
-        ad, name
-    )
+def _two(f, name: str | None = None) -> Callable[[Any, Any], Tensor]:
+    """An operator of the package on arrays and Python numbers, by the standard's promotion."""
 
     def function(x1, x2, /):
         if isinstance(x1, Tensor) and isinstance(x2, Tensor) and x1.dtype is x2.dtype:
             return f(x1, x2)
         return f(*together(x1, x2))
 
-    function.__name__ = function.__qualname__ = name
+    function.__name__ = function.__qualname__ = name = name or f.__name__
     function.__doc__ = f"`adjoint.{name}` of arrays and Python numbers, by the standard's promotion."
     return function
 
@@ -63,21 +124,84 @@ def _remainder(x1, x2):
     return ad.where(result == 0, ad.copysign(result, x2), result) if result.is_floating_point() else result
 
 
-globals().update({name: getattr(ad, name) for name in _ONE}, **{name: _two(name) for name in _TWO})
+abs = ad.abs
+acos = ad.acos
+acosh = ad.acosh
+asin = ad.asin
+asinh = ad.asinh
+atan = ad.atan
+atanh = ad.atanh
+ceil = ad.ceil
+conj = ad.conj
+cos = ad.cos
+cosh = ad.cosh
+exp = ad.exp
+expm1 = ad.expm1
+floor = ad.floor
+isfinite = ad.isfinite
+isinf = ad.isinf
+isnan = ad.isnan
+log = ad.log
+log10 = ad.log10
+log1p = ad.log1p
+log2 = ad.log2
+logical_not = ad.logical_not
+negative = ad.negative
+positive = ad.positive
+real = ad.real
+reciprocal = ad.reciprocal
+round = ad.round
+signbit = ad.signbit
+sin = ad.sin
+sinh = ad.sinh
+sqrt = ad.sqrt
+square = ad.square
+tan = ad.tan
+tanh = ad.tanh
+trunc = ad.trunc
 bitwise_invert = ad.bitwise_not
 
+add = _two(ad.add)
+atan2 = _two(ad.atan2)
+bitwise_and = _two(ad.bitwise_and)
+bitwise_or = _two(ad.bitwise_or)
+bitwise_xor = _two(ad.bitwise_xor)
+bitwise_left_shift = _two(ad.bitwise_left_shift)
+bitwise_right_shift = _two(ad.bitwise_right_shift)
+copysign = _two(ad.copysign)
+divide = _two(ad.divide)
+equal = _two(ad.eq, "equal")
+floor_divide = _two(_floor_divide, "floor_divide")
+greater = _two(ad.greater)
+greater_equal = _two(ad.greater_equal)
+hypot = _two(ad.hypot)
+less = _two(ad.less)
+less_equal = _two(ad.less_equal)
+logaddexp = _two(ad.logaddexp)
+logical_and = _two(ad.logical_and)
+logical_or = _two(ad.logical_or)
+logical_xor = _two(ad.logical_xor)
+maximum = _two(ad.maximum)
+minimum = _two(ad.minimum)
+multiply = _two(ad.multiply)
+nextafter = _two(ad.nextafter)
+not_equal = _two(ad.not_equal)
+pow = _two(ad.pow)
+remainder = _two(_remainder, "remainder")
+subtract = _two(ad.subtract)
 
-def sign(x, /):
+
+def sign(x: Tensor, /) -> Tensor:
     """-1, 0 or 1; of complex numbers, those of absolute value 1 in their direction. Of -0 it is 0."""
     return ad.sgn(x) + 0 if x.is_floating_point() else ad.sgn(x)
 
 
-def imag(x, /):
+def imag(x: Tensor, /) -> Tensor:
     """The imaginary parts of a complex array; of a real one, zeros."""
     return x.imag if x.is_complex() else ad.zeros_like(x)
 
 
-def clip(x, /, min=None, max=None):
+def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
     """Elements below `min` become `min`, those above `max` become `max`; the type stays that of `x`."""
     bounds = [None if b is None else ad.as_tensor(b, device=x.device).to(x.dtype) for b in (min, max)]
     if bounds == [None, None]:

@@ -5,6 +5,12 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint import Tensor
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint._types import Device, DType
+
 __all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 
 KINDS = {
@@ -20,7 +26,7 @@ KINDS["numeric"] = KINDS["integral"] + KINDS["real floating"] + KINDS["complex f
 _OTHERS = {ad.float16: ("real floating", "numeric"), ad.bfloat16: ("real floating", "numeric")}
 
 
-def isdtype(dtype, kind) -> bool:
+def isdtype(dtype: DType, kind: Any) -> bool:
     """Whether a type is another, of a kind (``"real floating"``, …), or any of a tuple of these."""
     if isinstance(kind, tuple):
         return any(isdtype(dtype, k) for k in kind)
@@ -35,7 +41,7 @@ def isdtype(dtype, kind) -> bool:
     return dtype is kind
 
 
-def result_type(*arrays_and_dtypes) -> ad.dtype:
+def result_type(*arrays_and_dtypes: Any) -> ad.dtype:
     """The type of an operation on these arrays, types and Python numbers; arrays without dimensions count as others do."""
     if not arrays_and_dtypes:
         raise ValueError("result_type(): at least one array or dtype is required")
@@ -74,13 +80,13 @@ def of_number(number, dtype):
     return dtype
 
 
-def can_cast(from_, to, /) -> bool:
+def can_cast(from_: Any, to: Any, /) -> bool:
     """Whether promotion leads from one type to the other."""
     from_ = from_.dtype if isinstance(from_, Tensor) else from_
     return ad.promote_types(from_, to) is to
 
 
-def astype(x, dtype, /, *, copy=True, device=None):
+def astype(x: Tensor, dtype: DType, /, *, copy: bool = True, device: Device | None = None) -> Tensor:
     """A copy of another type; `x` itself where it has that type and `copy` is False."""
     if x.is_complex() and not dtype.is_complex:
         raise TypeError(f"astype(): a complex array cannot become {dtype}; take real(x) or imag(x) first")
@@ -88,20 +94,20 @@ def astype(x, dtype, /, *, copy=True, device=None):
 
 
 class _Limits:
-    def __init__(self, given, dtype, names):
+    def __init__(self, given: Any, dtype: Any, names: Any) -> None:
         for name in names:
             value = getattr(given, name)
             setattr(self, name, float(value) if isinstance(value, float) else value)
         self.dtype = dtype
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={v}' for k, v in vars(self).items())})"
 
 
 class finfo(_Limits):
     """Limits of a floating-point type, or of the parts of a complex one: bits, eps, max, min, smallest_normal, dtype."""
 
-    def __init__(self, type, /):
+    def __init__(self, type: Any, /) -> None:
         dtype = type.dtype if isinstance(type, Tensor) else type
         dtype = {ad.complex64: ad.float32, ad.complex128: ad.float64}.get(dtype, dtype)
         super().__init__(ad.finfo(dtype), dtype, ("bits", "eps", "max", "min", "smallest_normal"))
@@ -110,7 +116,7 @@ class finfo(_Limits):
 class iinfo(_Limits):
     """Limits of an integer type: bits, max, min, dtype."""
 
-    def __init__(self, type, /):
+    def __init__(self, type: Any, /) -> None:
         dtype = type.dtype if isinstance(type, Tensor) else type
         super().__init__(ad.iinfo(dtype), dtype, ("bits", "max", "min"))
 

@@ -7,32 +7,35 @@ import collections
 import adjoint as ad
 from adjoint.array_api._shapes import axes_of
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint import Tensor
+    from adjoint._types import DType
+
 __all__ = [
-    *(
-        "all",
-        "any",
-        "argmax",
-        "argmin",
-        "argsort",
-        "count_nonzero",
-        "cumulative_prod",
-        "cumulative_sum",
-        "diff",
-        "max",
-    ),
-    *(
-        "mean",
-        "min",
-        "prod",
-        "sort",
-        "std",
-        "sum",
-        "unique_all",
-        "unique_counts",
-        "unique_inverse",
-        "unique_values",
-        "var",
-    ),
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "argsort",
+    "count_nonzero",
+    "cumulative_prod",
+    "cumulative_sum",
+    "diff",
+    "max",
+    "mean",
+    "min",
+    "prod",
+    "sort",
+    "std",
+    "sum",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+    "var",
 ]
 
 UniqueAllResult = collections.namedtuple("UniqueAllResult", "values indices inverse_indices counts")
@@ -40,7 +43,7 @@ UniqueCountsResult = collections.namedtuple("UniqueCountsResult", "values counts
 UniqueInverseResult = collections.namedtuple("UniqueInverseResult", "values inverse_indices")
 
 
-def sum(x, /, *, axis=None, dtype=None, keepdims=False):
+def sum(x: Tensor, /, *, axis: Any = None, dtype: DType | None = None, keepdims: bool = False) -> Tensor:
     """The sum over axes; of small integers as int64."""
     axes = axes_of(x, axis)
     if not axes:
@@ -48,7 +51,7 @@ def sum(x, /, *, axis=None, dtype=None, keepdims=False):
     return ad.sum(x, axes, keepdims, dtype=dtype)
 
 
-def prod(x, /, *, axis=None, dtype=None, keepdims=False):
+def prod(x: Tensor, /, *, axis: Any = None, dtype: DType | None = None, keepdims: bool = False) -> Tensor:
     """The product over axes; of small integers as int64."""
     result = x.to(dtype or ad.prod(x).dtype, copy=True)
     for a in sorted((a % x.ndim for a in axes_of(x, axis)), reverse=True):
@@ -56,49 +59,49 @@ def prod(x, /, *, axis=None, dtype=None, keepdims=False):
     return result
 
 
-def mean(x, /, *, axis=None, keepdims=False):
+def mean(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The mean over axes."""
     axes = axes_of(x, axis)
     return ad.mean(x, axes, keepdims) if axes else x.clone()
 
 
-def var(x, /, *, axis=None, correction=0.0, keepdims=False):
+def var(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The variance over axes: squares of distances over n - correction."""
     axes = axes_of(x, axis)
     return ad.var(x, axes, correction=correction, keepdim=keepdims) if axes else (x - x).abs()
 
 
-def std(x, /, *, axis=None, correction=0.0, keepdims=False):
+def std(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The standard deviation over axes, the root of `var`."""
     axes = axes_of(x, axis)
     return ad.std(x, axes, correction=correction, keepdim=keepdims) if axes else (x - x).abs()
 
 
-def max(x, /, *, axis=None, keepdims=False):
+def max(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The largest element over axes."""
     axes = axes_of(x, axis)
     return ad.amax(x, axes, keepdims) if axes else x.clone()
 
 
-def min(x, /, *, axis=None, keepdims=False):
+def min(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The smallest element over axes."""
     axes = axes_of(x, axis)
     return ad.amin(x, axes, keepdims) if axes else x.clone()
 
 
-def all(x, /, *, axis=None, keepdims=False):
+def all(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Whether no element over axes is zero."""
     axes = axes_of(x, axis)
     return ad.all(x, axes, keepdims) if axes else x.to(ad.bool, copy=True)
 
 
-def any(x, /, *, axis=None, keepdims=False):
+def any(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Whether an element over axes is not zero."""
     axes = axes_of(x, axis)
     return ad.any(x, axes, keepdims) if axes else x.to(ad.bool, copy=True)
 
 
-def count_nonzero(x, /, *, axis=None, keepdims=False):
+def count_nonzero(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     """How many elements over axes are not zero."""
     return sum((x != 0).to(ad.int64), axis=axis, keepdims=keepdims)
 
@@ -110,22 +113,22 @@ def _position(f, x, axis, keepdims):
     return f(x, axis, keepdims)
 
 
-def argmax(x, /, *, axis=None, keepdims=False):
+def argmax(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Where the largest element is, the first of equal ones."""
     return _position(ad.argmax, x, axis, keepdims)
 
 
-def argmin(x, /, *, axis=None, keepdims=False):
+def argmin(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Where the smallest element is, the first of equal ones."""
     return _position(ad.argmin, x, axis, keepdims)
 
 
-def sort(x, /, *, axis=-1, descending=False, stable=True):
+def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """In order along an axis."""
     return ad.sort(x, dim=axis, descending=descending, stable=stable).values
 
 
-def argsort(x, /, *, axis=-1, descending=False, stable=True):
+def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """The indices by which `sort` takes the elements."""
     return ad.sort(x, dim=axis, descending=descending, stable=stable).indices
 
@@ -143,17 +146,23 @@ def _accumulate(f, neutral, x, axis, dtype, include_initial):
     return result
 
 
-def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
+def cumulative_sum(
+    x: Tensor, /, *, axis: Any = None, dtype: DType | None = None, include_initial: bool = False
+) -> Tensor:
     """Sums of the first elements along an axis."""
     return _accumulate(ad.cumsum, 0, x, axis, dtype, include_initial)
 
 
-def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
+def cumulative_prod(
+    x: Tensor, /, *, axis: Any = None, dtype: DType | None = None, include_initial: bool = False
+) -> Tensor:
     """Products of the first elements along an axis."""
     return _accumulate(ad.cumprod, 1, x, axis, dtype, include_initial)
 
 
-def diff(x, /, n=1, axis=-1, prepend=None, append=None):
+def diff(
+    x: Tensor, /, n: int = 1, axis: int = -1, prepend: Tensor | None = None, append: Any = None
+) -> Tensor:
     """Differences of neighbours along an axis, `n` times; scikit-learn gives `n` by position, as NumPy has it."""
     return ad.diff(x, n, axis, prepend, append)
 
@@ -182,23 +191,23 @@ def _ordered(flat):
     return flat[order], order
 
 
-def unique_all(x, /):
+def unique_all(x: Tensor, /) -> UniqueAllResult:
     """Different elements, where each is first, which of them each element is, and how often each is there."""
     return UniqueAllResult(*_unique(x))
 
 
-def unique_counts(x, /):
+def unique_counts(x: Tensor, /) -> UniqueCountsResult:
     """Different elements, and how often each is there."""
     values, _, _, counts = _unique(x)
     return UniqueCountsResult(values, counts)
 
 
-def unique_inverse(x, /):
+def unique_inverse(x: Tensor, /) -> UniqueInverseResult:
     """Different elements, and which of them each element is."""
     values, _, inverse, _ = _unique(x)
     return UniqueInverseResult(values, inverse)
 
 
-def unique_values(x, /):
+def unique_values(x: Tensor, /) -> Tensor:
     """Different elements."""
     return _unique(x)[0]

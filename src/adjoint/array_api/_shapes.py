@@ -7,19 +7,35 @@ from adjoint import Tensor
 from adjoint.array_api._elementwise import together
 from adjoint.array_api._info import result_type
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from adjoint._types import Ints, Shape
+
 __all__ = [
-    *(
-        "broadcast_arrays",
-        "broadcast_shapes",
-        "broadcast_to",
-        "concat",
-        "expand_dims",
-        "flip",
-        "isin",
-        "moveaxis",
-    ),
-    *("nonzero", "permute_dims", "repeat", "reshape", "roll", "searchsorted", "squeeze", "stack", "take"),
-    *("take_along_axis", "tile", "unstack", "where"),
+    "broadcast_arrays",
+    "broadcast_shapes",
+    "broadcast_to",
+    "concat",
+    "expand_dims",
+    "flip",
+    "isin",
+    "moveaxis",
+    "nonzero",
+    "permute_dims",
+    "repeat",
+    "reshape",
+    "roll",
+    "searchsorted",
+    "squeeze",
+    "stack",
+    "take",
+    "take_along_axis",
+    "tile",
+    "unstack",
+    "where",
 ]
 
 
@@ -28,12 +44,12 @@ def axes_of(x, axis):
     return tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
 
 
-def broadcast_arrays(*arrays):
+def broadcast_arrays(*arrays: Any) -> Sequence[Tensor]:
     """The arrays, each in the shape of all together."""
     return tuple(ad.broadcast_tensors(*arrays))
 
 
-def broadcast_shapes(*shapes):
+def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     """The shape of arrays of these shapes together."""
     try:
         return tuple(ad.broadcast_shapes(*shapes))
@@ -41,30 +57,30 @@ def broadcast_shapes(*shapes):
         raise ValueError(str(error)) from None
 
 
-def broadcast_to(x, /, shape):
+def broadcast_to(x: Tensor, /, shape: Shape) -> Tensor:
     """`x` repeated to a shape, without a copy."""
     return ad.broadcast_to(x, shape)
 
 
-def concat(arrays, /, *, axis=0):
+def concat(arrays: Any, /, *, axis: int = 0) -> Tensor:
     """Arrays one behind the other; flattened first where `axis` is None."""
     dtype = result_type(*arrays)
     arrays = [x.to(dtype) for x in arrays]
     return ad.cat([x.reshape(-1) for x in arrays], 0) if axis is None else ad.cat(arrays, axis)
 
 
-def stack(arrays, /, *, axis=0):
+def stack(arrays: Any, /, *, axis: int = 0) -> Tensor:
     """Arrays side by side in a new axis."""
     dtype = result_type(*arrays)
     return ad.stack([x.to(dtype) for x in arrays], axis)
 
 
-def unstack(x, /, *, axis=0):
+def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """The parts along an axis."""
     return ad.unbind(x, axis)
 
 
-def expand_dims(x, /, axis=0):
+def expand_dims(x: Tensor, /, axis: int = 0) -> Tensor:
     """One more axis of length 1; several where `axis` is a tuple."""
     if isinstance(axis, int):
         if not -x.ndim - 1 <= axis <= x.ndim:
@@ -82,7 +98,7 @@ def expand_dims(x, /, axis=0):
     return x
 
 
-def squeeze(x, /, axis):
+def squeeze(x: Tensor, /, axis: Any) -> Tensor:
     """Without axes of length 1.
 
     Raises
@@ -97,22 +113,22 @@ def squeeze(x, /, axis):
     return ad.squeeze(x, axes)
 
 
-def flip(x, /, *, axis=None):
+def flip(x: Tensor, /, *, axis: Any = None) -> Tensor:
     """In reversed order along some or all axes."""
     return ad.flip(x, axes_of(x, axis))
 
 
-def moveaxis(x, source, destination, /):
+def moveaxis(x: Tensor, source: Ints, destination: Ints, /) -> Tensor:
     """Axes elsewhere, the others in their order."""
     return ad.movedim(x, source, destination)
 
 
-def permute_dims(x, /, axes):
+def permute_dims(x: Tensor, /, axes: Any) -> Tensor:
     """The axes in another order."""
     return ad.permute(x, axes)
 
 
-def reshape(x, /, shape, *, copy=None):
+def reshape(x: Tensor, /, shape: Shape, *, copy: bool | None = None) -> Tensor:
     """Another shape; a copy where `copy` is True, and never where it is False."""
     if copy:
         return x.clone().reshape(shape)
@@ -124,24 +140,24 @@ def reshape(x, /, shape, *, copy=None):
     return ad.reshape(x, shape)
 
 
-def roll(x, /, shift, *, axis=None):
+def roll(x: Tensor, /, shift: Any, *, axis: Any = None) -> Tensor:
     """Elements moved along axes, round the end."""
     return ad.roll(x, shift) if axis is None else ad.roll(x, shift, axis)
 
 
-def repeat(x, repeats, /, *, axis=None):
+def repeat(x: Tensor, repeats: Any, /, *, axis: Any = None) -> Tensor:
     """Each element several times."""
     if isinstance(repeats, Tensor):
         repeats = repeats.to(ad.int64)
     return ad.repeat_interleave(x.reshape(-1) if axis is None else x, repeats, 0 if axis is None else axis)
 
 
-def tile(x, repetitions, /):
+def tile(x: Tensor, repetitions: Any, /) -> Tensor:
     """The whole array several times."""
     return ad.tile(x, repetitions)
 
 
-def take(x, indices, /, *, axis=None):
+def take(x: Tensor, indices: Any, /, *, axis: Any = None) -> Tensor:
     """Parts along an axis by a one-dimensional array of indices."""
     if axis is None:
         if x.ndim != 1:
@@ -151,7 +167,7 @@ def take(x, indices, /, *, axis=None):
     return ad.index_select(x, axis, ad.where(indices < 0, indices + x.shape[axis], indices))
 
 
-def take_along_axis(x, indices, /, *, axis=-1):
+def take_along_axis(x: Tensor, indices: Any, /, *, axis: int = -1) -> Tensor:
     """Elements by an array of indices along an axis; the other axes broadcast."""
     shape = list(
         ad.broadcast_shapes(
@@ -163,14 +179,14 @@ def take_along_axis(x, indices, /, *, axis=-1):
     return ad.gather(x.expand(sizes[0]), axis, indices.expand(sizes[1]).to(ad.int64))
 
 
-def nonzero(x, /):
+def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     """Indices of elements that are not zero, one array for each axis."""
     if x.ndim == 0:
         raise ValueError("nonzero(): an array without dimensions has no indices")
     return ad.nonzero(x, as_tuple=True)
 
 
-def searchsorted(x1, x2, /, *, side="left", sorter=None):
+def searchsorted(x1: Tensor, x2: Tensor, /, *, side: str = "left", sorter: Any = None) -> Tensor:
     """Where the elements of `x2` belong in the sorted array `x1`."""
     if not isinstance(x2, Tensor):
         x2 = ad.tensor(x2)
@@ -178,12 +194,12 @@ def searchsorted(x1, x2, /, *, side="left", sorter=None):
     return ad.searchsorted(x1.to(dtype), x2.to(dtype), side=side, sorter=sorter)
 
 
-def isin(x1, x2, /, *, invert=False):
+def isin(x1: Tensor, x2: Tensor, /, *, invert: bool = False) -> Tensor:
     """Whether each element of `x1` is among those of `x2`."""
     return ad.isin(*together(x1, x2), invert=invert)
 
 
-def where(condition, x1=None, x2=None, /):
+def where(condition: Any, x1: Tensor | None = None, x2: Tensor | None = None, /) -> Tensor:
     """Elements of `x1` where the condition holds, else of `x2`; without these, the indices where it holds, as `nonzero` has them."""
     if x1 is None and x2 is None:
         return nonzero(condition)

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from adjoint import fft as own
+from adjoint._register import listing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint import Tensor
+    from adjoint._types import Device, DType
 
 __all__ = [
-    *(
-        "fft",
-        "fftfreq",
-        "fftn",
-        "fftshift",
-        "hfft",
-        "ifft",
-        "ifftn",
-        "ifftshift",
-        "ihfft",
-        "irfft",
-        "irfftn",
-        "rfft",
-    ),
-    *("rfftfreq", "rfftn"),
+    "fft",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "ifft",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "irfft",
+    "irfftn",
+    "rfft",
+    "rfftfreq",
+    "rfftn",
 ]
+__dir__ = listing(__name__)
 
 
 def _one(name):
@@ -51,12 +59,14 @@ fft, ifft, rfft, irfft, hfft, ihfft = (
 fftn, ifftn, rfftn, irfftn = (_several(name) for name in ("fftn", "ifftn", "rfftn", "irfftn"))
 
 
-def fftfreq(n, /, *, d=1.0, dtype=None, device=None):
+def fftfreq(n: Any, /, *, d: float = 1.0, dtype: DType | None = None, device: Device | None = None) -> Tensor:
     """The frequencies of `fft`."""
     return own.fftfreq(n, d, dtype=dtype, device=device)
 
 
-def rfftfreq(n, /, *, d=1.0, dtype=None, device=None):
+def rfftfreq(
+    n: Any, /, *, d: float = 1.0, dtype: DType | None = None, device: Device | None = None
+) -> Tensor:
     """The frequencies of `rfft`."""
     return own.rfftfreq(n, d, dtype=dtype, device=device)
 
@@ -65,11 +75,11 @@ def _axes(axes):
     return None if axes is None else axes if isinstance(axes, int) else tuple(axes)
 
 
-def fftshift(x, /, *, axes=None):
+def fftshift(x: Tensor, /, *, axes: Any = None) -> Tensor:
     """The frequency zero in the middle."""
     return own.fftshift(x, _axes(axes))
 
 
-def ifftshift(x, /, *, axes=None):
+def ifftshift(x: Tensor, /, *, axes: Any = None) -> Tensor:
     """The reverse of `fftshift`."""
     return own.ifftshift(x, _axes(axes))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from adjoint._C import Node, SavedTensor, Tensor, _run_backward
-from adjoint._register import published
+from adjoint._register import listing, published
 
 from .grad_mode import (
     enable_grad,
@@ -19,6 +19,13 @@ from .grad_mode import (
     no_grad,
     set_grad_enabled,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from .graph import GradientEdge
 
 __all__ = [
     "Function",
@@ -45,6 +52,7 @@ __all__ = [
     "set_multithreading_enabled",
     "set_parallel_backward",
 ]
+__dir__ = listing(__name__, "anomaly_mode", "function", "grad_mode")
 
 # What is imported when it is first asked for: name → module.
 _LATER = {
@@ -60,25 +68,34 @@ _LATER = {
 }
 
 
-def __getattr__(name):
-    module = _LATER.get(name)
-    if module is None:
-        raise AttributeError(f"module 'adjoint.autograd' has no attribute {name!r}")
-    from importlib import import_module
+if TYPE_CHECKING:
+    from . import forward_ad, functional, graph
+    from ._convention import complex_convention
+    from ._parallel import is_multithreading_enabled, set_multithreading_enabled, set_parallel_backward
+    from .anomaly_mode import detect_anomaly, set_detect_anomaly
+    from .function import Function
+    from .gradcheck import gradcheck, gradgradcheck
+else:
 
-    found = import_module("adjoint.autograd." + module)
-    value = getattr(found, name, found)
-    globals()[name] = value
-    return value
+    def __getattr__(name):
+        module = _LATER.get(name)
+        if module is None:
+            raise AttributeError(f"module 'adjoint.autograd' has no attribute {name!r}")
+        from importlib import import_module
+
+        found = import_module("adjoint.autograd." + module)
+        value = getattr(found, name, found)
+        globals()[name] = value
+        return value
 
 
 def backward(
-    tensors,
-    grad_tensors=None,
-    retain_graph=None,
-    create_graph=False,
-    grad_variables=None,
-    inputs=None,
+    tensors: Tensor | Sequence[Tensor],
+    grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Tensor | Sequence[Tensor] | None = None,
 ) -> None:
     """Add the gradients of `tensors` to the ``.grad`` of the leaves they depend on.
 
@@ -139,15 +156,15 @@ def backward(
 
 
 def grad(
-    outputs,
-    inputs,
-    grad_outputs=None,
-    retain_graph=None,
-    create_graph=False,
-    only_inputs=True,
-    allow_unused=None,
-    is_grads_batched=False,
-    materialize_grads=False,
+    outputs: Tensor | GradientEdge | Iterable[Tensor | GradientEdge],
+    inputs: Tensor | GradientEdge | Iterable[Tensor | GradientEdge],
+    grad_outputs: Tensor | Iterable[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
 ) -> tuple[Tensor, ...]:
     """The gradients of `outputs` with respect to `inputs`, as a tuple; no ``.grad`` changes.
 
@@ -314,7 +331,7 @@ class Variable(metaclass=_VariableMeta):
         ``volatile=True`` was given: its successors are `no_grad` and `inference_mode`.
     """
 
-    def __new__(cls, data, requires_grad=False, volatile=False):
+    def __new__(cls, data: Tensor, requires_grad: bool = False, volatile: bool = False) -> Any:
         if volatile:
             refuse_volatile()
         if not isinstance(data, Tensor):

@@ -8,10 +8,16 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._C import Tensor, _run_backward
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["block", "gradients"]
 
 
-def gradients(outputs, seeds, inputs, retain_graph, create_graph, allow_unused):
+def gradients(
+    outputs: Any, seeds: Any, inputs: Any, retain_graph: bool | None, create_graph: bool, allow_unused: bool
+) -> Any:
     """One backward pass for all entries of the leading dimension: see adjoint.func.vmap."""
     given = [g for g in seeds or () if g is not None]
     if not given or not all(g.ndim for g in given):
@@ -50,7 +56,7 @@ def gradients(outputs, seeds, inputs, retain_graph, create_graph, allow_unused):
     return tuple([None if column[0] is None else stack(column) for column in zip(*found, strict=True)])
 
 
-def block(y, xs, create_graph):
+def block(y: Tensor, xs: Any, create_graph: bool) -> Any:
     """The rows of the Jacobian that belong to an output, by one pass for all of them: one tensor per input."""
     from adjoint import eye, zeros
 

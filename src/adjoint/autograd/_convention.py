@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from adjoint._C import _set_holomorphic
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["complex_convention"]
 
 _NAMES = {"conjugate": False, "holomorphic": True}
@@ -42,13 +46,13 @@ class complex_convention:
     (2+4j)
     """
 
-    def __init__(self, name: str):
+    def __init__(self, name: str) -> None:
         if name not in _NAMES:
             raise ValueError(f"complex_convention(): expected one of {sorted(_NAMES)}, but found {name!r}")
         self.before = _set_holomorphic(_NAMES[name])
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: Any) -> None:
         _set_holomorphic(self.before)

@@ -13,6 +13,10 @@ from weakref import WeakSet, WeakValueDictionary
 
 from adjoint import _C
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 # The context that is open here. A context variable, since those follow a pass onto the engine's own threads.
 _open: ContextVar = ContextVar("adjoint.allow_mutation_on_saved_tensors", default=None)
 
@@ -22,7 +26,7 @@ class _Original:
 
     __slots__ = ("__weakref__", "copied", "neighbours", "tensor")
 
-    def __init__(self, tensor):
+    def __init__(self, tensor: Any) -> None:
         self.tensor = tensor
         self.copied = False
 
@@ -32,7 +36,7 @@ class _Neighbours:
 
     __slots__ = ("__weakref__", "originals")
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.originals: WeakSet = WeakSet()
 
 
@@ -43,7 +47,7 @@ def _memory(tensor):
 class Originals:
     """What was saved while the context is open."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._lock = Lock()
         self._by_memory: WeakValueDictionary = WeakValueDictionary()
 
@@ -105,7 +109,7 @@ class Originals:
             with self._lock:
                 self._place(original)
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         if _open.get() is not None:
             raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
         _C._push_saved_tensors_hooks(self._pack, self._unpack)
@@ -113,7 +117,7 @@ class Originals:
         _open.set(self)
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: Any) -> None:
         if _open.get() is self:
             _open.set(None)
         _C._pop_interpreter(self._interpreter)

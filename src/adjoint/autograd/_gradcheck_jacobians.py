@@ -15,6 +15,10 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint._C import Tensor
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 #: What is taken of an output, its cotangent, and what the messages call it.
 REAL, IMAGINARY = (1, "real"), (1j, "imaginary")
 
@@ -28,7 +32,7 @@ class Part:
 
     __slots__ = ("name", "output", "position", "unit")
 
-    def __init__(self, position, output, unit, name):
+    def __init__(self, position: Any, output: Any, unit: Any, name: Any) -> None:
         self.position, self.output, self.unit, self.name = position, output, unit, name
 
     def take(self, values):
@@ -73,7 +77,7 @@ class Evaluation:
     `call` evaluates again at whatever the inputs hold by then; the outputs must keep their shapes and types.
     """
 
-    def __init__(self, func, inputs, outputs, eps):
+    def __init__(self, func: Any, inputs: Any, outputs: Any, eps: Any) -> None:
         self.func, self.inputs, self.outputs, self.eps = func, inputs, outputs, eps
 
     def call(self):

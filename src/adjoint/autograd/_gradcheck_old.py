@@ -10,10 +10,21 @@ from adjoint._C import Tensor
 
 from . import _gradcheck_jacobians as jacobians
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 __all__ = ["get_analytical_jacobian", "get_numerical_jacobian"]
 
 
-def get_numerical_jacobian(fn, inputs, target=None, eps=1e-3, grad_out=1.0):
+def get_numerical_jacobian(
+    fn: Callable[..., Any],
+    inputs: Any,
+    target: Tensor | None = None,
+    eps: float = 1e-3,
+    grad_out: float = 1.0,
+) -> Any:
     """The Jacobians of the first output of ``fn(inputs)`` by differences; deprecated, see `gradcheck`.
 
     Parameters
@@ -51,7 +62,7 @@ def get_numerical_jacobian(fn, inputs, target=None, eps=1e-3, grad_out=1.0):
     return tuple(jacobians.numerical(evaluation, x)[0][0] for x in targets)
 
 
-def get_analytical_jacobian(inputs, output, nondet_tol=0.0, grad_out=1.0):
+def get_analytical_jacobian(inputs: Any, output: Any, nondet_tol: float = 0.0, grad_out: float = 1.0) -> Any:
     """The Jacobians of `output` from its graph; deprecated, see `gradcheck`.
 
     Parameters

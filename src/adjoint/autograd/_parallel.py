@@ -6,6 +6,10 @@ from threading import local
 
 from adjoint._C import _set_parallel_backward
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["is_multithreading_enabled", "set_multithreading_enabled", "set_parallel_backward"]
 
 
@@ -27,7 +31,7 @@ class _Switch:
 
     name = ""
 
-    def __init__(self, mode: bool):
+    def __init__(self, mode: bool) -> None:
         self.mode = bool(mode)
         self.before = getattr(_switches, self.name)
         self._set(self.mode)
@@ -36,13 +40,13 @@ class _Switch:
         setattr(_switches, self.name, mode)
         _switches.apply()
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: Any) -> None:
         self._set(self.before)
 
-    def __call__(self, function):
+    def __call__(self, function: Any) -> Any:
         from functools import wraps
 
         # What was switched belongs to the calls.

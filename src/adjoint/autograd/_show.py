@@ -5,6 +5,12 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._C import Node, Tensor
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint._types import Params
+
 __all__ = ["Drawing", "Explanation", "draw", "explain"]
 
 
@@ -57,11 +63,11 @@ class Explanation:
         What all saved tensors take, each storage counted as often as it is saved.
     """
 
-    def __init__(self, rows):
+    def __init__(self, rows: Any) -> None:
         self.rows = rows
         self.bytes = sum(row["bytes"] for row in rows)
 
-    def __str__(self):
+    def __str__(self) -> str:
         head = ["operation", "result", "saves", "bytes", "line"]
         table = [
             [row["operation"], row["result"], ", ".join(row["saved"]), f"{row['bytes']:,}", row["line"]]
@@ -87,7 +93,7 @@ class Explanation:
     __repr__ = __str__
 
 
-def explain(tensor) -> Explanation:
+def explain(tensor: Tensor) -> Explanation:
     """A table of the graph of a tensor: each operation with its result, what it saves in bytes, and its source line.
 
     Parameters
@@ -137,7 +143,7 @@ class Drawing:
         The graph in Graphviz's language.
     """
 
-    def __init__(self, source):
+    def __init__(self, source: str) -> None:
         self.source = source
 
     def _pipe(self, format):
@@ -156,7 +162,7 @@ class Drawing:
             )
         return done.stdout
 
-    def save(self, path) -> None:
+    def save(self, path: Any) -> None:
         """Write the picture; the ending of the name (``.svg``, ``.png``, ``.pdf``, ``.dot``) says in which format."""
         import os
 
@@ -178,11 +184,11 @@ class Drawing:
         except RuntimeError as error:
             return {"text/plain": f"{self!r}\n{error}"}
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<Drawing of {self.source.count('[label=')} nodes and edges; .save('graph.svg') writes it>"
 
 
-def draw(tensor, params=None) -> Drawing:
+def draw(tensor: Tensor, params: Params | None = None) -> Drawing:
     """A picture of the graph of a tensor: operations, the shapes that flow between them, parameters by name.
 
     Parameters
@@ -247,10 +253,10 @@ class Result:
     __slots__ = ("dtype", "shape")
     is_nested_tensor = is_cpp_nested_tensor = is_tensor_subclass = False
 
-    def __init__(self, shape, dtype):
+    def __init__(self, shape: Any, dtype: Any) -> None:
         self.shape, self.dtype = shape, dtype
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"(shape={tuple(self.shape)}, dtype={self.dtype})"
 
 

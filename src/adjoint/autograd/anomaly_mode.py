@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from adjoint import _C
+from adjoint._register import listing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["detect_anomaly", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_detect_anomaly"]
+__dir__ = listing(__name__)
 
 
 class set_detect_anomaly:
@@ -21,7 +27,7 @@ class set_detect_anomaly:
     detect_anomaly
     """
 
-    def __init__(self, mode: bool, check_nan: bool = True):
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
         from adjoint.autograd import _lines
 
         self.before = (*_C._detect_anomaly(), _C._is_recording_lines(), _lines.whole_stack)
@@ -29,10 +35,10 @@ class set_detect_anomaly:
         _C._set_record_lines(bool(mode), _lines.where)
         _C._set_detect_anomaly(bool(mode), bool(check_nan))
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         return None
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: Any) -> None:
         from adjoint.autograd import _lines
 
         mode, check_nan, recording, _lines.whole_stack = self.before
@@ -63,7 +69,7 @@ class detect_anomaly:
     Function 'SqrtBackward0' returned nan values
     """
 
-    def __init__(self, check_nan: bool = True):
+    def __init__(self, check_nan: bool = True) -> None:
         from warnings import warn
 
         self.check_nan = check_nan
@@ -73,10 +79,10 @@ class detect_anomaly:
             stacklevel=2,
         )
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         self.setting = set_detect_anomaly(True, self.check_nan)
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: Any) -> None:
         self.setting.__exit__(*exception)
 
 

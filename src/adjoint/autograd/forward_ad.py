@@ -11,7 +11,12 @@ from typing import NamedTuple
 
 from adjoint import _C
 from adjoint._C import Tensor
+from adjoint._register import listing
 from adjoint.autograd.grad_mode import _Mode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "UnpackedDualTensor",
@@ -21,6 +26,7 @@ __all__ = [
     "make_dual",
     "unpack_dual",
 ]
+__dir__ = listing(__name__)
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -192,7 +198,7 @@ class dual_level(_Mode):
         self.before = (level, self.before)
         return level
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, *exception: Any) -> None:
         if self.before is None:
             raise RuntimeError(
                 "dual_level: Dual level must be a positive number: this one is not open, or was left already"

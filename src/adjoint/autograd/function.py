@@ -7,8 +7,14 @@ about a class when that is defined, and `once_differentiable`. Start reading at 
 from __future__ import annotations
 
 from adjoint._C import BackwardCFunction, FunctionBase, FunctionCtx, Tensor, _backward_class
+from adjoint._register import listing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["BackwardCFunction", "Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]
+__dir__ = listing(__name__)
 
 
 class Function(FunctionBase):
@@ -70,7 +76,7 @@ class Function(FunctionBase):
     #: Whether backward is the only owner of what it reads of `ctx.saved_tensors`, which then can be read once.
     clear_saved_tensors_on_access = False
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         from warnings import warn
 
         warn(
@@ -80,7 +86,7 @@ class Function(FunctionBase):
             stacklevel=2,
         )
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = type(self).__name__
         how = (
             "call"
@@ -92,7 +98,7 @@ class Function(FunctionBase):
             f"nothing: {how} {name}.apply(...)"
         )
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         # What a node has, and an instance that was never called has not.
         if name in _OF_NODES:
             raise RuntimeError(
@@ -102,32 +108,33 @@ class Function(FunctionBase):
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def __init_subclass__(cls, **kwargs):
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls._backward_cls = _backward_class(cls)
+        kind: Any = cls
+        kind._backward_cls = _backward_class(cls)
         setup = cls.setup_context
         if setup is not Function.setup_context:
-            cls._setup_context = staticmethod(setup)
-            cls._argument_count = _positional_count(cls.forward)
-            cls.apply = classmethod(_apply_bound)
+            kind._setup_context = staticmethod(setup)
+            kind._argument_count = _positional_count(cls.forward)
+            kind.apply = classmethod(_apply_bound)
         if cls.clear_saved_tensors_on_access:
             cls._backward_cls.saved_tensors = property(_taken_once)  # type: ignore[attr-defined]
         if cls.vjp is not Function.vjp:
             both = cls.backward is not Function.backward and "backward" in vars(cls)
-            cls.backward = staticmethod(_two_rules(cls.__name__) if both else cls.vjp)
+            kind.backward = staticmethod(_two_rules(cls.__name__) if both else cls.vjp)
 
     @staticmethod
-    def forward(*args, **kwargs):
+    def forward(*args: Any, **kwargs: Any) -> Any:
         """Compute the results. Operations in here are not recorded."""
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
-    def setup_context(ctx, inputs, output):
+    def setup_context(*args: Any, **kwargs: Any) -> Any:
         """Keep what `backward` needs, if `forward` does not take the context."""
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
-    def backward(ctx, *grad_outputs):
+    def backward(*args: Any, **kwargs: Any) -> Any:
         """The gradient of each argument of `forward` from the gradient of each result."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
@@ -135,19 +142,19 @@ class Function(FunctionBase):
         )
 
     @staticmethod
-    def vjp(ctx, *grad_outputs):
+    def vjp(*args: Any, **kwargs: Any) -> Any:
         """Another name of `backward`."""
         raise NotImplementedError
 
     @staticmethod
-    def jvp(ctx, *grad_inputs):
+    def jvp(*args: Any, **kwargs: Any) -> Any:
         """The tangent of each result from the tangent of each argument, for forward mode."""
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
 
     @staticmethod
-    def vmap(info, in_dims, *args):
+    def vmap(*args: Any, **kwargs: Any) -> Any:
         """The results for a batch of arguments, and where the batch is in them; used once there is batching."""
         raise NotImplementedError(
             "To use autograd.Function with vmap, you must either override the vmap staticmethod or set "
@@ -232,7 +239,7 @@ class InplaceFunction(Function):
     """The old base of functions that may work in place; a `Function`."""
 
 
-def once_differentiable(backward):
+def once_differentiable(backward: Any) -> Any:
     """Decorate a `backward` that is not recorded: its result cannot be differentiated again.
 
     Raises

@@ -8,15 +8,25 @@ v, and the gradient of a linear map is its transpose. Start reading at `vjp`, th
 from __future__ import annotations
 
 from adjoint._C import Tensor
+from adjoint._register import listing
 from adjoint.autograd import enable_grad, grad
 from adjoint.autograd._batched import block
 from adjoint.autograd._convention import complex_convention
+from adjoint.autograd._functional_checks import _NOT_STRICT, _refuse_complex, _zeros_for_none
 from adjoint.autograd._functional_forward import is_forward, jacobian_by_columns
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+__dir__ = listing(__name__)
 
 
-def vjp(func, inputs, v=None, create_graph=False, strict=False):
+def vjp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> Any:
     """The value of `func` and the product vᵀJ of a vector with its Jacobian.
 
     Parameters
@@ -64,7 +74,9 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
     return _result(ys, several_outputs, create_graph), _result(rows, several, create_graph)
 
 
-def jvp(func, inputs, v=None, create_graph=False, strict=False):
+def jvp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> Any:
     """The value of `func` and the product J·v of its Jacobian with a vector.
 
     It takes two passes in reverse mode: vᵀJ for a placeholder v, then the derivative of that by the placeholder.
@@ -109,7 +121,14 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
     return _result(ys, several_outputs, create_graph), _result(columns, several_outputs, create_graph)
 
 
-def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
+def jacobian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
     """The Jacobian of `func` at `inputs`, row by row in reverse mode or column by column in forward mode.
 
     Parameters
@@ -173,13 +192,13 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
 
 
 def hessian(
-    func,
-    inputs,
-    create_graph=False,
-    strict=False,
-    vectorize=False,
-    outer_jacobian_strategy="reverse-mode",
-):
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
     """The Hessian of a function with one real number as its value.
 
     Parameters
@@ -226,7 +245,9 @@ def hessian(
     return blocks if several else blocks[0][0]
 
 
-def vhp(func, inputs, v=None, create_graph=False, strict=False):
+def vhp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> Any:
     """The value of a function with one real number as its value, and the product vᵀH with its Hessian.
 
     Parameters
@@ -259,7 +280,9 @@ def vhp(func, inputs, v=None, create_graph=False, strict=False):
         return _hessian_product(several, xs, y, rows, xs, v, create_graph, strict, "double_back")
 
 
-def hvp(func, inputs, v=None, create_graph=False, strict=False):
+def hvp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> Any:
     """The value of a function with one real number as its value, and the product H·v with its Hessian.
 
     A Hessian is symmetric, so that `vhp` gives the same with one pass less; prefer it.
@@ -300,7 +323,6 @@ def hvp(func, inputs, v=None, create_graph=False, strict=False):
 
 _OUTPUTS = "outputs of the user-provided function"
 _SINGLE_INPUT = "input to the user-provided function is a single Tensor with a single element"
-_NOT_STRICT = "This is not allowed in strict mode"
 
 
 def _gradient(name, func, inputs, v, create_graph, strict):
@@ -452,43 +474,3 @@ _MISSING = {
     f"{_NOT_STRICT}. You should ensure that your function is thrice differentiable and that the hessian depends on the "
     "inputs.",
 }
-
-# The same for a product that came back as None; "create_graph" where it came back without a graph.
-_INDEPENDENT = {
-    "back": f"The output of the user-provided function is independent of input {{i}}. {_NOT_STRICT}.",
-    "back_trick": "The gradient with respect to the input is independent of entry {i} in the grad_outputs when using the "
-    f"double backward trick to compute forward mode gradients. {_NOT_STRICT}.",
-    "double_back": f"The jacobian of the user-provided function is independent of input {{i}}. {_NOT_STRICT}.",
-    "double_back_trick": "The hessian of the user-provided function is independent of entry {i} in the grad_jacobian. "
-    f"{_NOT_STRICT} as it prevents from using the double backward trick to replace forward mode AD.",
-}
-
-
-def _zeros_for_none(products, like, strict, create_graph, stage):
-    from adjoint import zeros_like
-
-    for i, product in enumerate(products):
-        if not strict:
-            break
-        if product is None:
-            raise RuntimeError(_INDEPENDENT[stage].format(i=i))
-        if create_graph and not product.requires_grad:
-            what = "hessian" if stage.startswith("double") else "jacobian"
-            raise RuntimeError(
-                f"The {what} of the user-provided function is independent of input {i}. {_NOT_STRICT} when "
-                "create_graph=True."
-            )
-    return tuple(
-        zeros_like(x.detach()) if product is None else product
-        for x, product in zip(like, products, strict=True)
-    )
-
-
-def _refuse_complex(outputs):
-    for y in outputs:
-        if y.is_complex():
-            raise RuntimeError(
-                f"grad can be implicitly created only for real scalar outputs but got {y.dtype}: one row per output does "
-                "not hold the derivative of a complex function. Give jacobian the real and the imaginary part "
-                "(adjoint.view_as_real), or pass vectorize=True for the gradients of the real part alone."
-            )

@@ -13,6 +13,15 @@ from adjoint._C import (
     is_grad_enabled,
     is_inference_mode_enabled,
 )
+from adjoint._register import listing, overload
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from adjoint._types import F
 
 __all__ = [
     "enable_grad",
@@ -22,6 +31,7 @@ __all__ = [
     "no_grad",
     "set_grad_enabled",
 ]
+__dir__ = listing(__name__)
 
 # Flags of a code object: what calling the function gives.
 _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200
@@ -31,21 +41,27 @@ class _Mode:
     """What the modes share: `before` is a linked stack, so that one object can be entered again while it is open."""
 
     __slots__ = ("before", "mode")
+    before: Any
+    mode: bool
 
-    def __new__(cls, function=None):
-        self = object.__new__(cls)
+    @overload
+    def __new__(cls, function: None = None) -> Self: ...
+    @overload
+    def __new__(cls, function: F) -> F: ...  # type: ignore[misc]  # `@no_grad` without parentheses
+    def __new__(cls, function: Any = None) -> Any:
+        self: Any = object.__new__(cls)
         self.before = None
         # `@no_grad` without parentheses.
         return self if function is None else self(function)
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self.before = (_set_grad_enabled(self.mode), self.before)
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: Any) -> None:
         mode, self.before = self.before
         _set_grad_enabled(mode)
 
-    def __call__(self, function):
+    def __call__(self, function: F) -> F:
         """Decorate a function, generator, coroutine or class."""
         if isinstance(function, type):
             from warnings import warn
@@ -132,7 +148,7 @@ class _Await:
 
     __slots__ = ("mode", "running")
 
-    def __init__(self, running, mode):
+    def __init__(self, running: Any, mode: Any) -> None:
         self.running = running
         self.mode = mode
 
@@ -210,21 +226,23 @@ class set_grad_enabled(_Mode):
     """
 
     __slots__ = ("first", "value")
+    first: Any
+    value: bool
 
-    def __new__(cls, mode):
+    def __new__(cls, mode: bool) -> Self:  # type: ignore[misc]
         self = object.__new__(cls)
         self.value = bool(mode)
         self.before = None
         self.first = (_set_grad_enabled(self.value),)
         return self
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         # The first entry belongs to the switch that the constructor made.
         first, self.first = self.first, None
         mode = _set_grad_enabled(self.value)
         self.before = (mode if first is None else first[0], self.before)
 
-    def __call__(self, function):
+    def __call__(self, function: F) -> F:
         _set_grad_enabled(self.first[0])
         self.first = None
         return super().__call__(function)
@@ -250,9 +268,14 @@ class inference_mode(_Mode):
     """
 
     __slots__ = ("value",)
+    value: bool
 
-    def __new__(cls, mode=True):
-        self = object.__new__(cls)
+    @overload
+    def __new__(cls, mode: bool = True) -> Self: ...
+    @overload
+    def __new__(cls, mode: F) -> F: ...  # type: ignore[misc]
+    def __new__(cls, mode: Any = True) -> Any:
+        self: Any = object.__new__(cls)
         self.before = None
         if callable(mode):
             self.value = True
@@ -260,12 +283,12 @@ class inference_mode(_Mode):
         self.value = bool(mode)
         return self
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         inference = is_inference_mode_enabled()
         _set_inference_mode(self.value)
         self.before = (_set_grad_enabled(not self.value), inference, self.before)
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: Any) -> None:
         grad, inference, self.before = self.before
         _set_inference_mode(inference)
         _set_grad_enabled(grad)

@@ -16,6 +16,11 @@ from adjoint.autograd._convention import complex_convention
 from . import _gradcheck_jacobians as jacobians
 from . import _gradcheck_others as others
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
 
@@ -25,22 +30,22 @@ class GradcheckError(RuntimeError):
 
 @ignores("masked", why="of sparse inputs the stored elements are moved in any case", warns=False)
 def gradcheck(
-    func,
-    inputs,
+    func: Callable[..., Any],
+    inputs: Any,
     *,
-    eps=1e-6,
-    atol=1e-5,
-    rtol=1e-3,
-    raise_exception=True,
-    nondet_tol=0.0,
-    check_undefined_grad=True,
-    check_grad_dtypes=False,
-    check_batched_grad=False,
-    check_batched_forward_grad=False,
-    check_forward_ad=False,
-    check_backward_ad=True,
-    fast_mode=False,
-    masked=None,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: Any = None,
 ) -> bool:
     """Compare the first derivatives of `func` with central differences of its values.
 
@@ -154,23 +159,23 @@ def gradcheck(
 
 
 def gradgradcheck(
-    func,
-    inputs,
-    grad_outputs=None,
+    func: Callable[..., Any],
+    inputs: Any,
+    grad_outputs: Any = None,
     *,
-    eps=1e-6,
-    atol=1e-5,
-    rtol=1e-3,
-    gen_non_contig_grad_outputs=False,
-    raise_exception=True,
-    nondet_tol=0.0,
-    check_undefined_grad=True,
-    check_grad_dtypes=False,
-    check_batched_grad=False,
-    check_fwd_over_rev=False,
-    check_rev_over_rev=True,
-    fast_mode=False,
-    masked=False,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
 ) -> bool:
     """Compare the second derivatives of `func` with central differences of its first derivatives.
 
@@ -342,7 +347,7 @@ def _generator():
 class _Tolerances:
     __slots__ = ("absolute", "nondet", "relative")
 
-    def __init__(self, relative, absolute, nondet):
+    def __init__(self, relative: Any, absolute: Any, nondet: Any) -> None:
         self.relative, self.absolute, self.nondet = relative, absolute, nondet
 
     def excess(self, analytical, numerical, scale=1.0):

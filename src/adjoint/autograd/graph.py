@@ -12,6 +12,12 @@ from adjoint import _C
 from adjoint._arguments import ignores
 from adjoint._C import Node, Tensor
 from adjoint._register import document_classes as _document_classes
+from adjoint._register import listing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
 __all__ = [
     "GradientEdge",
@@ -28,6 +34,7 @@ __all__ = [
     "saved_tensors_hooks",
     "set_record_lines",
 ]
+__dir__ = listing(__name__)
 
 
 class GradientEdge(tuple):
@@ -46,22 +53,22 @@ class GradientEdge(tuple):
 
     __slots__ = ()
 
-    def __new__(cls, node, output_nr, ownership_token=None):
+    def __new__(cls, node: Any, output_nr: Any, ownership_token: Any = None) -> Any:
         return tuple.__new__(cls, (node, output_nr, ownership_token))
 
     @property
-    def node(self):
+    def node(self) -> Any:
         return self[0]
 
     @property
-    def output_nr(self):
+    def output_nr(self) -> Any:
         return self[1]
 
     @property
-    def ownership_token(self):
+    def ownership_token(self) -> Any:
         return self[2]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"GradientEdge(node={self[0]!r}, output_nr={self[1]})"
 
 
@@ -88,7 +95,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     return GradientEdge(*_C._gradient_edge(tensor))
 
 
-def increment_version(tensor) -> None:
+def increment_version(tensor: Tensor) -> None:
     """Say that the memory of a tensor (or of each of several) was changed by something that the library cannot see."""
     for t in (tensor,) if isinstance(tensor, Tensor) else tensor:
         t._bump_version()
@@ -129,14 +136,14 @@ class saved_tensors_hooks:
     tensor([2., 2., 2.])
     """
 
-    def __init__(self, pack_hook, unpack_hook):
+    def __init__(self, pack_hook: Any, unpack_hook: Any) -> None:
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         _C._push_saved_tensors_hooks(self.pack_hook, self.unpack_hook)
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: Any) -> None:
         _C._pop_saved_tensors_hooks()
 
 
@@ -151,7 +158,7 @@ class save_on_cpu(saved_tensors_hooks):
 
     @ignores("pin_memory", why="memory is pinned for transfers to a device, and there is none")
     @ignores("device_type", why="copies are made of tensors of every device", warns=False)
-    def __init__(self, pin_memory=False, device_type="cpu"):
+    def __init__(self, pin_memory: bool = False, device_type: str = "cpu") -> None:
         super().__init__(lambda tensor: tensor.clone(), lambda kept: kept)
 
 
@@ -164,18 +171,18 @@ class disable_saved_tensors_hooks:
         Hooks are in use already.
     """
 
-    def __init__(self, error_message: str):
+    def __init__(self, error_message: str) -> None:
         self.error_message = error_message
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         self.before = _C._disable_saved_tensors_hooks(self.error_message)
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: Any) -> None:
         _C._disable_saved_tensors_hooks("")
         if self.before:
             _C._disable_saved_tensors_hooks(self.before)
 
-    def __call__(self, function):
+    def __call__(self, function: Callable[..., Any]) -> Any:
         from functools import wraps
 
         @wraps(function)
@@ -187,7 +194,7 @@ class disable_saved_tensors_hooks:
 
 
 @contextmanager
-def allow_mutation_on_saved_tensors():
+def allow_mutation_on_saved_tensors() -> Any:
     """While this context is open, tensors that were saved may be changed in place: the backward pass, inside of it too,
     sees them as they were. A copy is made when a tensor is written that was saved, and not before.
 
@@ -225,7 +232,7 @@ def allow_mutation_on_saved_tensors():
 # --- hooks over several tensors -----------------------------------------------------------------------------------------
 
 
-def register_multi_grad_hook(tensors, fn, *, mode="all"):
+def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], *, mode: str = "all") -> Any:
     """Call `fn` when the gradients of several tensors are known.
 
     Parameters
@@ -298,7 +305,7 @@ class _Arrivals:
 
     __slots__ = ("__weakref__", "count", "expected", "gradients")
 
-    def __init__(self, n):
+    def __init__(self, n: Any) -> None:
         self.gradients = [None] * n
         self.count = 0
         self.expected = None
@@ -309,10 +316,10 @@ class _Keep:
 
     __slots__ = ("held",)
 
-    def __init__(self, held):
+    def __init__(self, held: Any) -> None:
         self.held = held
 
-    def __call__(self):
+    def __call__(self) -> Any:
         pass
 
 
@@ -363,14 +370,14 @@ def set_check_external(on: bool = True) -> bool:
     return _C._set_check_external(bool(on))
 
 
-def explain(tensor, **options):
+def explain(tensor: Tensor, **options: Any) -> Any:
     """A table of the graph of `tensor`: each operation with its shape, what it saves, and its line. See `_show.explain`."""
     from adjoint.autograd._show import explain
 
     return explain(tensor, **options)
 
 
-def draw(tensor, **options):
+def draw(tensor: Tensor, **options: Any) -> Any:
     """A picture of the graph of `tensor`. See `_show.draw`."""
     from adjoint.autograd._show import draw
 

@@ -16,6 +16,7 @@ Note: what goes between processes. Start reading at `_world.init_process_group`,
 # ruff: noqa: F401 - what is imported here is published, names of torch that begin with an underscore too.
 from __future__ import annotations
 
+from adjoint._register import listing
 from adjoint.distributed._backend import (
     Backend,
     is_backend_available,
@@ -195,17 +196,36 @@ __all__ = [
     "send_object_list",
     "supports_complex",
 ]
+__dir__ = listing(__name__)
 
 _LAZY = ("algorithms", "constants", "distributed_c10d", "elastic", "launch", "nn", "optim", "run", "utils")
 
 
-def __getattr__(name):
-    from importlib import import_module
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint.distributed import (
+        algorithms,
+        constants,
+        distributed_c10d,
+        elastic,
+        launch,
+        nn,
+        optim,
+        run,
+        utils,
+    )
+    from adjoint.distributed._buckets import BuiltinCommHookType, GradBucket
 
-    if name in ("GradBucket", "BuiltinCommHookType"):
-        return getattr(import_module("adjoint.distributed._buckets"), name)
-    if name == "reduce_op":  # torch's name before ReduceOp
-        return ReduceOp
-    if name in _LAZY:
-        return import_module(f"adjoint.distributed.{name}")
-    raise AttributeError(f"module 'adjoint.distributed' has no attribute {name!r}")
+    reduce_op = ReduceOp
+else:
+
+    def __getattr__(name):
+        from importlib import import_module
+
+        if name in ("GradBucket", "BuiltinCommHookType"):
+            return getattr(import_module("adjoint.distributed._buckets"), name)
+        if name == "reduce_op":  # torch's name before ReduceOp
+            return ReduceOp
+        if name in _LAZY:
+            return import_module(f"adjoint.distributed.{name}")
+        raise AttributeError(f"module 'adjoint.distributed' has no attribute {name!r}")

@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections import namedtuple
 from importlib.util import find_spec
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
 __all__ = ["Backend", "create", "is_gloo_available", "is_mpi_available", "is_nccl_available"]
 
 _Plugin = namedtuple("_Plugin", "creator_fn extended_api")
@@ -37,7 +43,9 @@ class Backend(str):
         return str.__new__(cls, name.lower() if known is None or not isinstance(known, str) else known)
 
     @classmethod
-    def register_backend(cls, name, func, extended_api=False, devices=None) -> None:
+    def register_backend(
+        cls, name: str, func: Callable[..., Any], extended_api: bool = False, devices: Any = None
+    ) -> None:
         """Add a backend.
 
         Parameters
@@ -120,7 +128,17 @@ def choose(backend) -> str:
     )
 
 
-def create(backend, store, rank, size, timeout, name, ranks, parent=None, pg_options=None):
+def create(
+    backend: Any,
+    store: Any,
+    rank: int,
+    size: int,
+    timeout: Any,
+    name: str,
+    ranks: Any,
+    parent: Any = None,
+    pg_options: Any = None,
+) -> Any:
     """A group of a backend."""
     if backend in Backend._plugins:
         function, extended = Backend._plugins[backend]

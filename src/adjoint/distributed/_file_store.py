@@ -15,6 +15,10 @@ from adjoint.distributed._errors import DistStoreError
 from adjoint.distributed._stores import Store, changed, late, seconds
 from adjoint.distributed._wire import LONGEST
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["FileStore"]
 
 _GONE = 1 << 31  # in place of the length of a value: the key was deleted
@@ -32,7 +36,7 @@ class FileStore(Store):
         How many processes there are; the last to leave removes the file. -1: it stays.
     """
 
-    def __init__(self, file_name, world_size=-1):
+    def __init__(self, file_name: Any, world_size: int = -1) -> None:
         super().__init__()
         self.path, self._world_size = os.fspath(file_name), world_size
         self._values: dict = {}

@@ -23,6 +23,13 @@ from adjoint.distributed._reduce_op import ReduceOp, reduce_op
 from adjoint.distributed._work import Work
 from adjoint.distributed._world import is_member, need_group
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from adjoint import Tensor
+
 __all__ = [
     "P2POp",
     "all_gather",
@@ -93,7 +100,13 @@ def _root(group, rank, group_rank, name, default=None) -> int:
     return group.ranks.index(rank)
 
 
-def broadcast(tensor, src=None, group=None, async_op=False, group_src=None):
+def broadcast(
+    tensor: Tensor,
+    src: int | None = None,
+    group: Any = None,
+    async_op: bool = False,
+    group_src: Any = None,
+) -> Any:
     """The tensor of rank `src` goes to all.
 
     Parameters
@@ -117,7 +130,7 @@ def broadcast(tensor, src=None, group=None, async_op=False, group_src=None):
     return _go(group.broadcast([tensor], BroadcastOptions(root=root, async_op=async_op)), async_op)
 
 
-def all_reduce(tensor, op=ReduceOp.SUM, group=None, async_op=False):
+def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Any:
     """The tensor of each rank becomes the combination of those of all, with the same bits everywhere.
 
     Parameters
@@ -143,7 +156,9 @@ def all_reduce(tensor, op=ReduceOp.SUM, group=None, async_op=False):
     return _go(need_group(group).allreduce([tensor], options), async_op)
 
 
-def all_reduce_coalesced(tensors, op=ReduceOp.SUM, group=None, async_op=False):
+def all_reduce_coalesced(
+    tensors: Sequence[Tensor], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Any:
     """`all_reduce` of several tensors of one dtype in one message."""
     tensors = [tensors] if isinstance(tensors, ad.Tensor) else tensors
     _tensors(tensors, "tensors")
@@ -154,7 +169,14 @@ def all_reduce_coalesced(tensors, op=ReduceOp.SUM, group=None, async_op=False):
     return work.get_future() if async_op else _go(work, False)
 
 
-def reduce(tensor, dst=None, op=ReduceOp.SUM, group=None, async_op=False, group_dst=None):
+def reduce(
+    tensor: Tensor,
+    dst: Any = None,
+    op: Any = ReduceOp.SUM,
+    group: Any = None,
+    async_op: bool = False,
+    group_dst: Any = None,
+) -> Any:
     """The combination of all ranks' tensors goes to rank `dst`, into its tensor."""
     _tensor(tensor, "tensor")
     if not is_member(group):
@@ -164,7 +186,7 @@ def reduce(tensor, dst=None, op=ReduceOp.SUM, group=None, async_op=False, group_
     return _go(group.reduce([tensor], options), async_op)
 
 
-def all_gather(tensor_list, tensor, group=None, async_op=False):
+def all_gather(tensor_list: Any, tensor: Tensor, group: Any = None, async_op: bool = False) -> Any:
     """``tensor_list[r]`` becomes the tensor of rank r."""
     _tensors(tensor_list, "tensor_list")
     _tensor(tensor, "tensor")
@@ -175,7 +197,9 @@ def all_gather(tensor_list, tensor, group=None, async_op=False):
     )
 
 
-def all_gather_coalesced(output_tensor_lists, input_tensor_list, group=None, async_op=False):
+def all_gather_coalesced(
+    output_tensor_lists: Any, input_tensor_list: Any, group: Any = None, async_op: bool = False
+) -> Any:
     """`all_gather` of several tensors."""
     _tensors(input_tensor_list, "input_tensor_list")
     works = []
@@ -189,7 +213,9 @@ def all_gather_coalesced(output_tensor_lists, input_tensor_list, group=None, asy
     return None
 
 
-def all_gather_into_tensor(output_tensor, input_tensor, group=None, async_op=False):
+def all_gather_into_tensor(
+    output_tensor: Any, input_tensor: Tensor, group: Any = None, async_op: bool = False
+) -> Any:
     """The tensors of all ranks, in one: put together along the first dimension, or stacked."""
     _tensor(output_tensor, "output_tensor")
     _tensor(input_tensor, "input_tensor")
@@ -211,7 +237,14 @@ def _fits(name, whole, part, size):
 _all_gather_base = all_gather_single = all_gather_into_tensor
 
 
-def gather(tensor, gather_list=None, dst=None, group=None, async_op=False, group_dst=None):
+def gather(
+    tensor: Tensor,
+    gather_list: Any = None,
+    dst: Any = None,
+    group: Any = None,
+    async_op: bool = False,
+    group_dst: Any = None,
+) -> Any:
     """``gather_list[r]`` of rank `dst` becomes the tensor of rank r."""
     _tensor(tensor, "tensor")
     if not is_member(group):
@@ -229,7 +262,14 @@ def gather(tensor, gather_list=None, dst=None, group=None, async_op=False, group
     return _go(group.gather(outputs, [tensor], GatherOptions(root=root, async_op=async_op)), async_op)
 
 
-def scatter(tensor, scatter_list=None, src=None, group=None, async_op=False, group_src=None):
+def scatter(
+    tensor: Tensor,
+    scatter_list: Any = None,
+    src: int | None = None,
+    group: Any = None,
+    async_op: bool = False,
+    group_src: Any = None,
+) -> Any:
     """The tensor becomes ``scatter_list[rank]`` of rank `src`."""
     _tensor(tensor, "tensor")
     if not is_member(group):
@@ -247,7 +287,9 @@ def scatter(tensor, scatter_list=None, src=None, group=None, async_op=False, gro
     return _go(group.scatter([tensor], inputs, ScatterOptions(root=root, async_op=async_op)), async_op)
 
 
-def reduce_scatter(output, input_list, op=ReduceOp.SUM, group=None, async_op=False):
+def reduce_scatter(
+    output: Any, input_list: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Any:
     """The output becomes the combination of all ranks' ``input_list[rank]``."""
     _tensor(output, "output")
     _tensors(input_list, "input_list")
@@ -257,7 +299,9 @@ def reduce_scatter(output, input_list, op=ReduceOp.SUM, group=None, async_op=Fal
     return _go(need_group(group).reduce_scatter([output], [input_list], options), async_op)
 
 
-def reduce_scatter_tensor(output, input, op=ReduceOp.SUM, group=None, async_op=False):
+def reduce_scatter_tensor(
+    output: Any, input: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Any:
     """`reduce_scatter` of the parts of one tensor."""
     _tensor(output, "output")
     _tensor(input, "input")
@@ -272,7 +316,9 @@ def reduce_scatter_tensor(output, input, op=ReduceOp.SUM, group=None, async_op=F
 _reduce_scatter_base = reduce_scatter_single = reduce_scatter_tensor
 
 
-def all_to_all(output_tensor_list, input_tensor_list, group=None, async_op=False):
+def all_to_all(
+    output_tensor_list: Any, input_tensor_list: Any, group: Any = None, async_op: bool = False
+) -> Any:
     """``output_tensor_list[r]`` becomes ``input_tensor_list[rank]`` of rank r."""
     _tensors(output_tensor_list, "output_tensor_list")
     _tensors(input_tensor_list, "input_tensor_list")
@@ -285,8 +331,13 @@ def all_to_all(output_tensor_list, input_tensor_list, group=None, async_op=False
 
 
 def all_to_all_single(
-    output, input, output_split_sizes=None, input_split_sizes=None, group=None, async_op=False
-):
+    output: Any,
+    input: Tensor,
+    output_split_sizes: Any = None,
+    input_split_sizes: Any = None,
+    group: Any = None,
+    async_op: bool = False,
+) -> Any:
     """`all_to_all` of pieces of one tensor along its first dimension, even ones where no sizes are given."""
     _tensor(output, "output")
     _tensor(input, "input")
@@ -315,7 +366,7 @@ def all_to_all_single(
 
 
 @ignores("device_ids", why="ranks have the CPU")
-def barrier(group=None, async_op=False, device_ids=None, timeout=None):
+def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: Any = None) -> Any:
     """Return when all ranks have called it."""
     if not is_member(group):
         return None
@@ -326,7 +377,7 @@ def barrier(group=None, async_op=False, device_ids=None, timeout=None):
     return _go(work, async_op)
 
 
-def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
+def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> Any:
     """A barrier that names who has not come within `timeout`."""
     if is_member(group):
         need_group(group).monitored_barrier(timeout, wait_all_ranks)
@@ -345,7 +396,9 @@ def _peer(group, rank, group_rank, name, what):
     return peer
 
 
-def isend(tensor, dst=None, group=None, tag=0, group_dst=None) -> Work | None:
+def isend(
+    tensor: Tensor, dst: Any = None, group: Any = None, tag: int = 0, group_dst: Any = None
+) -> Work | None:
     """Begin to send a tensor, which must stay as it is until the work is done."""
     _tensor(tensor, "tensor")
     if not is_member(group):
@@ -354,7 +407,9 @@ def isend(tensor, dst=None, group=None, tag=0, group_dst=None) -> Work | None:
     return group.send([tensor], _peer(group, dst, group_dst, "dst", "send"), tag)
 
 
-def irecv(tensor, src=None, group=None, tag=0, group_src=None) -> Work | None:
+def irecv(
+    tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: Any = None
+) -> Work | None:
     """Begin to receive a tensor from a rank, or from whoever sends first."""
     _tensor(tensor, "tensor")
     if not is_member(group):
@@ -365,12 +420,14 @@ def irecv(tensor, src=None, group=None, tag=0, group_src=None) -> Work | None:
     return group.recv([tensor], _peer(group, src, group_src, "src", "recv"), tag)
 
 
-def send(tensor, dst=None, group=None, tag=0, group_dst=None) -> None:
+def send(tensor: Tensor, dst: Any = None, group: Any = None, tag: int = 0, group_dst: Any = None) -> None:
     """Send a tensor; returns when it may be changed."""
     _go(isend(tensor, dst, group, tag, group_dst), False)
 
 
-def recv(tensor, src=None, group=None, tag=0, group_src=None) -> int:
+def recv(
+    tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: Any = None
+) -> int:
     """Receive a tensor; returns the rank that it came from."""
     work = irecv(tensor, src, group, tag, group_src)
     if work is None:
@@ -384,7 +441,15 @@ def recv(tensor, src=None, group=None, tag=0, group_src=None) -> int:
 class P2POp:
     """A message for `batch_isend_irecv`: `op` is `isend` or `irecv`."""
 
-    def __init__(self, op, tensor, peer=None, group=None, tag=0, group_peer=None):
+    def __init__(
+        self,
+        op: Any,
+        tensor: Tensor,
+        peer: Any = None,
+        group: Any = None,
+        tag: int = 0,
+        group_peer: Any = None,
+    ) -> None:
         if op not in (isend, irecv):
             raise ValueError(
                 "Invalid ``op``. Expected ``op`` to be of type ``torch.distributed.isend`` or ``torch.distributed.irecv``."
@@ -399,7 +464,7 @@ class P2POp:
         return f"P2POp({self.op.__name__} {tuple(self.tensor.shape)}, peer {self.peer}, tag {self.tag})"
 
 
-def batch_isend_irecv(p2p_op_list) -> list:
+def batch_isend_irecv(p2p_op_list: Any) -> list:
     """Begin several messages at once."""
     if not isinstance(p2p_op_list, list) or not all(isinstance(op, P2POp) for op in p2p_op_list):
         raise ValueError(

@@ -6,6 +6,10 @@ import threading
 
 from adjoint._arguments import ignores
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["Future", "collect_all", "wait_all"]
 
 
@@ -13,7 +17,7 @@ class Future:
     """A value, or an exception, that is not there yet."""
 
     @ignores("devices", why="values are on the CPU")
-    def __init__(self, *, devices=None):
+    def __init__(self, *, devices: Any = None) -> None:
         self._done = threading.Event()
         self._lock = threading.Lock()
         self._value = self._error = None
@@ -27,24 +31,24 @@ class Future:
         """Whether the value is there."""
         return self._done.is_set()
 
-    def wait(self):
+    def wait(self) -> Any:
         """The value, once it is there; an exception that was set is raised."""
         self._done.wait()
         if self._error is not None:
             raise self._error
         return self._value
 
-    def value(self):
+    def value(self) -> Any:
         """The value, which must be there."""
         if not self.done():
             raise RuntimeError("value() can only be called on completed futures: wait() waits for one")
         return self.wait()
 
-    def set_result(self, result) -> None:
+    def set_result(self, result: Any) -> None:
         """Give the value, and run what waits for it."""
         self._finish(result, None)
 
-    def set_exception(self, result) -> None:
+    def set_exception(self, result: Any) -> None:
         """Give an exception in place of a value."""
         if not isinstance(result, Exception):
             raise AssertionError(f"{result} is of type {type(result)}, not an Exception.")
@@ -60,7 +64,7 @@ class Future:
         for callback in waiting:
             callback(self)
 
-    def add_done_callback(self, callback) -> None:
+    def add_done_callback(self, callback: Any) -> None:
         """Call ``callback(self)`` as soon as the value is there; at once, if it is."""
         with self._lock:
             if not self.done():
@@ -68,7 +72,7 @@ class Future:
                 return
         callback(self)
 
-    def then(self, callback) -> Future:
+    def then(self, callback: Any) -> Future:
         """A future of ``callback(self)``."""
         following = Future()
 
@@ -84,7 +88,7 @@ class Future:
         return following
 
 
-def collect_all(futures) -> Future:
+def collect_all(futures: Any) -> Future:
     """A future of the list of futures, once all have their values."""
     futures, all_done = list(futures), Future()
     left, lock = [len(futures)], threading.Lock()
@@ -102,6 +106,6 @@ def collect_all(futures) -> Future:
     return all_done
 
 
-def wait_all(futures) -> list:
+def wait_all(futures: Any) -> list:
     """The values of all."""
     return [future.wait() for future in collect_all(futures).wait()]

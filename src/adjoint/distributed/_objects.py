@@ -12,6 +12,12 @@ from adjoint._arguments import ignores
 from adjoint.distributed import _functions as collectives
 from adjoint.distributed._world import is_member, need_group
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint._types import Device
+
 __all__ = [
     "all_gather_object",
     "broadcast_object_list",
@@ -44,7 +50,7 @@ def _apart(data, sizes, things):
         things[i] = _unpacked(part)
 
 
-def all_gather_object(object_list, obj, group=None) -> None:
+def all_gather_object(object_list: Any, obj: Any, group: Any = None) -> None:
     """``object_list[r]`` becomes the object of rank r."""
     if not is_member(group):
         return
@@ -65,7 +71,9 @@ def all_gather_object(object_list, obj, group=None) -> None:
         object_list[i] = _unpacked(part, int(n))
 
 
-def gather_object(obj, object_gather_list=None, dst=None, group=None, group_dst=None) -> None:
+def gather_object(
+    obj: Any, object_gather_list: Any = None, dst: Any = None, group: Any = None, group_dst: Any = None
+) -> None:
     """``object_gather_list[r]`` of rank `dst` becomes the object of rank r."""
     if not is_member(group):
         return
@@ -90,7 +98,13 @@ def gather_object(obj, object_gather_list=None, dst=None, group=None, group_dst=
 
 
 @ignores("device", why="ranks have the CPU")
-def broadcast_object_list(object_list, src=None, group=None, device=None, group_src=None) -> None:
+def broadcast_object_list(
+    object_list: Any,
+    src: int | None = None,
+    group: Any = None,
+    device: Device | None = None,
+    group_src: Any = None,
+) -> None:
     """The objects of rank `src` go to all, into lists of the same length."""
     if not is_member(group):
         return
@@ -110,7 +124,11 @@ def broadcast_object_list(object_list, src=None, group=None, device=None, group_
 
 
 def scatter_object_list(
-    scatter_object_output_list, scatter_object_input_list=None, src=None, group=None, group_src=None
+    scatter_object_output_list: Any,
+    scatter_object_input_list: Any = None,
+    src: int | None = None,
+    group: Any = None,
+    group_src: Any = None,
 ) -> None:
     """The first of the output list becomes ``scatter_object_input_list[rank]`` of rank `src`."""
     if not is_member(group):
@@ -142,7 +160,14 @@ def scatter_object_list(
 
 
 @ignores("device", "use_batch", why="ranks have the CPU, and messages go one by one")
-def send_object_list(object_list, dst=None, group=None, device=None, group_dst=None, use_batch=False) -> None:
+def send_object_list(
+    object_list: Any,
+    dst: Any = None,
+    group: Any = None,
+    device: Device | None = None,
+    group_dst: Any = None,
+    use_batch: bool = False,
+) -> None:
     """Send objects to a rank."""
     if not is_member(group):
         return
@@ -152,7 +177,14 @@ def send_object_list(object_list, dst=None, group=None, device=None, group_dst=N
 
 
 @ignores("device", "use_batch", why="ranks have the CPU, and messages come one by one")
-def recv_object_list(object_list, src=None, group=None, device=None, group_src=None, use_batch=False) -> int:
+def recv_object_list(
+    object_list: Any,
+    src: int | None = None,
+    group: Any = None,
+    device: Device | None = None,
+    group_src: Any = None,
+    use_batch: bool = False,
+) -> int:
     """Receive objects from a rank, or from whoever sends first; returns which."""
     if not is_member(group):
         return -1

@@ -26,6 +26,10 @@ from adjoint.distributed._reduce_op import ReduceOp
 from adjoint.distributed._stores import seconds
 from adjoint.distributed._work import Done, Work
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["OrderedGroup"]
 
 _living: weakref.WeakSet = weakref.WeakSet()
@@ -37,6 +41,16 @@ class OrderedGroup(ProcessGroup):
     A backend has `_allreduce`, `_broadcast` and so on, over contiguous tensors of one dimension; the first argument of each
     is the `Call`.
     """
+
+    _allgather: Any
+    _allreduce: Any
+    _alltoall: Any
+    _barrier: Any
+    _broadcast: Any
+    _gather: Any
+    _reduce: Any
+    _reduce_scatter: Any
+    _scatter: Any
 
     def __init__(self, rank, size, timeout, name):
         super().__init__(rank, size)

@@ -10,6 +10,13 @@ from importlib import import_module
 
 from adjoint.distributed._reduce_op import ReduceOp
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from adjoint import Tensor
+
 __all__ = [
     "AllToAllOptions",
     "AllreduceCoalescedOptions",
@@ -71,7 +78,7 @@ class ProcessGroup:
         Which of how many this process is.
     """
 
-    def __init__(self, rank, size):
+    def __init__(self, rank: int, size: int) -> None:
         self._rank, self._size = rank, size
         self.group_name, self.group_desc = "", ""
         #: By rank within the group: the rank among all.
@@ -107,66 +114,66 @@ class ProcessGroup:
 
         return [ad.device("cpu")]
 
-    def get_group_store(self):
+    def get_group_store(self) -> Any:
         """The store by which its ranks found each other."""
         return self._store
 
     def _refuse(self, what):
         raise RuntimeError(f"ProcessGroup {self.getBackendName()} does not support {what}")
 
-    def allreduce(self, tensors, opts=None):
+    def allreduce(self, tensors: Sequence[Tensor], opts: Any = None) -> Any:
         """Each tensor becomes the combination of those of all ranks."""
         self._refuse("allreduce")
 
-    def allreduce_coalesced(self, tensors, opts=None):
+    def allreduce_coalesced(self, tensors: Sequence[Tensor], opts: Any = None) -> Any:
         """As `allreduce`."""
         self._refuse("allreduce_coalesced")
 
-    def broadcast(self, tensors, opts=None):
+    def broadcast(self, tensors: Sequence[Tensor], opts: Any = None) -> Any:
         """The tensor of the root goes to all."""
         self._refuse("broadcast")
 
-    def reduce(self, tensors, opts=None):
+    def reduce(self, tensors: Sequence[Tensor], opts: Any = None) -> Any:
         """The combination of all ranks' tensors goes to the root."""
         self._refuse("reduce")
 
-    def allgather(self, output_tensors, input_tensors, opts=None):
+    def allgather(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Any:
         """``output_tensors[0][r]`` becomes the input of rank r."""
         self._refuse("allgather")
 
-    def gather(self, output_tensors, input_tensors, opts=None):
+    def gather(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Any:
         """As `allgather`, at the root alone."""
         self._refuse("gather")
 
-    def scatter(self, output_tensors, input_tensors, opts=None):
+    def scatter(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Any:
         """The output becomes ``input_tensors[0][rank]`` of the root."""
         self._refuse("scatter")
 
-    def reduce_scatter(self, output_tensors, input_tensors, opts=None):
+    def reduce_scatter(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Any:
         """The output becomes the combination of all ranks' ``input_tensors[0][rank]``."""
         self._refuse("reduce_scatter")
 
-    def alltoall(self, output_tensors, input_tensors, opts=None):
+    def alltoall(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Any:
         """``output_tensors[r]`` becomes ``input_tensors[rank]`` of rank r."""
         self._refuse("alltoall")
 
-    def barrier(self, opts=None):
+    def barrier(self, opts: Any = None) -> Any:
         """Return when all ranks have called it."""
         self._refuse("barrier")
 
-    def send(self, tensors, dst, tag=0):
+    def send(self, tensors: Sequence[Tensor], dst: Any, tag: int = 0) -> Any:
         """Send a tensor to a rank."""
         self._refuse("send")
 
-    def recv(self, tensors, src, tag=0):
+    def recv(self, tensors: Sequence[Tensor], src: Tensor, tag: int = 0) -> Any:
         """Receive a tensor from a rank."""
         self._refuse("recv")
 
-    def recv_anysource(self, tensors, tag=0):
+    def recv_anysource(self, tensors: Sequence[Tensor], tag: int = 0) -> Any:
         """Receive a tensor from whoever sends first."""
         self._refuse("recv_anysource")
 
-    def monitored_barrier(self, timeout=None, wait_all_ranks=False):
+    def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> Any:
         """A barrier that says who is missing."""
         return self.barrier()
 
@@ -176,7 +183,14 @@ class ProcessGroup:
     def _reduce_scatter_base(self, output, input, opts=None):
         return self.reduce_scatter([output.view(-1)], [list(input.reshape(self._size, -1).unbind())], opts)
 
-    def alltoall_base(self, output, input, output_split_sizes=(), input_split_sizes=(), opts=None):
+    def alltoall_base(
+        self,
+        output: Any,
+        input: Tensor,
+        output_split_sizes: Any = (),
+        input_split_sizes: Any = (),
+        opts: Any = None,
+    ) -> Any:
         """`alltoall` of pieces of one tensor along its first dimension; without sizes they are even."""
         pieces = []
         for tensor, sizes in ((output, output_split_sizes), (input, input_split_sizes)):
@@ -195,6 +209,6 @@ class ProcessGroup:
 
     # --- in differentiated programs ----------------------------------------------------------------------------------
 
-    def sum(self, x):
+    def sum(self, x: Tensor) -> Any:
         """The sum of `x` over the ranks, on each of them, which can be differentiated: see `distributed.nn.functional`."""
         return import_module("adjoint.distributed.nn.functional").all_reduce(x, group=self)

@@ -6,6 +6,12 @@ import enum
 
 import adjoint as ad
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint import Tensor
+
 __all__ = ["ReduceOp", "combine", "finish", "prepare", "reduce_op"]
 
 
@@ -33,7 +39,7 @@ class ReduceOp:
     BXOR: ReduceOp
     PREMUL_SUM: ReduceOp
 
-    def __init__(self, op, factor=None):
+    def __init__(self, op: Any, factor: float | None = None) -> None:
         self.op = self.kind = op.op if isinstance(op, ReduceOp) else RedOpType(op)
         self.factor = factor
 
@@ -76,7 +82,7 @@ def _make_nccl_premul_sum(factor) -> ReduceOp:
     return ReduceOp(PREMUL_SUM, factor)
 
 
-def reduce_op(op, what) -> ReduceOp:
+def reduce_op(op: Any, what: Any) -> ReduceOp:
     """An argument `op`, checked."""
     if isinstance(op, ReduceOp):
         return op
@@ -121,18 +127,18 @@ def function(op, dtype):
     return (_OF_BOOLS.get(op.op) if dtype is ad.bool else None) or _COMBINE[op.op]
 
 
-def combine(op, low, high, out) -> None:
+def combine(op: Any, low: Any, high: Any, out: Tensor) -> None:
     """The value of lower ranks and that of higher ones, in this order, become one, in `out`."""
     function(op, out.dtype)(low, high, out=out)
 
 
-def prepare(op, mine) -> None:
+def prepare(op: Any, mine: Any) -> None:
     """What a rank does to its own value first."""
     if op.op is PREMUL_SUM:
         mine.mul_(op.factor)
 
 
-def finish(op, result, size) -> None:
+def finish(op: Any, result: Any, size: int) -> None:
     """What each rank does to the result last."""
     if op.op is AVG:
         result.div_(size)

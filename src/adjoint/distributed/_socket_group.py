@@ -16,6 +16,10 @@ from adjoint.distributed._reduce_op import combine
 from adjoint.distributed._stores import as_timedelta
 from adjoint.distributed._work import Done
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["SocketGroup"]
 
 
@@ -35,7 +39,7 @@ class SocketGroup(OrderedGroup):
     def __init__(self, store, rank, size, timeout, name="0"):
         super().__init__(rank, size, timeout, name)
         self._store = store
-        self._mesh = Mesh(store, rank, size, self._timeout, self._doing) if size > 1 else None
+        self._mesh: Any = Mesh(store, rank, size, self._timeout, self._doing) if size > 1 else None
         self._scratch = ad.empty(SMALL, dtype=ad.uint8)
         self._views: dict = {}
 

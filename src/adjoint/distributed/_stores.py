@@ -11,12 +11,16 @@ from datetime import timedelta
 
 from adjoint.distributed._errors import DistStoreError, QueueEmptyError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["HashStore", "PrefixStore", "Store", "as_timedelta", "seconds"]
 
 DEFAULT = timedelta(seconds=300)
 
 
-def seconds(timeout) -> float:
+def seconds(timeout: Any) -> float:
     """A timeout in seconds: of a timedelta, or of a number, which is seconds already."""
     if isinstance(timeout, timedelta):
         return timeout.total_seconds()
@@ -27,7 +31,7 @@ def seconds(timeout) -> float:
     )
 
 
-def as_timedelta(timeout) -> timedelta:
+def as_timedelta(timeout: Any) -> timedelta:
     """A timeout as a timedelta."""
     return timeout if isinstance(timeout, timedelta) else timedelta(seconds=seconds(timeout))
 
@@ -48,7 +52,7 @@ class Store:
     A subclass says how single keys are read and changed: `_look`, `_change`, `_wait`, `_delete`, `_names`.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._timeout = DEFAULT
 
     # --- what a subclass has ---------------------------------------------------------------------------------------
@@ -78,32 +82,32 @@ class Store:
         """How long `get` and `wait` wait."""
         return self._timeout
 
-    def set_timeout(self, timeout) -> None:
+    def set_timeout(self, timeout: Any) -> None:
         """How long `get` and `wait` wait from now on."""
         self._timeout = as_timedelta(timeout)
 
-    def set(self, key, value) -> None:
+    def set(self, key: Any, value: Any) -> None:
         """Give a key a value."""
         self._change(key, "set", as_bytes(value))
 
-    def get(self, key) -> bytes:
+    def get(self, key: Any) -> bytes:
         """The value of a key, once it is there."""
         self._wait([key], self._timeout)
         return self._look(key)
 
-    def add(self, key, amount) -> int:
+    def add(self, key: Any, amount: Any) -> int:
         """Add to the number that a key holds, 0 where there is none yet, and return the sum."""
         return int(self._change(key, "add", str(int(amount)).encode()))
 
-    def append(self, key, value) -> None:
+    def append(self, key: Any, value: Any) -> None:
         """Put bytes at the end of a value."""
         self._change(key, "append", as_bytes(value))
 
-    def compare_set(self, key, expected_value, desired_value) -> bytes:
+    def compare_set(self, key: Any, expected_value: Any, desired_value: Any) -> bytes:
         """Give a key the desired value if it has the expected one (or neither value nor expectation); return what it has then."""
         return self._change(key, "compare", as_bytes(expected_value), as_bytes(desired_value))
 
-    def wait(self, keys, timeout=None) -> None:
+    def wait(self, keys: Any, timeout: Any = None) -> None:
         """Wait until all keys are there.
 
         Raises
@@ -113,17 +117,17 @@ class Store:
         """
         self._wait(list(keys), self._timeout if timeout is None else as_timedelta(timeout))
 
-    def check(self, keys) -> bool:
+    def check(self, keys: Any) -> bool:
         """Whether all keys are there."""
         return all(self._look(key) is not None for key in keys)
 
-    def multi_get(self, keys) -> list:
+    def multi_get(self, keys: Any) -> list:
         """The values of several keys, once they are there."""
         keys = list(keys)
         self._wait(keys, self._timeout)
         return [self._look(key) for key in keys]
 
-    def multi_set(self, keys, values) -> None:
+    def multi_set(self, keys: Any, values: Any) -> None:
         """Give several keys their values."""
         keys, values = list(keys), list(values)
         if len(keys) != len(values):
@@ -131,7 +135,7 @@ class Store:
         for key, value in zip(keys, values):
             self.set(key, value)
 
-    def delete_key(self, key) -> bool:
+    def delete_key(self, key: Any) -> bool:
         """Take a key out; whether it was there."""
         return self._delete(key)
 
@@ -147,11 +151,11 @@ class Store:
         """Whether `append`, `multi_get` and `multi_set` can be called."""
         return True
 
-    def queue_push(self, key, value) -> None:
+    def queue_push(self, key: Any, value: Any) -> None:
         """Put a value at the end of a queue."""
         self.set(f"{key}/queue/{self.add(f'{key}/pushed', 1)}", value)
 
-    def queue_pop(self, key, block=True) -> bytes:
+    def queue_pop(self, key: Any, block: bool = True) -> bytes:
         """Take the first value of a queue; where there is none, wait, or raise QueueEmptyError."""
         if not block and self.queue_len(key) <= 0:
             raise QueueEmptyError(f"queue {key} is empty")
@@ -160,7 +164,7 @@ class Store:
         self._delete(place)
         return value
 
-    def queue_len(self, key) -> int:
+    def queue_len(self, key: Any) -> int:
         """How many values a queue has."""
         return self.add(f"{key}/pushed", 0) - self.add(f"{key}/popped", 0)
 
@@ -226,7 +230,7 @@ class HashStore(Store):
     (b'value', 2)
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self._table = Table()
 
@@ -251,7 +255,7 @@ class HashStore(Store):
 class PrefixStore(Store):
     """Another store, with a word in front of each key."""
 
-    def __init__(self, prefix, store):
+    def __init__(self, prefix: str, store: Any) -> None:
         super().__init__()
         if not isinstance(store, Store):
             raise TypeError(f"PrefixStore(): expected a Store, but got {type(store).__name__}")
@@ -282,7 +286,7 @@ class PrefixStore(Store):
         inner = self.underlying_store
         return inner._underlying_non_prefix_store if isinstance(inner, PrefixStore) else inner
 
-    def clone(self):
+    def clone(self) -> Any:
         return PrefixStore(self.prefix, self.underlying_store.clone())
 
     def _close(self):

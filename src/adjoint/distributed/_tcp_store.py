@@ -18,12 +18,16 @@ from adjoint.distributed import _wire
 from adjoint.distributed._errors import DistNetworkError, DistStoreError
 from adjoint.distributed._stores import DEFAULT, Store, Table, as_timedelta, late, seconds
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["TCPStore", "on_this_host"]
 
 _JOINED = "adjoint/joined"
 
 
-def on_this_host(host, what) -> str:
+def on_this_host(host: Any, what: Any) -> str:
     """The loopback address for a name of this machine; every other is refused, with what to do.
 
     Raises
@@ -173,16 +177,16 @@ class TCPStore(Store):
     @ignores("use_libuv", why="there is one server", warns=False)
     def __init__(
         self,
-        host_name,
-        port=0,
-        world_size=None,
-        is_master=False,
-        timeout=DEFAULT,
-        wait_for_workers=True,
-        multi_tenant=False,
-        master_listen_fd=None,
-        use_libuv=True,
-    ):
+        host_name: Any,
+        port: int = 0,
+        world_size: int | None = None,
+        is_master: bool = False,
+        timeout: Any = DEFAULT,
+        wait_for_workers: bool = True,
+        multi_tenant: bool = False,
+        master_listen_fd: Any = None,
+        use_libuv: bool = True,
+    ) -> None:
         super().__init__()
         self._timeout = as_timedelta(timeout)
         self.host = host_name
@@ -221,7 +225,7 @@ class TCPStore(Store):
             joined = self.add(_JOINED, 0)
 
     @property
-    def libuvBackend(self):
+    def libuvBackend(self) -> Any:
         """Whether libuv serves it: no."""
         return False
 

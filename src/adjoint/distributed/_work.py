@@ -9,6 +9,10 @@ from adjoint.distributed._errors import DistBackendError
 from adjoint.distributed._futures import Future
 from adjoint.distributed._stores import seconds
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["Done", "Work"]
 
 
@@ -18,7 +22,7 @@ class Work:
     What it writes must not be read, and what it reads not be written, before `wait` has returned.
     """
 
-    def __init__(self, what="", outputs=(), source=-1):
+    def __init__(self, what: str = "", outputs: Any = (), source: int = -1) -> None:
         self._what, self._outputs, self._source = what, outputs, source
         self._done = threading.Event()
         self._error: BaseException | None = None
@@ -50,11 +54,11 @@ class Work:
         """Whether it is finished, and well."""
         return self.is_completed() and self._error is None
 
-    def exception(self):
+    def exception(self) -> Any:
         """What went wrong; None where nothing did, so far."""
         return self._error
 
-    def wait(self, timeout=timedelta(0)) -> bool:
+    def wait(self, timeout: Any = timedelta(0)) -> bool:
         """Return when it is finished.
 
         Parameters
@@ -106,6 +110,6 @@ class Work:
 class Done(Work):
     """What was finished before anyone could wait."""
 
-    def __init__(self, what="", outputs=(), source=-1):
+    def __init__(self, what: str = "", outputs: Any = (), source: int = -1) -> None:
         super().__init__(what, outputs, source)
         self._done.set()

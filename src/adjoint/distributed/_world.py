@@ -15,6 +15,12 @@ from adjoint.distributed._process_group import ProcessGroup
 from adjoint.distributed._stores import PrefixStore, Store, as_timedelta
 from adjoint.distributed.rendezvous import default_pg_timeout, rendezvous
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint._types import Device
+
 __all__ = [
     "GroupMember",
     "destroy_process_group",
@@ -55,7 +61,7 @@ world = _World()
 
 class _Group(type):
     @property
-    def WORLD(cls):
+    def WORLD(cls) -> Any:
         """The default group; None before `init_process_group`."""
         return world.default
 
@@ -89,7 +95,7 @@ def is_torchelastic_launched() -> bool:
     return os.environ.get("TORCHELASTIC_RUN_ID") is not None
 
 
-def get_node_local_rank(fallback_rank=None) -> int:
+def get_node_local_rank(fallback_rank: Any = None) -> int:
     """The rank of this process among those of its machine, which the launcher says."""
     for name in ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"):
         if name in os.environ:
@@ -133,16 +139,16 @@ def is_member(given) -> bool:
 
 @ignores("group_name", "pg_options", "device_id", why="groups of ranks on the CPU have no such options")
 def init_process_group(
-    backend=None,
-    init_method=None,
-    timeout=None,
-    world_size=-1,
-    rank=-1,
-    store=None,
-    group_name="",
-    pg_options=None,
-    device_id=None,
-    _ranks=None,
+    backend: Any = None,
+    init_method: Any = None,
+    timeout: Any = None,
+    world_size: int = -1,
+    rank: int = -1,
+    store: Any = None,
+    group_name: str = "",
+    pg_options: Any = None,
+    device_id: Any = None,
+    _ranks: Any = None,
 ) -> None:
     """Join the processes of a program.
 
@@ -217,7 +223,7 @@ def _register(made, name, backend, ranks):
     world.by_name[name] = made
 
 
-def destroy_process_group(group=None) -> None:
+def destroy_process_group(group: Any = None) -> None:
     """Leave a group; without one, all of them. The others learn that this process has left."""
     if group is GroupMember.NON_GROUP_MEMBER:
         return
@@ -234,15 +240,15 @@ def destroy_process_group(group=None) -> None:
 
 @ignores("pg_options", "device_id", why="groups of ranks on the CPU have no such options")
 def new_group(
-    ranks=None,
-    timeout=None,
-    backend=None,
-    pg_options=None,
-    use_local_synchronization=False,
-    group_desc=None,
-    device_id=None,
-    sort_ranks=True,
-):
+    ranks: Any = None,
+    timeout: Any = None,
+    backend: Any = None,
+    pg_options: Any = None,
+    use_local_synchronization: bool = False,
+    group_desc: Any = None,
+    device_id: Any = None,
+    sort_ranks: bool = True,
+) -> Any:
     """A group of some of the processes. All must call it, in the same order, also those that are not in it.
 
     Parameters
@@ -293,7 +299,14 @@ def new_group(
     return made
 
 
-def new_subgroups(group_size=None, group=None, timeout=None, backend=None, pg_options=None, group_desc=None):
+def new_subgroups(
+    group_size: Any = None,
+    group: Any = None,
+    timeout: Any = None,
+    backend: Any = None,
+    pg_options: Any = None,
+    group_desc: Any = None,
+) -> Any:
     """Groups of `group_size` neighbours each; returns that of this process, and all."""
     size = get_world_size(group)
     if group_size is None:
@@ -308,8 +321,12 @@ def new_subgroups(group_size=None, group=None, timeout=None, backend=None, pg_op
 
 
 def new_subgroups_by_enumeration(
-    ranks_per_subgroup_list, timeout=None, backend=None, pg_options=None, group_desc=None
-):
+    ranks_per_subgroup_list: Any,
+    timeout: Any = None,
+    backend: Any = None,
+    pg_options: Any = None,
+    group_desc: Any = None,
+) -> Any:
     """Groups of the ranks in each list; returns that of this process, and all."""
     seen: set = set()
     mine, made = None, []
@@ -327,27 +344,27 @@ def new_subgroups_by_enumeration(
 # --- questions -----------------------------------------------------------------------------------------------------------
 
 
-def get_rank(group=None) -> int:
+def get_rank(group: Any = None) -> int:
     """The rank of this process in a group; -1 where it is not in it."""
     return -1 if group is GroupMember.NON_GROUP_MEMBER else need_group(group).rank()
 
 
-def get_world_size(group=None) -> int:
+def get_world_size(group: Any = None) -> int:
     """How many ranks a group has; -1 where this process is not in it."""
     return -1 if group is GroupMember.NON_GROUP_MEMBER else need_group(group).size()
 
 
-def get_backend(group=None) -> Backend:
+def get_backend(group: Any = None) -> Backend:
     """The name of a group's backend."""
     return Backend(world.groups[need_group(group)])
 
 
-def get_backend_config(group=None) -> str:
+def get_backend_config(group: Any = None) -> str:
     """Its backend for each device."""
     return f"cpu:{world.groups[need_group(group)]}"
 
 
-def get_default_backend_for_device(device) -> str:
+def get_default_backend_for_device(device: Device) -> str:
     """The backend that a device's tensors go by unless another is named."""
     kind = str(device).partition(":")[0]
     if kind not in Backend.default_device_backend_map:
@@ -355,12 +372,12 @@ def get_default_backend_for_device(device) -> str:
     return Backend.default_device_backend_map[kind]
 
 
-def get_process_group_ranks(group=None) -> list:
+def get_process_group_ranks(group: Any = None) -> list:
     """By rank within a group: the ranks among all."""
     return list(need_group(group).ranks)
 
 
-def get_group_rank(group, global_rank) -> int:
+def get_group_rank(group: Any, global_rank: Any) -> int:
     """The rank within a group of a process of which the rank among all is known."""
     ranks = need_group(group).ranks
     if global_rank not in ranks:
@@ -370,7 +387,7 @@ def get_group_rank(group, global_rank) -> int:
     return ranks.index(global_rank)
 
 
-def get_global_rank(group, group_rank) -> int:
+def get_global_rank(group: Any, group_rank: Any) -> int:
     """The rank among all of a process of which the rank within a group is known."""
     ranks = need_group(group).ranks
     if not 0 <= group_rank < len(ranks):

@@ -13,6 +13,10 @@ from adjoint.distributed._file_store import FileStore
 from adjoint.distributed._stores import as_timedelta
 from adjoint.distributed._tcp_store import TCPStore
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["register_rendezvous_handler", "rendezvous"]
 
 default_pg_timeout = timedelta(minutes=30)
@@ -28,14 +32,14 @@ VARIABLES = (
 )
 
 
-def register_rendezvous_handler(scheme, handler) -> None:
+def register_rendezvous_handler(scheme: str, handler: Any) -> None:
     """Let ``handler(url, **keywords)`` find the others for addresses ``scheme://…``; it yields (store, rank, world size)."""
     if scheme in _handlers:
         raise RuntimeError(f"Rendezvous handler for {scheme}:// already registered")
     _handlers[scheme] = handler
 
 
-def rendezvous(url, rank=-1, world_size=-1, **keywords):
+def rendezvous(url: str, rank: int = -1, world_size: int = -1, **keywords: Any) -> Any:
     """An iterator over (store, rank, world size) for an address.
 
     Raises

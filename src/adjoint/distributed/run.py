@@ -13,6 +13,10 @@ import argparse
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["get_args_parser", "main"]
 
 SEVERAL_NODES = """\
@@ -27,7 +31,7 @@ adjoint.distributed.run starts ranks on this machine; for {nodes} machines use w
 class _Take(argparse.Action):
     """An option of torchrun's that has no effect here."""
 
-    def __call__(self, parser, namespace, values, option_string=None):
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> Any:
         setattr(namespace, self.dest, values)
 
 
@@ -96,7 +100,7 @@ def _command(options) -> list:
     return [*start, *(["-m"] if options.module else []), *program]
 
 
-def main(args=None) -> None:
+def main(args: Any = None) -> None:
     """Run what the command line names; ends with status 1 where a rank fails."""
     parser = get_args_parser()
     options = parser.parse_args(args)

@@ -15,6 +15,7 @@ tensor(1.)
 """
 
 from adjoint._register import document_classes as _document_classes
+from adjoint._register import listing
 from adjoint.distributions import (
     _kl_cross,  # noqa: F401 - registers its rules
     _kl_same,  # noqa: F401
@@ -119,3 +120,4 @@ __all__ = [
 __all__ += transforms.__all__
 
 _document_classes(globals())
+__dir__ = listing(__name__, "constraints", "kl", "transforms")

@@ -8,11 +8,15 @@ from adjoint.distributions.utils import lazy_property, logits_to_probs, probs_to
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from adjoint._C import Size, Tensor
 
 
 class ProbsOrLogits:
     """Parameters `probs` and `logits`, of which one is given: log odds, for each element."""
+
+    _set: Any
 
     _binary = True
     _carried: tuple = ("_given",)
@@ -46,6 +50,8 @@ class ProbsOrLogits:
 
 class Choices(ProbsOrLogits):
     """Probabilities of alternatives along the last dimension: they are normalised."""
+
+    _batch_shape: Any
 
     _binary = False
 

@@ -28,6 +28,8 @@ class Chi2(Gamma):
     tensor(3.)
     """
 
+    concentration: Tensor
+
     arg_constraints = {"df": constraints.positive}
 
     def __init__(self, df: Tensor | float, validate_args: bool | None = None) -> None:

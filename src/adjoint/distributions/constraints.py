@@ -7,6 +7,11 @@ make one value together. Constraints that need parameters are classes, the other
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint._register import listing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,6 +55,7 @@ __all__ = [
     "symmetric",
     "unit_interval",
 ]
+__dir__ = listing(__name__)
 
 
 class Constraint:

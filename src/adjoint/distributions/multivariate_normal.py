@@ -13,6 +13,8 @@ from adjoint.linalg import cholesky, solve_triangular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from adjoint._C import Tensor
     from adjoint._types import Shape
 
@@ -59,6 +61,8 @@ def _factor_of_inverse(precision):
 
 class CovarianceForms:
     """A covariance matrix, its inverse, and its Cholesky factor, of which one is given."""
+
+    _batch_shape: Any
 
     def _one_form(self, **forms):
         given = [(name, value) for name, value in forms.items() if value is not None]

@@ -11,6 +11,7 @@ import math
 
 import adjoint as ad
 from adjoint._C import Size, Tensor
+from adjoint._register import listing
 from adjoint.distributions import constraints
 from adjoint.distributions._joined_transforms import CatTransform, StackTransform
 from adjoint.distributions._matrix_transforms import (
@@ -60,6 +61,7 @@ __all__ = [
     "Transform",
     "identity_transform",
 ]
+__dir__ = listing(__name__)
 
 identity_transform = ComposeTransform([])
 

@@ -16,6 +16,7 @@ from adjoint._arguments import dimension, give, need_tensors
 from adjoint._C import Tensor
 from adjoint._creation import arange
 from adjoint._creation_keywords import creation
+from adjoint._register import listing
 from adjoint.fft._transforms import c2c, c2r, r2c
 
 TYPE_CHECKING = False
@@ -49,6 +50,7 @@ __all__ = [
     "rfftfreq",
     "rfftn",
 ]
+__dir__ = listing(__name__)
 
 _LAST_TWO = (-2, -1)
 

@@ -13,6 +13,7 @@ matrices, `_modules` modules as functions, `_vmap` batches. See docs/func.md.
 """
 
 # ruff: noqa: F403 - each file says in __all__ what it publishes.
+from adjoint._register import listing
 from adjoint.func import _forward, _identity, _jacobians, _modules, _reverse, _vmap
 from adjoint.func._forward import *
 from adjoint.func._identity import *
@@ -21,13 +22,12 @@ from adjoint.func._modules import *
 from adjoint.func._reverse import *
 from adjoint.func._vmap import *
 
-__all__ = sorted(
-    [
-        *_forward.__all__,
-        *_identity.__all__,
-        *_jacobians.__all__,
-        *_modules.__all__,
-        *_reverse.__all__,
-        *_vmap.__all__,
-    ]
+__all__ = (
+    _forward.__all__
+    + _identity.__all__
+    + _jacobians.__all__
+    + _modules.__all__
+    + _reverse.__all__
+    + _vmap.__all__
 )
+__dir__ = listing(__name__)

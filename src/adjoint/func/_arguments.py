@@ -21,6 +21,10 @@ from adjoint._C import (
 )
 from adjoint.utils._pytree import flatten_arguments
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 # --- which arguments --------------------------------------------------------------------------------------------------
 
 
@@ -70,13 +74,13 @@ class Recording:
 
     __slots__ = ("grad", "inference")
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         self.inference = is_inference_mode_enabled()
         if self.inference:
             _set_inference_mode(False)
         self.grad = _set_grad_enabled(True)
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: Any) -> None:
         _set_grad_enabled(self.grad)
         if self.inference:
             _set_inference_mode(True)
@@ -97,7 +101,7 @@ class Arguments:
 
     __slots__ = ("given", "inside", "recorded", "spec")
 
-    def __init__(self, tree):
+    def __init__(self, tree: Any) -> None:
         self.recorded = is_grad_enabled() and not is_inference_mode_enabled()
         self.given, self.spec = flatten_arguments(tree)
         for leaf in self.given:

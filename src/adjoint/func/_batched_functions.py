@@ -13,6 +13,10 @@ from adjoint import _C
 from adjoint.func._vmap import spread_dims
 from adjoint.utils._pytree import flatten_arguments
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 DataDependentError = _C._DataDependentError
 
 
@@ -23,7 +27,7 @@ class VmapInfo(NamedTuple):
     randomness: str
 
 
-def apply(cls, args):
+def apply(cls, args: Any) -> Any:
     """The results of ``cls.apply(*args)``, of which some are batched."""
     from adjoint.autograd.function import Function
 

@@ -15,13 +15,20 @@ from adjoint.func._reverse import Recorded, lead_beyond, pulled, pulled_many
 from adjoint.random import fork_rng, get_rng_state, set_rng_state
 from adjoint.utils._pytree import flatten_arguments
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 __all__ = ["jvp", "linearize"]
 
 _JVP = "jvp(f, primals, tangents)"
 _INDEPENDENT = "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed with strict=True."
 
 
-def jvp(func, primals, tangents, *, strict=False, has_aux=False):
+def jvp(
+    func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False
+) -> Any:
     """The value of a function, and its derivative along a direction, without a graph.
 
     Parameters
@@ -121,7 +128,7 @@ def _same(primal, leaf, duals, primals):
     return primal
 
 
-def linearize(func, *primals):
+def linearize(func: Callable[..., Any], *primals: Any) -> Any:
     """The value of a function, and its derivative as a linear function of a direction.
 
     The function is called once; the linear function computes no part of it again, and costs about a pass backward. (Where the
@@ -199,7 +206,7 @@ class Transposed:
 
     __slots__ = ("arguments", "beyond", "cotangents", "ends", "everything", "roots")
 
-    def __init__(self, recorded):
+    def __init__(self, recorded: Any) -> None:
         self.arguments = own = recorded.arguments
         with Recording():
             self.cotangents = v = Arguments([zeros_like(y, requires_grad=False) for y in recorded.outputs])

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from adjoint import _C
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from adjoint import Tensor
+
 __all__ = ["debug_unwrap", "functionalize"]
 
 
-def functionalize(func, *, remove="mutations"):
+def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Any:
     """`func` itself.
 
     torch rewrites a function without writes and views before it hands it to a compiler. Here writes and views are recorded and
@@ -43,7 +50,7 @@ def functionalize(func, *, remove="mutations"):
     return func
 
 
-def debug_unwrap(tensor, *, recurse=True):
+def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Any:
     """The tensor that lies in one that a transform made, for a look at its values.
 
     Parameters

@@ -16,10 +16,22 @@ from adjoint.func._reverse import Recorded
 from adjoint.func._vmap import vmap
 from adjoint.utils._pytree import flatten_arguments, tree_leaves
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 __all__ = ["hessian", "jacfwd", "jacrev"]
 
 
-def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_copy=False):
+def jacrev(
+    func: Callable[..., Any],
+    argnums: Any = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
+) -> Callable[..., Any]:
     """The function that computes the Jacobian of `func`, by passes backward.
 
     Parameters
@@ -88,7 +100,14 @@ def _rows(recorded, number, chunk_size):
     return [g.reshape((*y.shape, *x.shape)) for g, x in zip(columns, own.inside, strict=True)]
 
 
-def jacfwd(func, argnums=0, has_aux=False, *, randomness="error", chunk_size=None):
+def jacfwd(
+    func: Callable[..., Any],
+    argnums: Any = 0,
+    has_aux: bool = False,
+    *,
+    randomness: str = "error",
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
     """The function that computes the Jacobian of `func` column by column, or row by row where those are much fewer.
 
     The function runs once, and its derivative is pushed forward as `linearize` does it: what it computes is kept once, and not
@@ -138,7 +157,9 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error", chunk_size=Non
     return jacobian
 
 
-def hessian(func, argnums=0, *, chunk_size=None):
+def hessian(
+    func: Callable[..., Any], argnums: Any = 0, *, chunk_size: int | None = None
+) -> Callable[..., Any]:
     """The function that computes the Hessian of `func`, by passes backward through its gradient.
 
     It is ``jacrev(jacrev(func))`` where all arguments are of one type: here a recorded pass backward is cheaper than forward mode over it, keeps the function's values

@@ -12,12 +12,25 @@ from functools import lru_cache
 
 from adjoint._C import Tensor
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from adjoint.nn.module import Module
+
 __all__ = ["functional_call", "replace_all_batch_norm_modules_", "stack_module_state"]
 
 
 def functional_call(
-    module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False
-):
+    module: Module,
+    parameter_and_buffer_dicts: Any,
+    args: Any = None,
+    kwargs: Any = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
     """Call a module with other parameters and buffers than its own.
 
     Parameters
@@ -198,10 +211,10 @@ class _Swapped:
     It gives the module and, by name, the dict and key where each tensor was put.
     """
 
-    def __init__(self, module, values):
+    def __init__(self, module: Any, values: Any) -> None:
         self.module, self.values = module, values
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         self.undo, places = [], {}
         me = threading.get_ident()
         with _lock:
@@ -219,7 +232,7 @@ class _Swapped:
             raise
         return callee, places
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: Any) -> None:
         for members, key, before in reversed(self.undo):
             if before is _NOTHING:
                 members.pop(key, None)
@@ -289,10 +302,10 @@ def _forget_computed():
 class _Given:
     """Stands where modules compute a parametrised tensor, which was given instead."""
 
-    def __init__(self, value):
+    def __init__(self, value: Any) -> None:
         self.value = value
 
-    def __call__(self):
+    def __call__(self) -> Any:
         return self.value
 
 
@@ -316,7 +329,7 @@ def _skeleton(module, made):
 # --- several modules, and statistics ----------------------------------------------------------------------------------
 
 
-def stack_module_state(models):
+def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The parameters and buffers of several modules of one kind, stacked: what `vmap` over `functional_call` takes.
 
     Parameters
@@ -368,7 +381,7 @@ def _stacked(tensors, name):
     return result.detach().requires_grad_() if wanted.pop() else result
 
 
-def replace_all_batch_norm_modules_(root):
+def replace_all_batch_norm_modules_(root: Module) -> Module:
     """Let every batch normalisation in a module do without running statistics: it normalises by those of the batch.
 
     Running statistics are written during the call, which cannot be told apart for the samples of a `vmap`.

@@ -24,10 +24,15 @@ from adjoint._C import (
 from adjoint.func._arguments import Arguments, Recording, chosen, split_aux, tensors_of
 from adjoint.utils._pytree import flatten_arguments
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 __all__ = ["grad", "grad_and_value", "vjp"]
 
 
-def grad(func, argnums=0, has_aux=False):
+def grad(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Callable[..., Any]:
     """The function that computes the gradient of `func`.
 
     Parameters
@@ -78,7 +83,7 @@ def grad(func, argnums=0, has_aux=False):
     return gradient
 
 
-def grad_and_value(func, argnums=0, has_aux=False):
+def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Callable[..., Any]:
     """The function that computes the gradient of `func` and its value: a pair of the two.
 
     Parameters
@@ -137,7 +142,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
 _GRAD = "grad_and_value(f)(*args)"
 
 
-def vjp(func, *primals, has_aux=False):
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """The value of a function, and the function that pulls cotangents of the value back to its arguments.
 
     Parameters
@@ -214,8 +219,15 @@ class Recorded:
     __slots__ = ("arguments", "aux", "beyond", "edges", "ends", "outputs", "spec", "value")
 
     def __init__(
-        self, func, tree, replaced, kwargs, has_aux, what="vjp(f, *primals)", returned="f(*primals)"
-    ):
+        self,
+        func: Any,
+        tree: Any,
+        replaced: Any,
+        kwargs: Any,
+        has_aux: Any,
+        what: Any = "vjp(f, *primals)",
+        returned: Any = "f(*primals)",
+    ) -> None:
         self.arguments = own = Arguments(tree)
         with Recording():
             output = func(*replaced(own.tree()), **kwargs)

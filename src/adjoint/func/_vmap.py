@@ -16,6 +16,10 @@ from adjoint import _C
 from adjoint.func._arguments import need_randomness, runs_as_torch
 from adjoint.utils import _pytree as pytree
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 __all__ = ["vmap", "vmap_fallbacks"]
 
 DataDependentError = _C._DataDependentError
@@ -23,7 +27,15 @@ DataDependentError = _C._DataDependentError
 _RANDOMNESS = ("error", "different", "same")
 
 
-def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None, strict=None):
+def vmap(
+    func: Callable[..., Any],
+    in_dims: Any = 0,
+    out_dims: Any = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
+    strict: bool | None = None,
+) -> Callable[..., Any]:
     """Map a function over a dimension of its arguments.
 
     ``vmap(f)(x)`` is ``stack([f(x[0]), f(x[1]), …])``, with `f` called once: every operator inside computes all samples at
@@ -78,7 +90,7 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None, st
     return mapped
 
 
-def vmap_fallbacks(reset=False) -> dict[str, int]:
+def vmap_fallbacks(reset: bool = False) -> dict[str, int]:
     """How often operators and Functions were computed sample by sample inside of `vmap`, since they state no rule.
 
     Parameters
@@ -107,13 +119,15 @@ def name_of(func) -> str:
 class _Mapped:
     """A mapped function: how to call it."""
 
-    def __init__(self, func, in_dims, out_dims, randomness, chunk_size, strict):
+    def __init__(
+        self, func: Any, in_dims: Any, out_dims: Any, randomness: Any, chunk_size: Any, strict: Any
+    ) -> None:
         self.func, self.in_dims, self.out_dims = func, in_dims, out_dims
         self.randomness, self.chunk_size, self.strict = randomness, chunk_size, strict
         # Once it came to data, it will again.
         self.one_by_one = False
 
-    def __call__(self, args, kwargs):
+    def __call__(self, args: Any, kwargs: Any) -> Any:
         leaves, spec = pytree.flatten_arguments(args)
         dims = self.plain_dims(spec)
         size = -1 if dims is None else _C._samples_along(leaves, dims)

@@ -6,6 +6,7 @@ and packages that declare their operators by these: each ends in a row too, wher
 
 from __future__ import annotations
 
+from adjoint._register import listing
 from adjoint.library._custom import CustomOpDef
 from adjoint.library._primitive import primitive
 from adjoint.library._registration import (
@@ -47,3 +48,4 @@ __all__ = [
     "register_kernel",
     "register_vmap",
 ]
+__dir__ = listing(__name__)

@@ -14,6 +14,11 @@ from adjoint import _C
 from adjoint.library._primitive import declare
 from adjoint.library._schemas import Schema
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 __all__ = ["CustomOpDef", "OpOverload", "below_autograd", "find", "forget", "operators", "place"]
 
 #: Every operator: by namespace, by name, by overload.
@@ -24,7 +29,7 @@ _pending: dict = {}
 _local = threading.local()
 
 
-def find(name):
+def find(name: str) -> Any:
     """The operator of a name, or of a handle; None where there is none."""
     if isinstance(name, CustomOpDef):
         return name
@@ -44,7 +49,7 @@ def _parts(qualname):
     return namespace, name, overload or "default"
 
 
-def place(op):
+def place(op: Any) -> Any:
     """Put an operator into the registry, and give it what was registered before it was there."""
     namespace, name, overload = _parts(op._qualname)
     operators.setdefault(namespace, {}).setdefault(name, {})[overload] = op
@@ -52,7 +57,7 @@ def place(op):
         getattr(op, what)(*arguments)
 
 
-def forget(op):
+def forget(op: Any) -> Any:
     """Take an operator out of the registry."""
     namespace, name, overload = _parts(op._qualname)
     if operators.get(namespace, {}).get(name, {}).get(overload) is op:
@@ -69,13 +74,13 @@ def later(name, what, *arguments):
 class below_autograd:
     """For its scope, operators run the kernels below their autograd ones: ``torch._C._AutoDispatchBelowAutograd``."""
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         self._before = getattr(_local, "below", False)
         self._recording = _C._set_grad_enabled(False)
         _local.below = True
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: Any) -> None:
         _local.below = self._before
         _C._set_grad_enabled(self._recording)
 
@@ -83,7 +88,7 @@ class below_autograd:
 class OpOverload:
     """One overload of an operator, as ``torch.ops.ns.name.default`` is one. It equals the row that stands behind it."""
 
-    def __init__(self, op):
+    def __init__(self, op: Any) -> None:
         self._op = op
         self.namespace, self.__name__, overload = _parts(op._qualname)
         self._overloadname = overload
@@ -93,26 +98,26 @@ class OpOverload:
     def _schema(self):
         return self._op._schema
 
-    def name(self):
+    def name(self) -> Any:
         return self._op._qualname
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._op(*args, **kwargs)
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return (
             self._op is find(other)
             if isinstance(other, (OpOverload, CustomOpDef))
             else other is self._op._row
         )
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self._op._row)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<OpOverload(op='{self}')>"
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.namespace}.{self.__name__}.{self._overloadname}"
 
 
@@ -122,7 +127,7 @@ class CustomOpDef:
     Made by `custom_op` and `Library.define`; it is called like a function. What it lacks is added by its ``register_*`` methods.
     """
 
-    def __init__(self, qualname, schema, *, opaque):
+    def __init__(self, qualname: Any, schema: Any, *, opaque: Any) -> None:
         self._qualname = qualname
         self._schema = schema if isinstance(schema, Schema) else Schema(schema)
         #: Whether what its kernels call is hidden, or recorded like any call of a program.
@@ -134,12 +139,12 @@ class CustomOpDef:
         self.__name__ = qualname
         self._opoverload = OpOverload(self)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<CustomOpDef({self._qualname})>"
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         results = self._called(*self._schema.bind(args, kwargs))
         return list(results) if self._schema.results == 0 and isinstance(results, tuple) else results
 
@@ -310,7 +315,7 @@ class CustomOpDef:
         """What was made of the pieces before is made anew."""
         self._function = self._declared = None
 
-    def register_kernel(self, device_types, fn=None, /):
+    def register_kernel(self, device_types: Any, fn: Callable[..., Any] | None = None, /) -> Any:
         """The function that computes it for tensors of a device, or of several; None: of all others."""
         if fn is None:
             return lambda f: self.register_kernel(device_types, f)
@@ -320,14 +325,14 @@ class CustomOpDef:
             self._kernels[device] = fn
         return fn
 
-    def register_fake(self, fn=None, /):
+    def register_fake(self, fn: Callable[..., Any] | None = None, /) -> Any:
         """The function that says, for tensors without data, what the results look like."""
         if fn is None:
             return self.register_fake
         self._fake = fn
         return fn
 
-    def register_autograd(self, backward, /, *, setup_context=None):
+    def register_autograd(self, backward: Any, /, *, setup_context: Any = None) -> Any:
         """The reverse rule: ``backward(ctx, *gradients)``, with what ``setup_context(ctx, inputs, output)`` kept."""
         if self._schema.mutated:
             raise RuntimeError(
@@ -340,7 +345,7 @@ class CustomOpDef:
     def _register_autograd(self, backward, setup_context):
         self.register_autograd(backward, setup_context=setup_context)
 
-    def register_vmap(self, func=None, /):
+    def register_vmap(self, func: Callable[..., Any] | None = None, /) -> Any:
         """The rule for `vmap`: ``func(info, in_dims, *args)`` returns results and the dimensions that have the batch."""
         if func is None:
             return self.register_vmap
@@ -348,13 +353,13 @@ class CustomOpDef:
         self._changed()
         return func
 
-    def register_autocast(self, device_type, cast_inputs, /):
+    def register_autocast(self, device_type: Any, cast_inputs: Any, /) -> Any:
         """The type that floating-point arguments are given under autocast."""
         if device_type not in ("cpu", "cuda"):
             raise ValueError(f"Unknown device type: {device_type}")
         self._casts[device_type] = cast_inputs
 
-    def register_autograd_kernel(self, fn):
+    def register_autograd_kernel(self, fn: Callable[..., Any]) -> Any:
         """The function that runs instead of the others, and records: ``Library.impl(name, fn, "Autograd")``."""
         self._autograd = fn
 
@@ -362,16 +367,16 @@ class CustomOpDef:
 class _Context:
     """A context whose `needs_input_grad` has the form of the operator's arguments."""
 
-    def __init__(self, ctx):
+    def __init__(self, ctx: Any) -> None:
         object.__setattr__(self, "_ctx", ctx)
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         value = getattr(self._ctx, name)
         if name == "needs_input_grad":
             return tuple(n if isinstance(n, bool) else list(n) for n in _formed(self._ctx._how[0], value[1:]))
         return value
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Any) -> None:
         setattr(self._ctx, name, value)
 
 

@@ -15,6 +15,11 @@ import copyreg
 
 from adjoint import _C
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 __all__ = ["declare", "primitive"]
 
 #: What a signature may call the types of its arguments, and what the core calls them.
@@ -36,7 +41,16 @@ BY_DEFAULT = {bool: "bool", int: "int", float: "float", str: "str", tuple: "int[
 GIVEN, ARGUMENT, RESULT, SHAPE, NEEDS = range(5)
 
 
-def primitive(signature, *, vjp=None, jvp=None, batch=None, samples=None, linear=None, types=None):
+def primitive(
+    signature: Any,
+    *,
+    vjp: Any = None,
+    jvp: Any = None,
+    batch: Any = None,
+    samples: Any = None,
+    linear: Any = None,
+    types: Any = None,
+) -> Any:
     """Declare an operator whose parts are Python functions.
 
     The decorated function gets tensors, computes in any way it likes (by NumPy, or a library of its own), and returns new
@@ -132,7 +146,17 @@ def _found(module, name):
 copyreg.pickle(_C.Operator, _reduce)  # type: ignore[arg-type]
 
 
-def declare(signature, function, *, vjp=None, jvp=None, batch=None, samples=None, linear=None, types=None):
+def declare(
+    signature: Any,
+    function: Callable[..., Any],
+    *,
+    vjp: Any = None,
+    jvp: Any = None,
+    batch: Any = None,
+    samples: Any = None,
+    linear: Any = None,
+    types: Any = None,
+) -> Any:
     """The operator of a signature that has been read, in the table and nowhere else."""
     name, arguments, results = signature
     if any(row["name"] == name and row["family"] != "Declared" for row in _C.operators()):
@@ -177,7 +201,7 @@ def declare(signature, function, *, vjp=None, jvp=None, batch=None, samples=None
 class Argument:
     """One argument of a signature. `default` is its text, None where there is none."""
 
-    def __init__(self, name, kind, default=None, keyword_only=False):
+    def __init__(self, name: Any, kind: Any, default: Any = None, keyword_only: Any = False) -> None:
         self.name, self.kind, self.default, self.keyword_only = name, kind, default, keyword_only
 
 

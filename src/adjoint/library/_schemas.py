@@ -11,6 +11,10 @@ import re
 from adjoint._arguments import ignores
 from adjoint.library._primitive import Argument
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["Schema", "infer_schema"]
 
 #: torch's types, and what declared operators call them. Others are handed on as they are, by operators without a row.
@@ -44,7 +48,7 @@ class Schema:
         How many results: None for one, 0 for a list of them. `returns` has their types.
     """
 
-    def __init__(self, text):
+    def __init__(self, text: Any) -> None:
         self.text = " ".join(text.split())
         head, arrow, result = self.text.partition("->")
         found = re.match(r"([\w.:]+)\s*\((.*)\)$", head.strip())
@@ -93,15 +97,15 @@ class Schema:
             value = repr(_default(found["default"], kind))
         self.arguments.append(Argument(found["name"], kind, value, keyword_only))
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.text
 
     @property
-    def tensors(self):
+    def tensors(self) -> Any:
         """The names of the arguments that are tensors or lists of them."""
         return [a.name for a in self.arguments if a.kind and a.kind.startswith("Tensor")]
 
-    def bind(self, args, kwargs):
+    def bind(self, args: Any, kwargs: Any) -> Any:
         """The arguments of a call: those by position, and those that have to be named, defaults filled in."""
         placed = [a for a in self.arguments if not a.keyword_only]
         if len(args) > len(placed):
@@ -179,7 +183,9 @@ def _default(text, kind):
 
 
 @ignores("tags", why="they are notes for compilers", warns=False)
-def infer_schema(prototype_function, /, *, mutates_args, op_name=None, tags=()) -> str:
+def infer_schema(
+    prototype_function: Any, /, *, mutates_args: Any, op_name: Any = None, tags: Any = ()
+) -> str:
     """The schema of a function, from the types of its parameters.
 
     Parameters

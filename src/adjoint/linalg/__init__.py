@@ -7,6 +7,7 @@ are in core/ops/linalg.h.
 """
 
 # ruff: noqa: F401, F403 - each file says in __all__ what it publishes.
+from adjoint._register import listing
 from adjoint.linalg import _decompositions, _norms, _products, _solvers
 from adjoint.linalg._checks import LinAlgError
 from adjoint.linalg._decompositions import *
@@ -14,6 +15,8 @@ from adjoint.linalg._norms import *
 from adjoint.linalg._products import *
 from adjoint.linalg._solvers import *
 
-__all__ = sorted(
-    ["LinAlgError", *_decompositions.__all__, *_norms.__all__, *_products.__all__, *_solvers.__all__]
-)
+__all__ = [
+    "LinAlgError",
+]
+__all__ += _decompositions.__all__ + _norms.__all__ + _products.__all__ + _solvers.__all__
+__dir__ = listing(__name__)

@@ -8,6 +8,7 @@
 ``model.load_state_dict(ad.load("resnet18-f37072fd.pth"))`` takes torchvision's files as they are.
 """
 
+from adjoint._register import listing
 from adjoint.models.resnet import (
     BasicBlock,
     Bottleneck,
@@ -33,3 +34,4 @@ __all__ = [
     "resnext50_32x4d",
     "wide_resnet50_2",
 ]
+__dir__ = listing(__name__, "resnet")

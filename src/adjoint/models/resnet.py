@@ -7,6 +7,13 @@ such as `resnet18` says only which block is repeated how often.
 from __future__ import annotations
 
 from adjoint import Tensor, flatten, nn
+from adjoint._register import listing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint._types import Ints
 
 __all__ = [
     "BasicBlock",
@@ -20,6 +27,7 @@ __all__ = [
     "resnext50_32x4d",
     "wide_resnet50_2",
 ]
+__dir__ = listing(__name__)
 
 
 def _convolution(channels_in, channels_out, size, stride=1, groups=1):
@@ -45,7 +53,9 @@ class BasicBlock(nn.Module):
 
     expansion = 1
 
-    def __init__(self, inplanes, planes, stride=1, groups=1, base_width=64):
+    def __init__(
+        self, inplanes: Any, planes: Any, stride: Ints = 1, groups: int = 1, base_width: int = 64
+    ) -> None:
         if groups != 1 or base_width != 64:
             raise ValueError("BasicBlock only supports groups=1 and base_width=64")
         super().__init__()
@@ -77,7 +87,9 @@ class Bottleneck(nn.Module):
 
     expansion = 4
 
-    def __init__(self, inplanes, planes, stride=1, groups=1, base_width=64):
+    def __init__(
+        self, inplanes: Any, planes: Any, stride: Ints = 1, groups: int = 1, base_width: int = 64
+    ) -> None:
         super().__init__()
         width = int(planes * base_width / 64) * groups
         self.conv1 = _convolution(inplanes, width, 1)
@@ -119,8 +131,14 @@ class ResNet(nn.Module):
     """
 
     def __init__(
-        self, block, layers, num_classes=1000, zero_init_residual=False, groups=1, width_per_group=64
-    ):
+        self,
+        block: Any,
+        layers: Any,
+        num_classes: int = 1000,
+        zero_init_residual: bool = False,
+        groups: int = 1,
+        width_per_group: int = 64,
+    ) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(3, 64, kernel_size=7, stride=2, padding=3, bias=False)
         self.bn1 = nn.BatchNorm2d(64)
@@ -150,7 +168,7 @@ class ResNet(nn.Module):
         return self.fc(flatten(self.avgpool(x), 1))
 
 
-def resnet18(**options) -> ResNet:
+def resnet18(**options: Any) -> ResNet:
     """A residual network of 18 layers; `options` are those of `ResNet`.
 
     Examples
@@ -163,31 +181,31 @@ def resnet18(**options) -> ResNet:
     return ResNet(BasicBlock, (2, 2, 2, 2), **options)
 
 
-def resnet34(**options) -> ResNet:
+def resnet34(**options: Any) -> ResNet:
     """A residual network of 34 layers; `options` are those of `ResNet`."""
     return ResNet(BasicBlock, (3, 4, 6, 3), **options)
 
 
-def resnet50(**options) -> ResNet:
+def resnet50(**options: Any) -> ResNet:
     """A residual network of 50 layers; `options` are those of `ResNet`."""
     return ResNet(Bottleneck, (3, 4, 6, 3), **options)
 
 
-def resnet101(**options) -> ResNet:
+def resnet101(**options: Any) -> ResNet:
     """A residual network of 101 layers; `options` are those of `ResNet`."""
     return ResNet(Bottleneck, (3, 4, 23, 3), **options)
 
 
-def resnet152(**options) -> ResNet:
+def resnet152(**options: Any) -> ResNet:
     """A residual network of 152 layers; `options` are those of `ResNet`."""
     return ResNet(Bottleneck, (3, 8, 36, 3), **options)
 
 
-def resnext50_32x4d(**options) -> ResNet:
+def resnext50_32x4d(**options: Any) -> ResNet:
     """`resnet50` with 32 groups of 4 channels in the middle (Xie and others, 2016)."""
     return resnet50(**{"groups": 32, "width_per_group": 4, **options})
 
 
-def wide_resnet50_2(**options) -> ResNet:
+def wide_resnet50_2(**options: Any) -> ResNet:
     """`resnet50` with twice the channels in the middle (Zagoruyko and Komodakis, 2016)."""
     return resnet50(**{"width_per_group": 128, **options})

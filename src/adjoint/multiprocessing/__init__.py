@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 from multiprocessing import *  # noqa: F403
 
+from adjoint._register import listing
 from adjoint.multiprocessing import _torch_children, reductions
 from adjoint.multiprocessing.spawn import (
     ProcessContext,
@@ -19,8 +20,11 @@ from adjoint.multiprocessing.spawn import (
     start_processes,
 )
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = [
-    *multiprocessing.__all__,  # type: ignore[attr-defined]
     "ProcessContext",
     "ProcessExitedException",
     "ProcessRaisedException",
@@ -31,6 +35,8 @@ __all__ = [
     "spawn",
     "start_processes",
 ]
+__all__ += multiprocessing.__all__  # type: ignore[attr-defined]
+__dir__ = listing(__name__)
 
 reductions.init_reductions()
 _torch_children.follow()
@@ -46,7 +52,7 @@ def get_sharing_strategy() -> str:
     return "file_descriptor"
 
 
-def set_sharing_strategy(new_strategy) -> None:
+def set_sharing_strategy(new_strategy: Any) -> None:
     """Choose the way in which memory is shared; there is one."""
     if new_strategy not in ("file_descriptor", "file_system"):
         raise AssertionError(f"unknown sharing strategy {new_strategy!r}")

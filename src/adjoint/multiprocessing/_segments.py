@@ -12,6 +12,10 @@ import weakref
 
 from adjoint import _C
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["Segment", "find", "mapped", "move", "tensor_over"]
 
 ALIGNMENT = 64
@@ -25,14 +29,14 @@ class Segment(mmap.mmap):
 
     fd: int
 
-    def __new__(cls, fd, nbytes):
+    def __new__(cls, fd: Any, nbytes: Any) -> Any:
         # Else the mapping has a descriptor of its own.
         options = {"trackfd": False} if sys.version_info >= (3, 13) else {}
         self = super().__new__(cls, fd, nbytes, **options)
         self.fd = fd
         return self
 
-    def __del__(self):
+    def __del__(self) -> None:
         if hasattr(self, "fd"):  # it was mapped
             os.close(self.fd)
 

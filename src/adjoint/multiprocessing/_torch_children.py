@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["follow"]
 
 
 class _AsTorch:
     """What becomes a call of `as_torch` where it is unpickled."""
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         from adjoint.as_torch import as_torch
 
         return as_torch, ()

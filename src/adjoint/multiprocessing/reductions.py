@@ -13,10 +13,25 @@ from adjoint import _C
 from adjoint._C import Tensor
 from adjoint.multiprocessing import _segments
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
 __all__ = ["init_reductions", "rebuild_tensor", "reduce_tensor"]
 
 
-def rebuild_tensor(cls, segment, start, nbytes, dtype, size, stride, offset, requires_grad):
+def rebuild_tensor(
+    cls,
+    segment: Any,
+    start: Any,
+    nbytes: Any,
+    dtype: Any,
+    size: Any,
+    stride: Any,
+    offset: Any,
+    requires_grad: bool,
+) -> Any:
     """The tensor of what `reduce_tensor` gave."""
     dtype = getattr(_C, dtype)
     if segment is None:
@@ -32,7 +47,7 @@ def rebuild_tensor(cls, segment, start, nbytes, dtype, size, stride, offset, req
     return tensor.requires_grad_() if requires_grad else tensor
 
 
-def reduce_tensor(tensor):
+def reduce_tensor(tensor: Tensor) -> Any:
     """How a tensor is made again in another process.
 
     Raises

@@ -14,6 +14,11 @@ import tempfile
 import time
 from multiprocessing import connection
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 __all__ = [
     "ProcessContext",
     "ProcessException",
@@ -28,11 +33,11 @@ __all__ = [
 class ProcessException(Exception):
     """A process has failed: which one, and its number for the system."""
 
-    def __init__(self, msg: str, error_index: int, pid: int):
+    def __init__(self, msg: str, error_index: int, pid: int) -> None:
         super().__init__(msg)
         self.msg, self.error_index, self.pid = msg, error_index, pid
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return type(self), (self.msg, self.error_index, self.pid)
 
 
@@ -45,11 +50,11 @@ class ProcessExitedException(ProcessException):
 
     def __init__(
         self, msg: str, error_index: int, error_pid: int, exit_code: int, signal_name: str | None = None
-    ):
+    ) -> None:
         super().__init__(msg, error_index, error_pid)
         self.exit_code, self.signal_name = exit_code, signal_name
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return type(self), (self.msg, self.error_index, self.pid, self.exit_code, self.signal_name)
 
 
@@ -70,15 +75,15 @@ def _wrap(fn, i, args, error_file):
 class ProcessContext:
     """Processes that run one function: `join` waits for them."""
 
-    def __init__(self, processes, error_files):
+    def __init__(self, processes: Any, error_files: Any) -> None:
         self.processes, self.error_files = processes, error_files
         self.sentinels = {process.sentinel: i for i, process in enumerate(processes)}
 
-    def pids(self):
+    def pids(self) -> Any:
         """The numbers of the processes for the system."""
         return [process.pid for process in self.processes]
 
-    def join(self, timeout=None, grace_period=None):
+    def join(self, timeout: Any = None, grace_period: Any = None) -> Any:
         """Wait until one has failed, in which case the others are ended, or `timeout` seconds.
 
         Returns
@@ -149,7 +154,14 @@ class SpawnContext(ProcessContext):
     """A `ProcessContext` of processes that were spawned."""
 
 
-def start_processes(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
+def start_processes(
+    fn: Callable[..., Any],
+    args: Any = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
+) -> Any:
     """Run ``fn(i, *args)`` in processes i = 0 … nprocs - 1.
 
     Parameters
@@ -190,6 +202,13 @@ def start_processes(fn, args=(), nprocs=1, join=True, daemon=False, start_method
     return None
 
 
-def spawn(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
+def spawn(
+    fn: Callable[..., Any],
+    args: Any = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
+) -> Any:
     """Run ``fn(i, *args)`` in processes i = 0 … nprocs - 1; see `start_processes`."""
     return start_processes(fn, args, nprocs, join, daemon, start_method)

@@ -5,6 +5,7 @@ function, `init` the first values of parameters, `utils` helpers around gradient
 """
 
 from adjoint._register import document_classes as _document_classes
+from adjoint._register import listing
 
 from . import (
     activation,
@@ -103,3 +104,4 @@ __all__ += [
 ]
 
 _document_classes(globals())
+__dir__ = listing(__name__, "grad", "parameter")

@@ -14,6 +14,11 @@ from adjoint import _C, _register
 from adjoint._arguments import dimension, give, ignores, scalar_type
 from adjoint._random import _as_torch
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint import Tensor
+    from adjoint._types import Dims, DType
+
 __all__ = [
     "celu",
     "celu_",
@@ -72,17 +77,23 @@ def _refuse_backward(name, negative, result):
     return result
 
 
-def relu(input, inplace=False):
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(x, 0), with derivative 0 at 0."""
     return input.relu_() if inplace else ad.relu(input)
 
 
-def relu_(input):
+def relu_(input: Tensor) -> Tensor:
     """`relu` in place."""
     return input.relu_()
 
 
-def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
+def rrelu(
+    input: Tensor,
+    lower: float = 1.0 / 8,
+    upper: float = 1.0 / 3,
+    training: bool = False,
+    inplace: bool = False,
+) -> Tensor:
     """x where it is positive, elsewhere a · x: in training a is drawn for each element, else it is the middle.
 
     Source: Xu et al. (2015).
@@ -118,19 +129,19 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     return input.mul_(slope) if inplace else input * slope
 
 
-def rrelu_(input, lower=1.0 / 8, upper=1.0 / 3, training=False):
+def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
     """`rrelu` in place."""
     return rrelu(input, lower, upper, training, True)
 
 
-def leaky_relu(input, negative_slope=0.01, inplace=False):
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x where it is positive, elsewhere negative_slope · x."""
     if not inplace:
         return _C.leaky_relu(input, negative_slope)
     return _refuse_backward("leakyReLu", negative_slope < 0, input.leaky_relu_(negative_slope))
 
 
-def prelu(input, weight):
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x where it is positive, elsewhere weight · x; one weight for all, or one for each channel (dimension 1).
 
     Raises
@@ -157,19 +168,19 @@ def prelu(input, weight):
     return _C._prelu(input, weight)
 
 
-def elu(input, alpha=1.0, inplace=False):
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where it is positive, elsewhere alpha · (exp(x) - 1)."""
     if not inplace:
         return _C.elu(input, alpha)
     return _refuse_backward("elu", alpha < 0, input.elu_(alpha))
 
 
-def selu(input, inplace=False):
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """The scaled ELU whose fixed point is mean 0 and variance 1 (Klambauer et al., 2017)."""
     return input.selu_() if inplace else _C.selu(input)
 
 
-def celu(input, alpha=1.0, inplace=False):
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """max(x, 0) + min(alpha · (exp(x / alpha) - 1), 0): an ELU that is continuously differentiable."""
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
@@ -178,7 +189,7 @@ def celu(input, alpha=1.0, inplace=False):
     return _refuse_backward("elu", alpha < 0, input.celu_(alpha))
 
 
-def gelu(input, approximate="none", *, out=None):
+def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None) -> Tensor:
     """x · Φ(x), Φ the normal distribution function; ``approximate="tanh"`` replaces Φ by its tanh form.
 
     Raises
@@ -191,32 +202,34 @@ def gelu(input, approximate="none", *, out=None):
     return give(out, ad.gelu(input, approximate=approximate), "gelu")
 
 
-def silu(input, inplace=False):
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """x · sigmoid(x)."""
     return input.silu_() if inplace else _C.silu(input)
 
 
-def mish(input, inplace=False):
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """x · tanh(softplus(x))."""
     return input.mish_() if inplace else _C.mish(input)
 
 
-def sigmoid(input):
+def sigmoid(input: Tensor) -> Tensor:
     """1 / (1 + exp(-x))."""
     return ad.sigmoid(input)
 
 
-def tanh(input):
+def tanh(input: Tensor) -> Tensor:
     """The hyperbolic tangent."""
     return ad.tanh(input)
 
 
-def softplus(input, beta=1.0, threshold=20.0, *, out=None):
+def softplus(
+    input: Tensor, beta: float = 1.0, threshold: float = 20.0, *, out: Tensor | None = None
+) -> Tensor:
     """log(1 + exp(beta · x)) / beta; x itself where beta · x is above `threshold`."""
     return ad.softplus(input, beta, threshold, out=out)
 
 
-def logsigmoid(input, *, out=None):
+def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log(sigmoid(x)), accurate for every x.
 
     Examples
@@ -228,17 +241,17 @@ def logsigmoid(input, *, out=None):
     return _C.log_sigmoid(input, out=out) if out is not None else _C.log_sigmoid(input).contiguous()
 
 
-def softsign(input):
+def softsign(input: Tensor) -> Tensor:
     """x / (1 + |x|)."""
     return _C.softsign(input) if input.is_floating_point() else input / (1 + input.abs())
 
 
-def tanhshrink(input):
+def tanhshrink(input: Tensor) -> Tensor:
     """x - tanh(x)."""
     return _C.tanhshrink(input) if input.is_floating_point() else input - input.tanh()
 
 
-def softshrink(input, lambd=0.5, *, out=None):
+def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """x moved by `lambd` towards 0, at most to 0."""
     if lambd < 0:
         raise RuntimeError(
@@ -248,14 +261,14 @@ def softshrink(input, lambd=0.5, *, out=None):
     return _C.softshrink(input, lambd, out=out)
 
 
-def hardshrink(input, lambd=0.5, *, out=None):
+def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """x where |x| is above `lambd`, elsewhere 0."""
     if input.is_complex():
         return ad.where(input.abs() <= lambd, 0, input)
     return _C.hardshrink(input, lambd, out=out)
 
 
-def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """x limited to [min_val, max_val], with derivative 0 at both bounds.
 
     Raises
@@ -271,22 +284,22 @@ def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
     return input.hardtanh_(min_val, max_val) if inplace else _C.hardtanh(input, min_val, max_val)
 
 
-def relu6(input, inplace=False):
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """x limited to [0, 6], with derivative 0 at both bounds."""
     return input.relu6_() if inplace else _C.relu6(input)
 
 
-def hardsigmoid(input, inplace=False):
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """x / 6 + 1/2 limited to [0, 1]."""
     return input.hardsigmoid_() if inplace else _C.hardsigmoid(input)
 
 
-def hardswish(input, inplace=False):
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """x · hardsigmoid(x)."""
     return input.hardswish_() if inplace else _C.hardswish(input)
 
 
-def threshold(input, threshold, value, inplace=False):
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """`value` where x is at most `threshold`, elsewhere x: a NaN stays."""
     if not input.is_floating_point():
         kept = ad.where(input <= threshold, value, input).to(input.dtype)
@@ -294,7 +307,7 @@ def threshold(input, threshold, value, inplace=False):
     return input.threshold_(threshold, value) if inplace else _C.threshold(input, threshold, value)
 
 
-def glu(input, dim=-1):
+def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half along `dim` times the sigmoid of the second half.
 
     Raises
@@ -320,7 +333,7 @@ def _implicit_dim(name, ndim):
     return 0 if ndim in (0, 1, 3) else 1
 
 
-def softmax(input, dim=None, _stacklevel=3, dtype=None):
+def softmax(input: Tensor, dim: Dims = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
     """exp(x), scaled so that it sums to 1 along `dim`.
 
     Examples
@@ -334,14 +347,14 @@ def softmax(input, dim=None, _stacklevel=3, dtype=None):
     return ad.softmax(input, dim) if dtype is None else ad.softmax(input, dim, dtype=dtype)
 
 
-def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
+def log_softmax(input: Tensor, dim: Dims = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
     """The logarithm of `softmax`, accurate for every x."""
     if dim is None:
         dim = _implicit_dim("log_softmax", input.dim())
     return ad.log_softmax(input, dim) if dtype is None else ad.log_softmax(input, dim, dtype=dtype)
 
 
-def softmin(input, dim=None, _stacklevel=3, dtype=None):
+def softmin(input: Tensor, dim: Dims = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
     """`softmax` of -x."""
     if dim is None:
         dim = _implicit_dim("softmin", input.dim())
@@ -349,7 +362,9 @@ def softmin(input, dim=None, _stacklevel=3, dtype=None):
 
 
 @ignores("eps", why="`eps` parameter is deprecated and has no effect")
-def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
     """A random draw from the categories that `logits` weighs, relaxed so that it has a derivative.
 
     The softmax of ``(logits + g) / tau`` with g from the Gumbel distribution (Jang, Gu and Poole, 2017).

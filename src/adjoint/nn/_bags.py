@@ -7,6 +7,10 @@ import math
 import adjoint as ad
 from adjoint import _C, _register
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint import Tensor
+
 __all__ = ["embedding_bag"]
 
 
@@ -42,18 +46,18 @@ def _starts(input, offsets, include_last_offset):
 
 
 def embedding_bag(
-    input,
-    weight,
-    offsets=None,
-    max_norm=None,
-    norm_type=2,
-    scale_grad_by_freq=False,
-    mode="mean",
-    sparse=False,
-    per_sample_weights=None,
-    include_last_offset=False,
-    padding_idx=None,
-):
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
     """Sums, means or maxima of rows of `weight`, over bags of indices. An empty bag gives 0.
 
     Parameters

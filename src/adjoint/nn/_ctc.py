@@ -12,6 +12,13 @@ from adjoint._arguments import ignores
 
 from ._losses import _reduce
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from adjoint import Tensor
+
 __all__ = ["ctc_loss", "linear_cross_entropy"]
 
 # The logarithm of 0, finite so that differences of it are no NaN.
@@ -55,14 +62,14 @@ def _rows(targets, lengths):
 
 
 def ctc_loss(
-    log_probs,
-    targets,
-    input_lengths,
-    target_lengths,
-    blank=0,
-    reduction="mean",
-    zero_infinity=False,
-):
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor | Sequence[int],
+    target_lengths: Tensor | Sequence[int],
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
     """The negative logarithm of the probability of a target over all its alignments in time (Graves et al., 2006).
 
     Parameters
@@ -171,17 +178,17 @@ def _log_probability(log_probs, letters, input_lengths, target_lengths, blank):
 
 @ignores("options", why="the scores are made in one piece")
 def linear_cross_entropy(
-    input,
-    linear_weight,
-    target,
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
     *,
-    linear_bias=None,
-    weight=None,
-    reduction="mean",
-    ignore_index=None,
-    label_smoothing=0.0,
-    options=None,
-):
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: Any = None,
+) -> Tensor:
     """`cross_entropy` of ``linear(input, linear_weight, linear_bias)``.
 
     Parameters

@@ -11,6 +11,10 @@ import warnings
 import adjoint as ad
 from adjoint import _register
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint import Tensor
+
 __all__ = [
     "alpha_dropout",
     "dropout",
@@ -72,7 +76,7 @@ def _saturated(input, p, training, inplace, channels):
     return input.mul_(kept).add_(shift) if inplace else input * kept + shift
 
 
-def dropout(input, p=0.5, training=True, inplace=False):
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Set each element to 0 with probability `p` and scale the others by 1 / (1 - p).
 
     Parameters
@@ -108,7 +112,7 @@ def _channels(input, p, training, inplace, batched):
     return input if inplace else result.squeeze(0)
 
 
-def dropout1d(input, p=0.5, training=True, inplace=False):
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Set each channel to 0 with probability `p` and scale the others by 1 / (1 - p).
 
     Source: Tompson et al. (2015).
@@ -147,7 +151,7 @@ def _warn_of_dimensions(input, name, n):
     )
 
 
-def dropout2d(input, p=0.5, training=True, inplace=False):
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """`dropout1d` for images (N, C, H, W). As in torch, three dimensions are (N, C, L), with a warning."""
     _check(p)
     if input.dim() == 3:
@@ -163,7 +167,7 @@ def dropout2d(input, p=0.5, training=True, inplace=False):
     return _channels(input, p, training, inplace, True)
 
 
-def dropout3d(input, p=0.5, training=True, inplace=False):
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """`dropout1d` for volumes (N, C, D, H, W) or (C, D, H, W)."""
     _check(p)
     if input.dim() not in (4, 5):
@@ -171,7 +175,7 @@ def dropout3d(input, p=0.5, training=True, inplace=False):
     return _channels(input, p, training, inplace, input.dim() != 4)
 
 
-def alpha_dropout(input, p=0.5, training=False, inplace=False):
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """Set each element to the value at which SELU is saturated, and keep mean 0 and variance 1.
 
     Source: Klambauer et al. (2017).
@@ -193,7 +197,9 @@ def alpha_dropout(input, p=0.5, training=False, inplace=False):
     return _saturated(input, p, training, inplace, False)
 
 
-def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
+def feature_alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
     """`alpha_dropout` of whole channels (dimension 1)."""
     return _saturated(input, p, training, inplace, True)
 

@@ -4,8 +4,22 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import _register
+from adjoint._arguments import ignores
 
-__all__ = sorted(f"fractional_max_pool{n}d{more}" for n in (2, 3) for more in ("", "_with_indices"))
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from adjoint import Tensor
+    from adjoint._types import F, Ints
+
+__all__ = [
+    "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
+]
 
 
 def _numbers(value, n):
@@ -107,37 +121,66 @@ _TEXT = """The largest elements of windows at drawn distances, over {n} spatial 
     """
 
 
-def _publish(n):
-    def pool(
-        input,
-        kernel_size,
-        output_size=None,
-        output_ratio=None,
-        return_indices=False,
-        _random_samples=None,
-    ):
-        pair = _pool(n, input, kernel_size, output_size, output_ratio, _random_samples)
-        return pair if return_indices else pair[0]
+def _said(n: int) -> Callable[[F], F]:
+    """The docstring of a function of `n` spatial dimensions."""
 
-    def with_indices(
-        input,
-        kernel_size,
-        output_size=None,
-        output_ratio=None,
-        return_indices=False,
-        _random_samples=None,
-    ):
-        return _pool(n, input, kernel_size, output_size, output_ratio, _random_samples)
-
-    for function, name in (
-        (pool, f"fractional_max_pool{n}d"),
-        (with_indices, f"fractional_max_pool{n}d_with_indices"),
-    ):
-        function.__name__ = function.__qualname__ = name
+    def say(function: F) -> F:
         function.__doc__ = _TEXT.format(n=n, sizes=("H, W", "D, H, W")[n - 2])
-        globals()[name] = function
+        return function
+
+    return say
 
 
-for _n in (2, 3):
-    _publish(_n)
+@_said(2)
+def fractional_max_pool2d(
+    input: Tensor,
+    kernel_size: Ints,
+    output_size: Ints | None = None,
+    output_ratio: float | Sequence[float] | None = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Any:
+    pair = _pool(2, input, kernel_size, output_size, output_ratio, _random_samples)
+    return pair if return_indices else pair[0]
+
+
+@_said(2)
+@ignores("return_indices", why="the indices are returned in any case", warns=False)
+def fractional_max_pool2d_with_indices(
+    input: Tensor,
+    kernel_size: Ints,
+    output_size: Ints | None = None,
+    output_ratio: float | Sequence[float] | None = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    return _pool(2, input, kernel_size, output_size, output_ratio, _random_samples)
+
+
+@_said(3)
+def fractional_max_pool3d(
+    input: Tensor,
+    kernel_size: Ints,
+    output_size: Ints | None = None,
+    output_ratio: float | Sequence[float] | None = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Any:
+    pair = _pool(3, input, kernel_size, output_size, output_ratio, _random_samples)
+    return pair if return_indices else pair[0]
+
+
+@_said(3)
+@ignores("return_indices", why="the indices are returned in any case", warns=False)
+def fractional_max_pool3d_with_indices(
+    input: Tensor,
+    kernel_size: Ints,
+    output_size: Ints | None = None,
+    output_ratio: float | Sequence[float] | None = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    return _pool(3, input, kernel_size, output_size, output_ratio, _random_samples)
+
+
 _register.publish(globals())

@@ -12,6 +12,10 @@ import adjoint as ad
 from adjoint import _C, _register
 from adjoint._arguments import scalar_type
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint import Tensor
+
 __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
@@ -26,7 +30,7 @@ __all__ = [
 ]
 
 
-def legacy_reduction(size_average, reduce, reduction):
+def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
     """The reduction that the two flags of old programs stand for."""
     if size_average is None and reduce is None:
         return reduction
@@ -72,7 +76,14 @@ def _check_weight(input, weight):
         )
 
 
-def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+def mse_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
     """The squared difference, (input - target)².
 
     Parameters
@@ -96,7 +107,14 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
     return _reduce((input - target).square(), reduction, weight)
 
 
-def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+def l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
     """The absolute difference, |input - target|; parameters as of `mse_loss`.
 
     Examples
@@ -111,7 +129,14 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
     return _reduce((input - target).abs(), reduction, weight)
 
 
-def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
+def smooth_l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
     """Quadratic below `beta`, d²/(2β), and linear above, |d| - β/2, where d = input - target.
 
     Raises
@@ -131,7 +156,9 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
     return _reduce(_C._smooth_l1(input, target, beta), reduction)
 
 
-def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
+def huber_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
+) -> Tensor:
     """Quadratic below `delta`, d²/2, and linear above, δ(|d| - δ/2), where d = input - target; in the dtype of input.
 
     Raises
@@ -153,7 +180,14 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     return _reduce(loss if weight is None else loss * weight, reduction)
 
 
-def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
+def kl_div(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
     """The Kullback-Leibler divergence, target · (log target - input): `input` holds log-probabilities.
 
     Parameters
@@ -179,7 +213,15 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
     return _reduce(loss, reduction)
 
 
-def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """The negative log-likelihood of the target classes; `input` holds log-probabilities.
 
     Parameters
@@ -201,15 +243,15 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
 
 
 def cross_entropy(
-    input,
-    target,
-    weight=None,
-    size_average=None,
-    ignore_index=-100,
-    reduce=None,
-    reduction="mean",
-    label_smoothing=0.0,
-):
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
     """The cross entropy between unnormalised scores and target classes or target probabilities.
 
     Parameters
@@ -237,7 +279,14 @@ def cross_entropy(
     return ad.cross_entropy(input, target, weight, reduction, ignore_index, label_smoothing)
 
 
-def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+def binary_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """The binary cross entropy of probabilities, -(t log p + (1 - t) log(1 - p)), logarithms at least -100.
 
     Parameters
@@ -292,8 +341,14 @@ def _bce_at_ends(p, t):
 
 
 def binary_cross_entropy_with_logits(
-    input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None
-):
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
     """The binary cross entropy of sigmoid(input), computed without leaving the scale of logarithms.
 
     Parameters
@@ -325,7 +380,14 @@ def binary_cross_entropy_with_logits(
     return ad.binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction)
 
 
-def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    var: Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
     """How unlikely targets are under normal distributions: ``(log σ² + (input - target)² / σ²) / 2``.
 
     Parameters

@@ -14,6 +14,13 @@ from adjoint._arguments import scalar_type
 
 from ._losses import _reduce, legacy_reduction
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from adjoint import Tensor
+
 __all__ = [
     "cosine_embedding_loss",
     "hinge_embedding_loss",
@@ -29,15 +36,15 @@ __all__ = [
 
 
 def poisson_nll_loss(
-    input,
-    target,
-    log_input=True,
-    full=False,
-    size_average=None,
-    eps=1e-08,
-    reduce=None,
-    reduction="mean",
-):
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-08,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """How unlikely counts are under Poisson distributions: ``exp(input) - target · input``.
 
     Parameters
@@ -67,7 +74,15 @@ def poisson_nll_loss(
     return _reduce(loss, reduction)
 
 
-def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
+def margin_ranking_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """``max(0, -target · (input1 - input2) + margin)``: the first should be above the second where the target is 1.
 
     Parameters
@@ -97,7 +112,14 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
     return _reduce((-target * (input1 - input2) + margin).clamp(min=0), reduction)
 
 
-def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
+def hinge_embedding_loss(
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """The input where the target is 1, and ``max(0, margin - input)`` where it is -1.
 
     Parameters
@@ -119,7 +141,13 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
     return _reduce(far + near, reduction)
 
 
-def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+def soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """``log(1 + exp(-target · input))`` for targets that are 1 or -1, without overflow.
 
     Parameters
@@ -137,7 +165,14 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
     return _reduce(-ad.nn.functional.logsigmoid(input * target), reduction)
 
 
-def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+def multilabel_soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """The mean over classes of the binary cross entropy of sigmoid(input).
 
     Parameters
@@ -160,7 +195,15 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
     return _reduce(loss.mean(-1), reduction)
 
 
-def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
+def cosine_embedding_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """``1 - cos`` where the target is 1, and ``max(0, cos - margin)`` where it is -1.
 
     Parameters
@@ -221,15 +264,15 @@ def _check_targets(target, reduction):
 
 
 def multi_margin_loss(
-    input,
-    target,
-    p=1,
-    margin=1.0,
-    weight=None,
-    size_average=None,
-    reduce=None,
-    reduction="mean",
-):
+    input: Tensor,
+    target: Tensor,
+    p: float = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """``Σ max(0, margin - input[target] + input[i])^p / C`` over the other classes i.
 
     Parameters
@@ -285,7 +328,13 @@ def multi_margin_loss(
     return _reduce(loss.reshape(target.shape), reduction)
 
 
-def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+def multilabel_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """``Σ max(0, 1 - input[j] + input[i]) / C`` over the classes j of the target and all others i.
 
     Parameters
@@ -339,17 +388,17 @@ def _same_dimensions(anchor, positive, negative):
 
 
 def triplet_margin_loss(
-    anchor,
-    positive,
-    negative,
-    margin=1.0,
-    p=2,
-    eps=1e-06,
-    swap=False,
-    size_average=None,
-    reduce=None,
-    reduction="mean",
-):
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-06,
+    swap: bool = False,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """``max(0, margin + d(anchor, positive) - d(anchor, negative))``, d the p-norm of the difference.
 
     Source: Balntas et al. (2016).
@@ -396,15 +445,15 @@ def triplet_margin_loss(
 
 
 def triplet_margin_with_distance_loss(
-    anchor,
-    positive,
-    negative,
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
     *,
-    distance_function=None,
-    margin=1.0,
-    swap=False,
-    reduction="mean",
-):
+    distance_function: Callable[..., Any] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
     """`triplet_margin_loss` with any distance.
 
     Parameters

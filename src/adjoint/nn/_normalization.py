@@ -9,6 +9,10 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint import _register
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint import Tensor
+
 __all__ = ["batch_norm", "group_norm", "instance_norm", "local_response_norm"]
 
 
@@ -45,15 +49,15 @@ _BATCHED_STATISTICS = (
 
 
 def batch_norm(
-    input,
-    running_mean,
-    running_var,
-    weight=None,
-    bias=None,
-    training=False,
-    momentum=0.1,
-    eps=1e-05,
-):
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-05,
+) -> Tensor:
     """Standardise each channel over the batch and all positions, then scale and shift.
 
     Source: Ioffe and Szegedy (2015).
@@ -119,7 +123,13 @@ def batch_norm(
     return ad._C._channel_norm(x, weight, bias, running_mean, running_var, 0, eps)[0].to(input.dtype)
 
 
-def group_norm(input, num_groups, weight=None, bias=None, eps=1e-05):
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-05,
+) -> Tensor:
     """Standardise groups of channels of each image, then scale and shift each channel.
 
     Source: Wu and He (2018).
@@ -163,15 +173,15 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-05):
 
 
 def instance_norm(
-    input,
-    running_mean=None,
-    running_var=None,
-    weight=None,
-    bias=None,
-    use_input_stats=True,
-    momentum=0.1,
-    eps=1e-05,
-):
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-05,
+) -> Tensor:
     """Standardise each channel of each image, then scale and shift.
 
     Source: Ulyanov, Vedaldi and Lempitsky (2016).
@@ -215,7 +225,9 @@ def instance_norm(
     return result.to(input.dtype).contiguous()
 
 
-def local_response_norm(input, size, alpha=0.0001, beta=0.75, k=1.0):
+def local_response_norm(
+    input: Tensor, size: int, alpha: float = 0.0001, beta: float = 0.75, k: float = 1.0
+) -> Tensor:
     """Divide by (k + alpha · mean of squares of `size` neighbouring channels)^beta.
 
     Source: Krizhevsky, Sutskever and Hinton (2012).

@@ -13,6 +13,13 @@ from adjoint import _C, _register
 from adjoint._arguments import whole
 from adjoint._memory_format import like
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adjoint import Tensor
+    from adjoint._types import Ints
+
 __all__ = [
     "channel_shuffle",
     "fold",
@@ -43,14 +50,14 @@ def _is_whole(size):
 
 
 def interpolate(
-    input,
-    size=None,
-    scale_factor=None,
-    mode="nearest",
-    align_corners=None,
-    recompute_scale_factor=None,
-    antialias=False,
-):
+    input: Tensor,
+    size: Ints | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:
     """Images of another size, between whose elements lie those of the input.
 
     Parameters
@@ -167,7 +174,13 @@ def interpolate(
     return like(result.to(input.dtype), input)
 
 
-def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
+def upsample(
+    input: Tensor,
+    size: Ints | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> Tensor:
     """`interpolate` by its old name."""
     return interpolate(input, size, scale_factor, mode, align_corners)
 
@@ -178,19 +191,23 @@ def _deprecated(name):
     )
 
 
-def upsample_nearest(input, size=None, scale_factor=None):
+def upsample_nearest(
+    input: Tensor, size: Ints | None = None, scale_factor: float | Sequence[float] | None = None
+) -> Tensor:
     """`interpolate` by the nearest element, by an old name."""
     _deprecated("upsample_nearest")
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
-def upsample_bilinear(input, size=None, scale_factor=None):
+def upsample_bilinear(
+    input: Tensor, size: Ints | None = None, scale_factor: float | Sequence[float] | None = None
+) -> Tensor:
     """`interpolate`, bilinear with aligned corners, by an old name."""
     _deprecated("upsample_bilinear")
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
 
-def pixel_shuffle(input, upscale_factor):
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """Channels become pixels: (…, C r², H, W) to (…, C, H r, W r).
 
     Raises
@@ -217,7 +234,7 @@ def pixel_shuffle(input, upscale_factor):
     return like(parts.reshape(*lead, c // (r * r), h * r, w * r), input)
 
 
-def pixel_unshuffle(input, downscale_factor):
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """Pixels become channels: (…, C, H r, W r) to (…, C r², H, W).
 
     Raises
@@ -245,7 +262,7 @@ def pixel_unshuffle(input, downscale_factor):
     return like(parts.reshape(*lead, c * r * r, h // r, w // r), input)
 
 
-def channel_shuffle(input, groups):
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """The channels in another order: the first of each group, then the second of each, and so on.
 
     Raises
@@ -281,7 +298,9 @@ def _blocks(size, kernel, dilation, padding, stride):
     ]
 
 
-def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
+def unfold(
+    input: Tensor, kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0, stride: Ints = 1
+) -> Tensor:
     """The blocks that a kernel passes over, as columns: (N, C, H, W) to (N, C · kernel, blocks).
 
     Parameters
@@ -320,7 +339,14 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     return result if input.ndim == 4 else result.squeeze(0)
 
 
-def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
+def fold(
+    input: Tensor,
+    output_size: Ints,
+    kernel_size: Ints,
+    dilation: Ints = 1,
+    padding: Ints = 0,
+    stride: Ints = 1,
+) -> Tensor:
     """Blocks added up where a kernel would find them: the transpose of `unfold`.
 
     Parameters

@@ -11,6 +11,12 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint import _register
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint import Tensor
+
 __all__ = [
     "gru",
     "gru_cell",
@@ -29,16 +35,16 @@ __all__ = [
 class _Elman:
     """h' = f(x + h Wᵀ): `x` is the input's product with both biases."""
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self.name, self.activation = name, getattr(ad, name)
 
-    def inputs(self, x, w_ih, b_ih, b_hh):
+    def inputs(self, x: Any, w_ih: Tensor, b_ih: Tensor, b_hh: Tensor) -> Any:
         return ad.linear(x, w_ih, None if b_ih is None else b_ih + b_hh)
 
-    def prepare(self, w_hh, b_hh, w_hr):
+    def prepare(self, w_hh: Tensor, b_hh: Tensor, w_hr: Any) -> Any:
         return w_hh.t()
 
-    def step(self, x, state, prepared):
+    def step(self, x: Any, state: Any, prepared: Any) -> Any:
         return (self.activation(ad.addmm(x, state[0], prepared)),)
 
 
@@ -48,10 +54,10 @@ class _LSTM:
     name = "lstm"
     inputs = _Elman.inputs
 
-    def prepare(self, w_hh, b_hh, w_hr):
+    def prepare(self, w_hh: Tensor, b_hh: Tensor, w_hr: Any) -> Any:
         return w_hh.t(), None if w_hr is None else w_hr.t()
 
-    def step(self, x, state, prepared):
+    def step(self, x: Any, state: Any, prepared: Any) -> Any:
         hidden, cell = state
         recurrent, projection = prepared
         i, f, g, o = ad.addmm(x, hidden, recurrent).chunk(4, 1)
@@ -65,13 +71,13 @@ class _GRU:
 
     name = "gru"
 
-    def inputs(self, x, w_ih, b_ih, b_hh):
+    def inputs(self, x: Any, w_ih: Tensor, b_ih: Tensor, b_hh: Tensor) -> Any:
         return ad.linear(x, w_ih, b_ih)
 
-    def prepare(self, w_hh, b_hh, w_hr):
+    def prepare(self, w_hh: Tensor, b_hh: Tensor, w_hr: Any) -> Any:
         return w_hh, b_hh
 
-    def step(self, x, state, prepared):
+    def step(self, x: Any, state: Any, prepared: Any) -> Any:
         (hidden,) = state
         r, z, n = ad.linear(hidden, *prepared).chunk(3, 1)
         x_r, x_z, x_n = x.chunk(3, 1)
@@ -176,7 +182,7 @@ def _run(op, kind, x, heights, states, params, biased, layers, dropout, train, b
             raise RuntimeError(
                 f"{op}(): expected a state for each of {layers * directions} layers and directions, but got {len(s)}"
             )
-    finals = []
+    finals: list[Any] = []
     for layer in range(layers):
         sides = []
         for direction in range(directions):
@@ -223,7 +229,7 @@ def _dispatch(op, kind, lstm, args):
     return (result.transpose(0, 1) if batch_first else result, *finals)
 
 
-def lstm(*args):
+def lstm(*args: Any) -> Any:
     """A long short-term memory network (Hochreiter and Schmidhuber, 1997); `nn.LSTM` holds its parameters.
 
     Called as ``lstm(input, (h, c), params, has_biases, num_layers, dropout, train, bidirectional, batch_first)`` or,
@@ -253,7 +259,7 @@ def lstm(*args):
     return _dispatch("lstm", _LSTM(), True, args)
 
 
-def gru(*args):
+def gru(*args: Any) -> Any:
     """A gated recurrent network (Cho et al., 2014); arguments as of `lstm`, with one state.
 
     Returns
@@ -263,7 +269,7 @@ def gru(*args):
     return _dispatch("gru", _GRU(), False, args)
 
 
-def rnn_tanh(*args):
+def rnn_tanh(*args: Any) -> Any:
     """A recurrent network h' = tanh(x Wᵀ + h Uᵀ + b) (Elman, 1990); arguments as of `lstm`, with one state.
 
     Returns
@@ -273,7 +279,7 @@ def rnn_tanh(*args):
     return _dispatch("rnn_tanh", _Elman("tanh"), False, args)
 
 
-def rnn_relu(*args):
+def rnn_relu(*args: Any) -> Any:
     """`rnn_tanh` with relu in the place of tanh."""
     return _dispatch("rnn_relu", _Elman("relu"), False, args)
 
@@ -303,7 +309,9 @@ def _cell(kind, input, states, w_ih, w_hh, b_ih, b_hh):
     return kind.step(x, states, kind.prepare(w_hh, b_hh, None))
 
 
-def lstm_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+def lstm_cell(
+    input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> Any:
     """One step of `lstm`.
 
     Parameters
@@ -326,17 +334,23 @@ def lstm_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     return _cell(_LSTM(), input, tuple(hx), w_ih, w_hh, b_ih, b_hh)
 
 
-def gru_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+def gru_cell(
+    input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> Any:
     """One step of `gru`; three gates, r, z and n, and the state `hx`."""
     return _cell(_GRU(), input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
 
 
-def rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+def rnn_tanh_cell(
+    input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> Any:
     """One step of `rnn_tanh`."""
     return _cell(_Elman("tanh"), input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
 
 
-def rnn_relu_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+def rnn_relu_cell(
+    input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> Any:
     """One step of `rnn_relu`."""
     return _cell(_Elman("relu"), input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
 

@@ -13,6 +13,11 @@ from math import prod
 import adjoint as ad
 from adjoint import _C, _register
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint import Tensor
+    from adjoint._types import Shape
+
 __all__ = ["affine_grid", "grid_sample"]
 
 _OLD_DEFAULT = (
@@ -103,7 +108,13 @@ def _neighbours(at, size, mode, padding_mode, align_corners):
     return [(low, 1 - share), (low + 1, share)]
 
 
-def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
+def grid_sample(
+    input: Tensor,
+    grid: Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> Tensor:
     """An image read at the places of a grid.
 
     Parameters
@@ -171,7 +182,7 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
     return result.reshape(batch, channels, *where)
 
 
-def affine_grid(theta, size, align_corners=None):
+def affine_grid(theta: Tensor, size: Shape, align_corners: bool | None = None) -> Tensor:
     """The grid for `grid_sample` that an affine map gives: where each element of the result lies in the image.
 
     Parameters

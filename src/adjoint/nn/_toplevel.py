@@ -10,7 +10,7 @@ from adjoint import _register
 from adjoint._arguments import ignores
 
 from . import functional
-from ._pooling import (  # type: ignore[attr-defined]  # made in a loop
+from ._pooling import (
     adaptive_avg_pool1d,
     adaptive_max_pool1d,
     avg_pool1d,
@@ -44,6 +44,12 @@ from .functional import (
     rrelu,
     rrelu_,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adjoint import Tensor
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -90,17 +96,17 @@ __all__ = [
 ]
 
 
-def dropout_(input, p, train):
+def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """`dropout` in place."""
     return functional.dropout(input, p, train, inplace=True)
 
 
-def alpha_dropout_(input, p, train):
+def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """`nn.functional.alpha_dropout` in place."""
     return alpha_dropout(input, p, train, inplace=True)
 
 
-def feature_alpha_dropout_(input, p, train):
+def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """`nn.functional.feature_alpha_dropout` in place."""
     return feature_alpha_dropout(input, p, train, inplace=True)
 
@@ -112,32 +118,32 @@ def _named(reduction):
 
 @ignores("cudnn_enabled", why="it permits a library that is not there", warns=False)
 def batch_norm(
-    input,
-    weight,
-    bias,
-    running_mean,
-    running_var,
-    training,
-    momentum,
-    eps,
-    cudnn_enabled=False,
-):
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = False,
+) -> Tensor:
     """`functional.batch_norm`, with the parameters before the statistics."""
     return functional.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
 @ignores("cudnn_enabled", why="it permits a library that is not there", warns=False)
 def instance_norm(
-    input,
-    weight,
-    bias,
-    running_mean,
-    running_var,
-    use_input_stats,
-    momentum,
-    eps,
-    cudnn_enabled=False,
-):
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = False,
+) -> Tensor:
     """`functional.instance_norm`, with the parameters before the statistics."""
     return functional.instance_norm(
         input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
@@ -145,44 +151,74 @@ def instance_norm(
 
 
 @ignores("cudnn_enabled", why="it permits a library that is not there", warns=False)
-def group_norm(input, num_groups, weight=None, bias=None, eps=1e-05, cudnn_enabled=True):
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-05,
+    cudnn_enabled: bool = True,
+) -> Tensor:
     """`functional.group_norm`."""
     return functional.group_norm(input, num_groups, weight, bias, eps)
 
 
-def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False):
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor | Sequence[int],
+    target_lengths: Tensor | Sequence[int],
+    blank: int = 0,
+    reduction: int = 1,
+    zero_infinity: bool = False,
+) -> Tensor:
     """`functional.ctc_loss`; the reduction may be a number, 0 for 'none', 1 for 'mean', 2 for 'sum'."""
     return functional.ctc_loss(
         log_probs, targets, input_lengths, target_lengths, blank, _named(reduction), zero_infinity
     )
 
 
-def kl_div(input, target, reduction=1, *, log_target=False):
+def kl_div(input: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Tensor:
     """`functional.kl_div`; the reduction may be a number, 0 for 'none', 1 for 'mean', 2 for 'sum'."""
     return functional.kl_div(input, target, reduction=_named(reduction), log_target=log_target)
 
 
-def poisson_nll_loss(input, target, log_input, full, eps, reduction):
+def poisson_nll_loss(
+    input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: str
+) -> Tensor:
     """`functional.poisson_nll_loss`; the reduction may be a number, 0 for 'none', 1 for 'mean', 2 for 'sum'."""
     return functional.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=_named(reduction))
 
 
-def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
+def margin_ranking_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
+) -> Tensor:
     """`functional.margin_ranking_loss`; the reduction may be a number, 0 for 'none', 1 for 'mean', 2 for 'sum'."""
     return functional.margin_ranking_loss(input1, input2, target, margin, reduction=_named(reduction))
 
 
-def hinge_embedding_loss(input, target, margin=1.0, reduction=1):
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1) -> Tensor:
     """`functional.hinge_embedding_loss`; the reduction may be a number, 0 for 'none', 1 for 'mean', 2 for 'sum'."""
     return functional.hinge_embedding_loss(input, target, margin, reduction=_named(reduction))
 
 
-def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
+) -> Tensor:
     """`functional.cosine_embedding_loss`; the reduction may be a number, 0 for 'none', 1 for 'mean', 2 for 'sum'."""
     return functional.cosine_embedding_loss(input1, input2, target, margin, reduction=_named(reduction))
 
 
-def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-06, swap=False, reduction=1):
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-06,
+    swap: bool = False,
+    reduction: int = 1,
+) -> Tensor:
     """`functional.triplet_margin_loss`; the reduction may be a number, 0 for 'none', 1 for 'mean', 2 for 'sum'."""
     return functional.triplet_margin_loss(
         anchor, positive, negative, margin, p, eps, swap, reduction=_named(reduction)

@@ -11,6 +11,14 @@ from .containers import ModuleList, Sequential
 from .linear import Linear
 from .module import Module
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from adjoint import Tensor
+    from adjoint._types import Device, DType
+
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]
 
 
@@ -56,8 +64,15 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     """
 
     def __init__(
-        self, in_features, n_classes, cutoffs, div_value=4.0, head_bias=False, device=None, dtype=None
-    ):
+        self,
+        in_features: int,
+        n_classes: int,
+        cutoffs: Sequence[int],
+        div_value: float = 4.0,
+        head_bias: bool = False,
+        device: Device | None = None,
+        dtype: DType | None = None,
+    ) -> None:
         super().__init__()
         cutoffs = list(cutoffs)
         if not cutoffs:
@@ -80,7 +95,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         self.shortlist_size = cutoffs[0]
         self.n_clusters = len(cutoffs)
         self.head_size = self.shortlist_size + self.n_clusters
-        made = {"device": device, "dtype": dtype}
+        made: dict[str, Any] = {"device": device, "dtype": dtype}
         self.head = Linear(in_features, self.head_size, bias=head_bias, **made)
         self.tail = ModuleList()
         for i, (low, high) in enumerate(zip(self.cutoffs, self.cutoffs[1:])):
@@ -99,7 +114,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             first.reset_parameters()
             second.reset_parameters()
 
-    def forward(self, input_, target_):
+    def forward(self, input_: Tensor, target_: Tensor) -> Any:
         """The targets' log-probabilities, and the loss."""
         if target_.dim() > 1:
             raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
@@ -137,7 +152,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         loss = (-output).mean()
         return ASMoutput(output if batched else output.squeeze(0), loss)
 
-    def log_prob(self, input):
+    def log_prob(self, input: Tensor):
         """The logarithms of all classes' probabilities, (N, n_classes)."""
         head = functional.log_softmax(self.head(input), 1)
         parts = [head[:, : self.shortlist_size]]
@@ -146,6 +161,6 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             parts.append(functional.log_softmax(tail(input), 1) + head[:, at : at + 1])
         return ad.cat(parts, 1)
 
-    def predict(self, input):
+    def predict(self, input: Tensor):
         """The most probable class of each row."""
         return self.log_prob(input).argmax(1)

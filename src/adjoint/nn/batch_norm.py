@@ -11,6 +11,13 @@ from ._next_door import finds
 from .module import Module
 from .parameter import Parameter
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint import Tensor
+    from adjoint._types import Device, DType
+
 __all__ = [
     "BatchNorm1d",
     "BatchNorm2d",
@@ -31,14 +38,24 @@ class _Statistics(Module):
     #: torch's, since states have num_batches_tracked.
     _version = 2
 
-    def __init__(self, num_features, eps, momentum, affine, track_running_stats, device, dtype, bias):
+    def __init__(
+        self,
+        num_features: int,
+        eps: float,
+        momentum: float,
+        affine: bool,
+        track_running_stats: bool,
+        device: Device,
+        dtype: DType,
+        bias: bool,
+    ) -> None:
         super().__init__()
         self.num_features = num_features
         self.eps = eps
         self.momentum = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
-        made = {"device": device, "dtype": dtype}
+        made: dict[str, Any] = {"device": device, "dtype": dtype}
         self.register_parameter("weight", Parameter(ad.empty(num_features, **made)) if affine else None)
         self.register_parameter(
             "bias", Parameter(ad.empty(num_features, **made)) if affine and bias else None
@@ -79,7 +96,7 @@ class _Statistics(Module):
             state_dict[key] = count if known else ad.tensor(0, dtype=ad.int64)
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *others)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
             f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
@@ -89,19 +106,19 @@ class _Statistics(Module):
 class _BatchNorm(_Statistics):
     def __init__(
         self,
-        num_features,
-        eps=1e-05,
-        momentum=0.1,
-        affine=True,
-        track_running_stats=True,
-        device=None,
-        dtype=None,
+        num_features: int,
+        eps: float = 1e-05,
+        momentum: float = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Device | None = None,
+        dtype: DType | None = None,
         *,
-        bias=True,
-    ):
+        bias: bool = True,
+    ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         momentum = 0.0 if self.momentum is None else self.momentum
         counts = self.training and self.track_running_stats
@@ -128,22 +145,22 @@ class _BatchNorm(_Statistics):
 class _InstanceNorm(_Statistics):
     def __init__(
         self,
-        num_features,
-        eps=1e-05,
-        momentum=0.1,
-        affine=False,
-        track_running_stats=False,
-        device=None,
-        dtype=None,
+        num_features: int,
+        eps: float = 1e-05,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Device | None = None,
+        dtype: DType | None = None,
         *,
-        bias=True,
-    ):
+        bias: bool = True,
+    ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
     def _get_no_batch_dim(self):
         return self._ranks[0]
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         batched = input.ndim == self._ranks[-1]
         channels = input.shape[1 if batched else 0]
@@ -255,15 +272,15 @@ class SyncBatchNorm(_BatchNorm):
 
     def __init__(
         self,
-        num_features,
-        eps=1e-05,
-        momentum=0.1,
-        affine=True,
-        track_running_stats=True,
-        process_group=None,
-        device=None,
-        dtype=None,
-    ):
+        num_features: int,
+        eps: float = 1e-05,
+        momentum: float = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Device | None = None,
+        dtype: DType | None = None,
+    ) -> None:
         if process_group is not None and not hasattr(process_group, "allreduce"):
             raise TypeError(
                 f"SyncBatchNorm(): process_group must be a ProcessGroup, as distributed.new_group() makes, or None, found {process_group!r}"
@@ -286,7 +303,7 @@ class SyncBatchNorm(_BatchNorm):
         group = self.process_group or distributed.group.WORLD
         return group if group is not None and group.size() > 1 else None
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         tracked = self.running_mean is not None and self.running_var is not None
         group = self._group() if self.training or not tracked else None
         if group is None:
@@ -318,7 +335,7 @@ class SyncBatchNorm(_BatchNorm):
         return result if self.bias is None else result + self.bias.view(shape)
 
     @classmethod
-    def convert_sync_batchnorm(cls, module, process_group=None):
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
         """The module with every batch normalisation in it replaced by one of this class, which keeps its tensors."""
         result = module
         if isinstance(module, _BatchNorm) and not isinstance(module, cls):
@@ -373,8 +390,16 @@ class GroupNorm(Module):
     """
 
     def __init__(
-        self, num_groups, num_channels, eps=1e-05, affine=True, device=None, dtype=None, *, bias=True
-    ):
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-05,
+        affine: bool = True,
+        device: Device | None = None,
+        dtype: DType | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
         super().__init__()
         if num_channels % num_groups:
             raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
@@ -382,7 +407,7 @@ class GroupNorm(Module):
         self.num_channels = num_channels
         self.eps = eps
         self.affine = affine
-        made = {"device": device, "dtype": dtype}
+        made: dict[str, Any] = {"device": device, "dtype": dtype}
         self.register_parameter("weight", Parameter(ad.empty(num_channels, **made)) if affine else None)
         self.register_parameter(
             "bias", Parameter(ad.empty(num_channels, **made)) if affine and bias else None
@@ -396,10 +421,10 @@ class GroupNorm(Module):
         if self.bias is not None:
             init.zeros_(self.bias)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return functional.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return (
             f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
             f"bias={self.bias is not None}"
@@ -415,17 +440,17 @@ class LocalResponseNorm(Module):
     alpha, beta, k : float
     """
 
-    def __init__(self, size, alpha=0.0001, beta=0.75, k=1.0):
+    def __init__(self, size: int, alpha: float = 0.0001, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
         self.size = size
         self.alpha = alpha
         self.beta = beta
         self.k = k
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return functional.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 

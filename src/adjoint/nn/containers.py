@@ -9,7 +9,17 @@ from __future__ import annotations
 import operator
 from collections import OrderedDict
 
-from .module import Module, indent
+from ._naming import indent
+from .module import Module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import ItemsView, Iterator, KeysView, ValuesView
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from adjoint import Tensor
 
 __all__ = ["ModuleDict", "ModuleList", "Sequential"]
 
@@ -34,16 +44,16 @@ class _ModuleSequence(Module):
     def _key(self, index):
         return list(self._modules)[position(index, len(self._modules))]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._modules)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return iter(list(self._modules.values()))
 
-    def __contains__(self, module):
+    def __contains__(self, module: object) -> bool:
         return any(module is child for child in self._modules.values())
 
-    def __setitem__(self, index, module):
+    def __setitem__(self, index: Any, module: Any) -> None:
         if isinstance(index, slice):
             keys = list(self._modules)[index]
             modules = list(module)
@@ -56,16 +66,16 @@ class _ModuleSequence(Module):
         else:
             setattr(self, self._key(index), module)
 
-    def __delitem__(self, index):
+    def __delitem__(self, index: Any) -> None:
         keys = list(self._modules)[index] if isinstance(index, slice) else [self._key(index)]
         self._renumber(module for key, module in self._modules.items() if key not in keys)
 
-    def append(self, module):
+    def append(self, module: Module) -> Self:
         """Add `module` at the end; return self."""
         self.add_module(str(len(self)), module)
         return self
 
-    def insert(self, index, module):
+    def insert(self, index: int, module: Module) -> Self:
         """Put `module` before position `index`; return self."""
         if not isinstance(module, Module):
             raise AssertionError(f"module should be of type: {Module}")
@@ -76,7 +86,7 @@ class _ModuleSequence(Module):
         self._renumber(modules)
         return self
 
-    def extend(self, modules):
+    def extend(self, modules: Any) -> Self:
         """Append every module of an iterable; return self."""
         if not hasattr(modules, "__iter__"):
             raise TypeError(f"{type(self).__name__}.extend should be called with an iterable, but got "
@@ -85,13 +95,13 @@ class _ModuleSequence(Module):
             self.append(module)
         return self
 
-    def pop(self, index=-1):
+    def pop(self, index: int = -1) -> Module:
         """Remove and return the module at `index`."""
-        module = self._modules[self._key(index)]
+        module: Any = self._modules[self._key(index)]
         del self[index]
         return module
 
-    def __iadd__(self, other):
+    def __iadd__(self, other: Any) -> Any:
         return self.extend(other)
 
 
@@ -112,30 +122,30 @@ class Sequential(_ModuleSequence):
     2
     """
 
-    def __init__(self, *args):
+    def __init__(self, *args: Any) -> None:
         super().__init__()
         named = args[0].items() if len(args) == 1 and isinstance(args[0], dict) else enumerate(args)
         for name, module in named:
             self.add_module(str(name), module)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Any:
         for module in self._modules.values():
             input = module(input)
         return input
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return type(self)(OrderedDict(list(self._modules.items())[index]))
         return self._modules[self._key(index)]
 
-    def __add__(self, other):
+    def __add__(self, other: Any) -> Any:
         if not isinstance(other, Sequential):
             raise ValueError(
                 f"add operator supports only objects of Sequential class, but {type(other)} is given."
             )
         return Sequential(*self, *other)
 
-    def __mul__(self, count):
+    def __mul__(self, count: Any) -> Any:
         if not isinstance(count, int):
             raise TypeError(f"unsupported operand type(s) for *: {type(self)} and {type(count)}")
         if count <= 0:
@@ -144,7 +154,7 @@ class Sequential(_ModuleSequence):
 
     __rmul__ = __mul__
 
-    def __imul__(self, count):
+    def __imul__(self, count: Any) -> Any:
         modules = list(self)
         for module in list(self * count)[len(modules) :]:
             self.append(module)
@@ -167,22 +177,22 @@ class ModuleList(_ModuleSequence):
     )
     """
 
-    def __init__(self, modules=None):
+    def __init__(self, modules: Any = None) -> None:
         super().__init__()
         if modules is not None:
             self.extend(modules)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return type(self)(list(self._modules.values())[index])
         return self._modules[self._key(index)]
 
-    def __add__(self, other):
+    def __add__(self, other: Any) -> Any:
         return ModuleList([*self, *other])
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         """Runs of children that read the same are shown once."""
-        runs = []
+        runs: list[Any] = []
         for i, module in enumerate(self):
             text = repr(module)
             if runs and runs[-1][2] == text:
@@ -214,50 +224,50 @@ class ModuleDict(Module):
     (True, ['mean', 'scale'])
     """
 
-    def __init__(self, modules=None):
+    def __init__(self, modules: Any = None) -> None:
         super().__init__()
         if modules is not None:
             self.update(modules)
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> Any:
         return self._modules[key]
 
-    def __setitem__(self, key, module):
+    def __setitem__(self, key: Any, module: Any) -> None:
         self.add_module(key, module)
 
-    def __delitem__(self, key):
+    def __delitem__(self, key: Any) -> None:
         del self._modules[key]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._modules)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return iter(self._modules)
 
-    def __contains__(self, key):
+    def __contains__(self, key: object) -> bool:
         return key in self._modules
 
-    def clear(self):
+    def clear(self) -> None:
         """Remove every module."""
         self._modules.clear()
 
-    def pop(self, key):
+    def pop(self, key: str) -> Module:
         """Remove and return the module called `key`."""
         return self._modules.pop(key)
 
-    def keys(self):
+    def keys(self) -> KeysView[str]:
         """The names."""
         return self._modules.keys()
 
-    def items(self):
+    def items(self) -> ItemsView[str, Module]:
         """The (name, module) pairs."""
         return self._modules.items()
 
-    def values(self):
+    def values(self) -> ValuesView[Module]:
         """The modules."""
         return self._modules.values()
 
-    def update(self, modules):
+    def update(self, modules: Any) -> None:
         """Add or replace modules from a mapping or from (name, module) pairs."""
         for name, module in pairs(modules, "ModuleDict"):
             self[name] = module

@@ -12,13 +12,24 @@ from types import NoneType
 import adjoint as ad
 from adjoint._arguments import ignores
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from adjoint._C import ModuleMembers
+    from adjoint._types import Device, DType
+else:
+    ModuleMembers = object
+
 __all__ = ["Conversion"]
 
 #: Whether a conversion makes other parameters, instead of giving those there are other memory: ``torch.__future__`` sets it.
 overwrites = False
 
 
-class Conversion:
+class Conversion(ModuleMembers):
     """`to`, `float`, `double`, `half`, `bfloat16`, `type`, `cpu`, `cuda`, `to_empty`."""
 
     def _apply(self, fn, recurse=True):
@@ -56,7 +67,14 @@ class Conversion:
         return self
 
     @ignores("non_blocking", why="a copy is done when the call returns", warns=False)
-    def to(self, *args, device=None, dtype=None, non_blocking=False, **kwargs):
+    def to(
+        self,
+        *args: Any,
+        device: Device | None = None,
+        dtype: DType | None = None,
+        non_blocking: bool = False,
+        **kwargs: Any,
+    ) -> Self:
         """Convert parameters and buffers in place; return the module.
 
         Called as ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` or ``to(tensor)``, which gives both. The
@@ -134,27 +152,27 @@ class Conversion:
     def _cast_floating(self, dtype):
         return self._apply(lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
 
-    def float(self):
+    def float(self) -> Self:
         """Convert floating-point parameters and buffers to float32."""
         return self._cast_floating(ad.float32)
 
-    def double(self):
+    def double(self) -> Self:
         """Convert floating-point parameters and buffers to float64."""
         return self._cast_floating(ad.float64)
 
-    def half(self):
+    def half(self) -> Self:
         """Convert floating-point parameters and buffers to float16."""
         return self._cast_floating(ad.float16)
 
-    def bfloat16(self):
+    def bfloat16(self) -> Self:
         """Convert floating-point parameters and buffers to bfloat16."""
         return self._cast_floating(ad.bfloat16)
 
-    def type(self, dst_type):
+    def type(self, dst_type: Any) -> Self:
         """Convert every parameter and buffer to the dtype `dst_type`, or to a tensor type of old."""
         return self._apply(lambda tensor: tensor.type(dst_type))
 
-    def share_memory(self):
+    def share_memory(self) -> Self:
         """Move parameters and buffers to memory that processes share; see `Tensor.share_memory_`.
 
         Examples
@@ -173,15 +191,15 @@ class Conversion:
         _segments.move(tensors, "share_memory")
         return self
 
-    def cpu(self):
+    def cpu(self) -> Self:
         """Move to the CPU."""
         return self._apply(lambda tensor: tensor.to("cpu"))
 
-    def cuda(self, device=None):
+    def cuda(self, device: Device | None = None) -> Self:
         """Move to a CUDA device."""
         target = "cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device
         return self._apply(lambda tensor: tensor.to(target))
 
-    def to_empty(self, *, device, recurse=True):
+    def to_empty(self, *, device: Device, recurse: bool = True) -> Self:
         """Move to `device` without copying: the values are undefined until they are initialised."""
         return self._apply(lambda tensor: ad.empty_like(tensor, device=device), recurse=recurse)

@@ -13,6 +13,13 @@ from ._next_door import finds
 from .module import Module
 from .parameter import Parameter
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adjoint import Tensor
+    from adjoint._types import Device, DType, Ints, Padding
+
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
 
 _CONVOLUTIONS = "", "conv1d", "conv2d", "conv3d"
@@ -101,7 +108,7 @@ class _Convolution(Module):
             bound = 1 / math.sqrt(inputs) if inputs else 0
             init.uniform_(self.bias, -bound, bound)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         text = (
             f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
         )
@@ -123,18 +130,18 @@ class _Convolution(Module):
 class _Forward(_Convolution):
     def __init__(
         self,
-        in_channels,
-        out_channels,
-        kernel_size,
-        stride=1,
-        padding=0,
-        dilation=1,
-        groups=1,
-        bias=True,
-        padding_mode="zeros",
-        device=None,
-        dtype=None,
-    ):
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Ints,
+        stride: Ints = 1,
+        padding: Padding = 0,
+        dilation: Ints = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Device | None = None,
+        dtype: DType | None = None,
+    ) -> None:
         super().__init__()
         self._build(
             in_channels,
@@ -159,7 +166,7 @@ class _Forward(_Convolution):
             return convolve(input, weight, bias, self.stride, 0, self.dilation, self.groups)
         return convolve(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return self._conv_forward(input, self.weight, self.bias)
 
 
@@ -168,19 +175,19 @@ class _Transposed(_Convolution):
 
     def __init__(
         self,
-        in_channels,
-        out_channels,
-        kernel_size,
-        stride=1,
-        padding=0,
-        output_padding=0,
-        groups=1,
-        bias=True,
-        dilation=1,
-        padding_mode="zeros",
-        device=None,
-        dtype=None,
-    ):
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Ints,
+        stride: Ints = 1,
+        padding: Padding = 0,
+        output_padding: Ints = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Ints = 1,
+        padding_mode: str = "zeros",
+        device: Device | None = None,
+        dtype: DType | None = None,
+    ) -> None:
         super().__init__()
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
@@ -225,7 +232,7 @@ class _Transposed(_Convolution):
             )
         return tuple(size - low for size, low in zip(output_size, least))
 
-    def forward(self, input, output_size=None):
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         return getattr(functional, f"conv_transpose{self._n}d")(
             input,
             self.weight,

@@ -5,6 +5,10 @@ from __future__ import annotations
 from . import functional
 from .module import Module
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint import Tensor
+
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
 
 
@@ -13,7 +17,7 @@ class _Dropout(Module):
 
     _function = "dropout"
 
-    def __init__(self, p=0.5, inplace=False):
+    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         if not 0 <= p <= 1:
             raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
@@ -23,10 +27,10 @@ class _Dropout(Module):
         self.p = p
         self.inplace = inplace
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return getattr(functional, self._function)(input, self.p, self.training, self.inplace)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"p={self.p}, inplace={self.inplace}"
 
 
@@ -52,7 +56,7 @@ class Dropout(_Dropout):
     [1.0, 1.0, 1.0]
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return functional.dropout(input, self.p, self.training, self.inplace)
 
 

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from .module import Module
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint import Tensor
+
 __all__ = ["Flatten", "Unflatten"]
 
 
@@ -17,15 +23,15 @@ class Flatten(Module):
     (32, 35)
     """
 
-    def __init__(self, start_dim=1, end_dim=-1):
+    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
         self.start_dim = start_dim
         self.end_dim = end_dim
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return input.flatten(self.start_dim, self.end_dim)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 
@@ -44,7 +50,7 @@ class Unflatten(Module):
     (32, 5, 7)
     """
 
-    def __init__(self, dim, unflattened_size):
+    def __init__(self, dim: int | str, unflattened_size: Any) -> None:
         super().__init__()
         if not isinstance(dim, int):
             raise TypeError(
@@ -63,8 +69,8 @@ class Unflatten(Module):
         self.dim = dim
         self.unflattened_size = unflattened_size
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return input.unflatten(self.dim, self.unflattened_size)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

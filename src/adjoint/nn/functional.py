@@ -11,6 +11,7 @@ import math
 
 import adjoint as ad
 from adjoint import _C, _memory_format, _register
+from adjoint._register import listing
 from adjoint.ops.convolution import (
     conv1d,
     conv2d,
@@ -48,6 +49,12 @@ from ._pooling import *
 from ._rearranging import *
 from ._sampling_grid import *
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adjoint import Tensor
+
 __all__ = (
     _activations.__all__
     + _attention.__all__
@@ -82,9 +89,10 @@ __all__ += [
     "pdist",
     "rms_norm",
 ]
+__dir__ = listing(__name__)
 
 
-def linear(input, weight, bias=None, *, out=None):
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias``.
 
     Parameters
@@ -106,7 +114,7 @@ def linear(input, weight, bias=None, *, out=None):
     return ad.linear(input, weight, bias) if out is None else ad.linear(input, weight, bias, out=out)
 
 
-def bilinear(input1, input2, weight, bias=None):
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``input1ᵀ · weight[k] · input2 + bias[k]`` for each output k.
 
     Parameters
@@ -143,7 +151,7 @@ def bilinear(input1, input2, weight, bias=None):
     return result if bias is None else result + bias
 
 
-def one_hot(tensor, num_classes=-1):
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """A new last dimension that is 1 at the index and 0 elsewhere.
 
     Parameters
@@ -162,14 +170,14 @@ def one_hot(tensor, num_classes=-1):
 
 
 def embedding(
-    input,
-    weight,
-    padding_idx=None,
-    max_norm=None,
-    norm_type=2.0,
-    scale_grad_by_freq=False,
-    sparse=False,
-):
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
     """Rows of `weight` picked by the indices `input`.
 
     Parameters
@@ -243,7 +251,13 @@ def _limit_norms(weight, input, max_norm, norm_type):
         )
 
 
-def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
     """Standardise over the last dimensions, (x - mean) / √(var + eps), then scale and shift.
 
     Parameters
@@ -261,7 +275,9 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     return ad.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
-def rms_norm(input, normalized_shape, weight=None, eps=None):
+def rms_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
     """Divide by the root mean square over the last dimensions, x / √(mean(x²) + eps), then scale.
 
     `eps` is the machine epsilon of the type computed in when it is not given: of float32 for the half types.
@@ -299,7 +315,9 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     return result if input.is_contiguous() else _memory_format.like(result.contiguous(), input)
 
 
-def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
+def normalize(
+    input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None
+) -> Tensor:
     """Divide by the p-norm along `dim`, by at least `eps`.
 
     Examples
@@ -311,7 +329,7 @@ def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
     return ad.div(input, ad.linalg.vector_norm(input, p, dim, True).clamp(min=eps), out=out)
 
 
-def cosine_similarity(x1, x2, dim=1, eps=1e-8):
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along `dim`; each norm counts as at least `eps`.
 
     Parameters
@@ -328,12 +346,14 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     return ((x1 / norms[0]) * (x2 / norms[1])).sum(dim)
 
 
-def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
+def pairwise_distance(
+    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Tensor:
     """The p-norm of ``x1 - x2 + eps`` along the last dimension."""
     return ad.linalg.vector_norm(x1 - x2 + eps, p, -1, keepdim)
 
 
-def pdist(input, p=2.0):
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The p-norms of the differences of all pairs of rows: (0, 1), (0, 2), …, (1, 2), ….
 
     Parameters
@@ -358,7 +378,7 @@ def pdist(input, p=2.0):
     return ad.linalg.vector_norm(differences, p, -1)
 
 
-def pad(input, pad, mode="constant", value=None):
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """Put `value`, or in other modes elements of the tensor itself, around a tensor.
 
     Parameters

@@ -12,6 +12,11 @@ import sys
 from ..utils.hooks import HookTable, RemovableHandle
 from .hooks import Hookable, ModuleHooks
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 __all__ = [
     "register_module_backward_hook",
     "register_module_buffer_registration_hook",
@@ -32,7 +37,7 @@ class _CallTable(HookTable):
 
     __slots__ = ()
 
-    def pop(self, key, default=None):
+    def pop(self, key: Any, default: Any = None) -> Any:
         entry = super().pop(key, default)
         if not any(_holder()[name] for name in CALL_TABLES):
             Hookable._hooks = None
@@ -72,7 +77,7 @@ def _on_calls(name, hook, marks=()) -> RemovableHandle:
     return handle
 
 
-def register_module_forward_pre_hook(hook) -> RemovableHandle:
+def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Run ``hook(module, args)`` before the call of any module, and before its own hooks.
 
     Examples
@@ -89,7 +94,9 @@ def register_module_forward_pre_hook(hook) -> RemovableHandle:
     return _on_calls("_global_forward_pre_hooks", hook)
 
 
-def register_module_forward_hook(hook, *, with_kwargs=False, always_call=False) -> RemovableHandle:
+def register_module_forward_hook(
+    hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
+) -> RemovableHandle:
     """Run ``hook(module, args, output)`` after the call of any module; see `Module.register_forward_hook`."""
     marks = (
         (_table("_global_forward_hooks_with_kwargs"), with_kwargs),
@@ -98,12 +105,12 @@ def register_module_forward_hook(hook, *, with_kwargs=False, always_call=False) 
     return _on_calls("_global_forward_hooks", hook, marks)
 
 
-def register_module_full_backward_pre_hook(hook) -> RemovableHandle:
+def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Run ``hook(module, grad_output)`` in every module's backward pass; see `Module.register_full_backward_pre_hook`."""
     return _on_calls("_global_backward_pre_hooks", hook)
 
 
-def register_module_full_backward_hook(hook) -> RemovableHandle:
+def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Run ``hook(module, grad_input, grad_output)`` in every module's backward pass.
 
     Raises
@@ -114,7 +121,7 @@ def register_module_full_backward_hook(hook) -> RemovableHandle:
     return _on_backward(hook, True)
 
 
-def register_module_backward_hook(hook) -> RemovableHandle:
+def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """The hook of old of every module; see `Module.register_backward_hook`."""
     return _on_backward(hook, False)
 
@@ -130,17 +137,17 @@ def _on_backward(hook, full):
     return _on_calls("_global_backward_hooks", hook)
 
 
-def register_module_buffer_registration_hook(hook) -> RemovableHandle:
+def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Run ``hook(module, name, buffer)`` where any module is given a buffer; what it returns takes the buffer's place."""
     return _table("_global_buffer_registration_hooks").add(hook)
 
 
-def register_module_module_registration_hook(hook) -> RemovableHandle:
+def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Run ``hook(module, name, child)`` where any module is given a child; what it returns takes the child's place."""
     return _table("_global_module_registration_hooks").add(hook)
 
 
-def register_module_parameter_registration_hook(hook) -> RemovableHandle:
+def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Run ``hook(module, name, parameter)`` where any module is given one; what it returns takes the parameter's place."""
     return _table("_global_parameter_registration_hooks").add(hook)
 

@@ -3,8 +3,24 @@
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint._register import listing
 
-__all__ = sorted(f"conv{n}d_{what}" for n in (1, 2, 3) for what in ("input", "weight"))
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from adjoint import Tensor
+    from adjoint._types import F, Ints, Padding
+
+__all__ = [
+    "conv1d_input",
+    "conv1d_weight",
+    "conv2d_input",
+    "conv2d_weight",
+    "conv3d_input",
+    "conv3d_weight",
+]
+__dir__ = listing(__name__)
 
 
 def _gradient(n, of_input, size, other, grad_output, options):
@@ -30,33 +46,100 @@ _TEXT = """The gradient of `conv{n}d` with respect to its {what}, from that of i
     Examples
     --------
     >>> import adjoint as ad
-    >>> {example}
+    >>> x = ad.ones(1, 1, {ones})
+    >>> ad.nn.grad.conv{n}d_{what}({given}, 2 * x).flatten()
+    tensor([6.])
     """
 
 
-def _publish(n):
+def _said(n: int, what: str) -> Callable[[F], F]:
+    """The docstring of a function of `n` spatial dimensions."""
     ones = ", ".join("1" * n)
+    arguments, given = {
+        "input": ("input_size : sequence of int\n    weight : Tensor", f"(1, 1, {ones}), 3 * x"),
+        "weight": ("input : Tensor\n    weight_size : sequence of int", f"3 * x, (1, 1, {ones})"),
+    }[what]
 
-    def conv_input(input_size, weight, grad_output, stride=1, padding=0, dilation=1, groups=1):
-        return _gradient(n, True, input_size, weight, grad_output, (stride, padding, dilation, groups))
+    def say(function: F) -> F:
+        function.__doc__ = _TEXT.format(n=n, what=what, ones=ones, arguments=arguments, given=given)
+        return function
 
-    def conv_weight(input, weight_size, grad_output, stride=1, padding=0, dilation=1, groups=1):
-        return _gradient(n, False, weight_size, input, grad_output, (stride, padding, dilation, groups))
-
-    for what, function, arguments, given in (
-        ("input", conv_input, "input_size : sequence of int\n    weight : Tensor", f"(1, 1, {ones}), 3 * x"),
-        (
-            "weight",
-            conv_weight,
-            "input : Tensor\n    weight_size : sequence of int",
-            f"3 * x, (1, 1, {ones})",
-        ),
-    ):
-        function.__name__ = function.__qualname__ = name = f"conv{n}d_{what}"
-        example = f"x = ad.ones(1, 1, {ones})\n    >>> ad.nn.grad.{name}({given}, 2 * x).flatten()\n    tensor([6.])"
-        function.__doc__ = _TEXT.format(n=n, what=what, arguments=arguments, example=example)
-        globals()[name] = function
+    return say
 
 
-for _n in (1, 2, 3):
-    _publish(_n)
+@_said(1, "input")
+def conv1d_input(
+    input_size: Sequence[int],
+    weight: Tensor,
+    grad_output: Tensor,
+    stride: Ints = 1,
+    padding: Padding = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+) -> Tensor:
+    return _gradient(1, True, input_size, weight, grad_output, (stride, padding, dilation, groups))
+
+
+@_said(1, "weight")
+def conv1d_weight(
+    input: Tensor,
+    weight_size: Sequence[int],
+    grad_output: Tensor,
+    stride: Ints = 1,
+    padding: Padding = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+) -> Tensor:
+    return _gradient(1, False, weight_size, input, grad_output, (stride, padding, dilation, groups))
+
+
+@_said(2, "input")
+def conv2d_input(
+    input_size: Sequence[int],
+    weight: Tensor,
+    grad_output: Tensor,
+    stride: Ints = 1,
+    padding: Padding = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+) -> Tensor:
+    return _gradient(2, True, input_size, weight, grad_output, (stride, padding, dilation, groups))
+
+
+@_said(2, "weight")
+def conv2d_weight(
+    input: Tensor,
+    weight_size: Sequence[int],
+    grad_output: Tensor,
+    stride: Ints = 1,
+    padding: Padding = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+) -> Tensor:
+    return _gradient(2, False, weight_size, input, grad_output, (stride, padding, dilation, groups))
+
+
+@_said(3, "input")
+def conv3d_input(
+    input_size: Sequence[int],
+    weight: Tensor,
+    grad_output: Tensor,
+    stride: Ints = 1,
+    padding: Padding = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+) -> Tensor:
+    return _gradient(3, True, input_size, weight, grad_output, (stride, padding, dilation, groups))
+
+
+@_said(3, "weight")
+def conv3d_weight(
+    input: Tensor,
+    weight_size: Sequence[int],
+    grad_output: Tensor,
+    stride: Ints = 1,
+    padding: Padding = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+) -> Tensor:
+    return _gradient(3, False, weight_size, input, grad_output, (stride, padding, dilation, groups))

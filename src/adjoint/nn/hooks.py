@@ -15,6 +15,17 @@ from adjoint.autograd.function import Function
 
 from ..utils.hooks import HookTable, RemovableHandle
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from adjoint import Tensor
+    from adjoint._C import ModuleMembers
+    from adjoint.nn.module import Module
+else:
+    ModuleMembers = object
+
 __all__ = ["Hookable", "call_with_hooks"]
 
 
@@ -41,16 +52,16 @@ class ModuleHooks:
 
     full: bool | None
 
-    def __init__(self):
+    def __init__(self) -> None:
         for name in self._TABLES:
             setattr(self, name, HookTable())
         # Whether those of `backward` see all gradients of inputs, or those of the last node alone; None before the first.
         self.full = None
 
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         return {name: getattr(self, name) for name in self.__slots__ if hasattr(self, name)}
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         self.__init__()
         for name, table in state.items():
             setattr(self, name, table)
@@ -63,7 +74,7 @@ def _table(which):
     return property(lambda self: getattr(self._own_hooks(), which), fdel=remove)
 
 
-class Hookable:
+class Hookable(ModuleMembers):
     """The registration methods of `Module`."""
 
     #: None, or an empty object while there are hooks of all modules (see `global_hooks`).
@@ -76,7 +87,9 @@ class Hookable:
             object.__setattr__(self, "_hooks", hooks)
         return hooks
 
-    def register_forward_pre_hook(self, hook, *, prepend=False, with_kwargs=False) -> RemovableHandle:
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
         """Run ``hook(module, args)`` before each ``forward``; what it returns replaces the arguments.
 
         Parameters
@@ -102,7 +115,12 @@ class Hookable:
         return hooks.forward_pre.add(hook, prepend, [(hooks.forward_pre_with_kwargs, with_kwargs)])
 
     def register_forward_hook(
-        self, hook, *, prepend=False, with_kwargs=False, always_call=False
+        self,
+        hook: Callable[..., Any],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
     ) -> RemovableHandle:
         """Run ``hook(module, args, output)`` after each ``forward``; what it returns replaces the output.
 
@@ -122,14 +140,16 @@ class Hookable:
         marks = [(hooks.forward_with_kwargs, with_kwargs), (hooks.forward_always_called, always_call)]
         return hooks.forward.add(hook, prepend, marks)
 
-    def register_full_backward_pre_hook(self, hook, prepend=False) -> RemovableHandle:
+    def register_full_backward_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
         """Run ``hook(module, grad_output)`` before the gradient of the inputs is computed.
 
         What it returns, a tuple or a tensor, replaces `grad_output`.
         """
         return self._own_hooks().backward_pre.add(hook, prepend)
 
-    def register_full_backward_hook(self, hook, prepend=False) -> RemovableHandle:
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Run ``hook(module, grad_input, grad_output)`` once the gradient of the input is known.
 
         What it returns, a tuple or a tensor, replaces `grad_input`. Both tuples have one entry for each
@@ -152,7 +172,7 @@ class Hookable:
         """
         return self._backward_table(True).add(hook, prepend)
 
-    def register_backward_hook(self, hook) -> RemovableHandle:
+    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """The hook of old: ``hook(module, grad_input, grad_output)`` with the gradients of the last operation of `forward`.
 
         Use `register_full_backward_hook`, whose gradients are those of the module. A module has hooks of one kind.
@@ -189,7 +209,7 @@ class Hookable:
     _forward_hooks_always_called = _table("forward_always_called")
 
 
-def call_with_hooks(module, args, kwargs):
+def call_with_hooks(module: Module, args: Any, kwargs: Any) -> Any:
     """``module.forward(*args, **kwargs)`` between its hooks; those of all modules come first."""
     hooks, shared = module._hooks, vars(sys.modules[f"{__package__}.module"])
     with_kwargs = (hooks.forward_with_kwargs, shared["_global_forward_hooks_with_kwargs"])
@@ -267,11 +287,11 @@ class BackwardHookFunction(Function):
     """The tensors themselves: all of them pass one node, to which the hooks of a module are tied."""
 
     @staticmethod
-    def forward(ctx, *tensors):
+    def forward(ctx: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
         return tensors
 
     @staticmethod
-    def backward(ctx, *gradients):
+    def backward(ctx: Any, *gradients: Any) -> Any:
         return gradients
 
 
@@ -282,7 +302,7 @@ class _BackwardCall:
     gradients of inputs at once, and one before the second all gradients of outputs.
     """
 
-    def __init__(self, module, pre, hooks):
+    def __init__(self, module: Module, pre: Any, hooks: Any) -> None:
         self.module = module
         self.pre, self.hooks = pre, hooks
         # Where tensors that require gradients stand among the arguments and the results; None where none does.
@@ -291,14 +311,14 @@ class _BackwardCall:
         # None where the pass came through no output: a second derivative can reach the inputs past all of them.
         self.grad_outputs = None
 
-    def watch_inputs(self, args):
+    def watch_inputs(self, args: Any) -> Any:
         self.n_inputs = len(args)
         args, self.inputs, node = _through_one_node(args)
         if node is not None:
             node.register_hook(self._on_grad_inputs)
         return args
 
-    def watch_outputs(self, output):
+    def watch_outputs(self, output: Any) -> Any:
         outputs = output if isinstance(output, tuple) else (output,)
         if not isinstance(output, (ad.Tensor, tuple)):
             warnings.warn(

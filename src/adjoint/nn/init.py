@@ -12,6 +12,14 @@ import warnings
 
 import adjoint as ad
 from adjoint import _register
+from adjoint._register import listing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint import Tensor
+    from adjoint._types import Generator
 
 __all__ = [
     "calculate_gain",
@@ -30,9 +38,10 @@ __all__ = [
     "xavier_uniform_",
     "zeros_",
 ]
+__dir__ = listing(__name__)
 
 
-def calculate_gain(nonlinearity, param=None) -> float:
+def calculate_gain(nonlinearity: str, param: Any = None) -> float:
     """The factor by which a nonlinearity asks weights to be scaled, so that signals keep their variance.
 
     Parameters
@@ -90,7 +99,7 @@ def _random(tensor, method, first, second, generator):
         return getattr(tensor, method)(first, second, generator=generator)
 
 
-def uniform_(tensor, a=0.0, b=1.0, generator=None):
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Uniform in [a, b).
 
     Examples
@@ -103,12 +112,21 @@ def uniform_(tensor, a=0.0, b=1.0, generator=None):
     return _random(tensor, "uniform_", a, b, generator)
 
 
-def normal_(tensor, mean=0.0, std=1.0, generator=None):
+def normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
+) -> Tensor:
     """Normal with the given mean and standard deviation."""
     return _random(tensor, "normal_", mean, std, generator)
 
 
-def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
+def trunc_normal_(
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Generator | None = None,
+) -> Tensor:
     """Normal with the given mean and standard deviation, conditioned on [a, b] (by rejection)."""
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
@@ -140,23 +158,23 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
         return tensor
 
 
-def constant_(tensor, val):
+def constant_(tensor: Tensor, val: float) -> Tensor:
     """Every element `val`."""
     with ad.no_grad():
         return tensor.fill_(val)
 
 
-def ones_(tensor):
+def ones_(tensor: Tensor) -> Tensor:
     """Every element 1."""
     return constant_(tensor, 1.0)
 
 
-def zeros_(tensor):
+def zeros_(tensor: Tensor) -> Tensor:
     """Every element 0."""
     return constant_(tensor, 0.0)
 
 
-def eye_(tensor):
+def eye_(tensor: Tensor) -> Tensor:
     """The identity matrix, also of a rectangular shape.
 
     Raises
@@ -170,7 +188,7 @@ def eye_(tensor):
         return tensor.copy_(ad.eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
 
 
-def dirac_(tensor, groups=1):
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """A convolution weight (3 to 5 dimensions) that passes its input channels through.
 
     Raises
@@ -192,13 +210,13 @@ def dirac_(tensor, groups=1):
     return tensor
 
 
-def xavier_uniform_(tensor, gain=1.0, generator=None):
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Uniform in ±gain·√(6 / (fan_in + fan_out))."""
     bound = gain * math.sqrt(6.0 / sum(fans(tensor)))
     return uniform_(tensor, -bound, bound, generator)
 
 
-def xavier_normal_(tensor, gain=1.0, generator=None):
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Normal of standard deviation gain·√(2 / (fan_in + fan_out))."""
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(fans(tensor))), generator)
 
@@ -218,7 +236,13 @@ def _nothing_to_fill(tensor):
     return False
 
 
-def kaiming_uniform_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
+def kaiming_uniform_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
+) -> Tensor:
     """Uniform in ±gain·√(3 / fan).
 
     Parameters
@@ -234,14 +258,20 @@ def kaiming_uniform_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", gene
     return uniform_(tensor, -bound, bound, generator)
 
 
-def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
+def kaiming_normal_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
+) -> Tensor:
     """Normal of standard deviation gain / √fan; parameters as of `kaiming_uniform_`."""
     if _nothing_to_fill(tensor):
         return tensor
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
-def orthogonal_(tensor, gain=1, generator=None):
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
     """A (semi-)orthogonal matrix times `gain`; dimensions after the first are flattened.
 
     Raises
@@ -273,7 +303,7 @@ def _orthonormal(vectors):
     return basis.to(vectors.dtype)
 
 
-def sparse_(tensor, sparsity, std=0.01, generator=None):
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
     """Normal of standard deviation `std`, with the fraction `sparsity` of every column set to 0.
 
     Raises

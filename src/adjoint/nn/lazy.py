@@ -29,14 +29,38 @@ from .convolution import (
 from .linear import Linear
 from .parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 
-_FAMILY = "Conv{}d ConvTranspose{}d BatchNorm{}d InstanceNorm{}d"
-__all__ = ["LazyLinear", *sorted("Lazy" + name.format(n) for name in _FAMILY.split() for n in (1, 2, 3))]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint import Tensor
+    from adjoint._C import ModuleMembers
+    from adjoint._types import Device, DType
+else:
+    ModuleMembers = object
+
+__all__ = [
+    "LazyLinear",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+    "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
+]
 
 
 _BATCH_NORMS = (BatchNorm1d, BatchNorm2d, BatchNorm3d)
+_INSTANCE_NORMS = (InstanceNorm1d, InstanceNorm2d, InstanceNorm3d)
 
 
-class LazyModuleMixin:
+class LazyModuleMixin(ModuleMembers):
     """What makes a module lazy: its parameters get their sizes before its first forward pass.
 
     A class derives from this and from an ordinary module, names in `cls_to_become` the class that it is afterwards, and says in
@@ -57,7 +81,7 @@ class LazyModuleMixin:
     _parameters: dict
     _buffers: dict
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._load_hook = self._register_load_state_dict_pre_hook(self._lazy_load_hook)
         self._initialize_hook = self.register_forward_pre_hook(self._infer_parameters, with_kwargs=True)
@@ -84,7 +108,7 @@ class LazyModuleMixin:
         if not (is_lazy(tensor) and is_lazy(value)):
             super()._load_tensor(name, key, tensor, value, assign, error_msgs)
 
-    def initialize_parameters(self, *args, **kwargs):
+    def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
         """Give the parameters their sizes; every lazy class has its own."""
         raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
 
@@ -121,7 +145,9 @@ class LazyLinear(LazyModuleMixin, Linear):
 
     cls_to_become = Linear
 
-    def __init__(self, out_features, bias=True, device=None, dtype=None):
+    def __init__(
+        self, out_features: int, bias: bool = True, device: Device | None = None, dtype: DType | None = None
+    ) -> None:
         # No parameter is drawn before it has its size.
         super().__init__(0, 0, False)
         self.weight = UninitializedParameter(device=device, dtype=dtype)
@@ -134,7 +160,7 @@ class LazyLinear(LazyModuleMixin, Linear):
         if self.in_features and not self.has_uninitialized_params():
             super().reset_parameters()
 
-    def initialize_parameters(self, input):
+    def initialize_parameters(self, input: Tensor) -> None:
         """The weight is (out_features, size of the input's last dimension)."""
         if self.has_uninitialized_params():
             self.in_features = input.shape[-1]
@@ -147,7 +173,7 @@ class LazyLinear(LazyModuleMixin, Linear):
 
 
 class _LazyConvolution(LazyModuleMixin):
-    def __init__(self, out_channels, *args, **kwargs):
+    def __init__(self, out_channels: int, *args: Any, **kwargs: Any) -> None:
         # Behind the channels come kernel size, stride, padding, one more, groups and then bias. No bias is drawn yet.
         args, position = list(args), 5
         if len(args) > position:
@@ -155,7 +181,7 @@ class _LazyConvolution(LazyModuleMixin):
         else:
             bias = kwargs.pop("bias", True)
             kwargs["bias"] = False
-        where = {name: kwargs.get(name) for name in ("device", "dtype")}
+        where: dict[str, Any] = {name: kwargs.get(name) for name in ("device", "dtype")}
         super().__init__(0, 0, *args, **kwargs)
         if out_channels % self.groups:
             raise ValueError("out_channels must be divisible by groups")
@@ -169,7 +195,7 @@ class _LazyConvolution(LazyModuleMixin):
         if self.in_channels and not self.has_uninitialized_params():
             super().reset_parameters()  # type: ignore[misc]
 
-    def initialize_parameters(self, input, *args, **kwargs):
+    def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
         """The weight takes as many channels as the input has."""
         if self.has_uninitialized_params():
             n = self._n
@@ -193,19 +219,19 @@ class _LazyConvolution(LazyModuleMixin):
 class _LazyNorm(LazyModuleMixin):
     def __init__(
         self,
-        eps=1e-05,
-        momentum=0.1,
-        affine=True,
-        track_running_stats=True,
-        device=None,
-        dtype=None,
+        eps: float = 1e-05,
+        momentum: float = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Device | None = None,
+        dtype: DType | None = None,
         *,
-        bias=True,
-    ):
+        bias: bool = True,
+    ) -> None:
         super().__init__(0, eps, momentum, False, False)
         self.affine = affine
         self.track_running_stats = track_running_stats
-        where = {"device": device, "dtype": dtype}
+        where: dict[str, Any] = {"device": device, "dtype": dtype}
         if affine:
             self.weight = UninitializedParameter(**where)
             if bias:
@@ -220,7 +246,7 @@ class _LazyNorm(LazyModuleMixin):
         if self.num_features and not self.has_uninitialized_params():
             super().reset_parameters()  # type: ignore[misc]
 
-    def initialize_parameters(self, input):
+    def initialize_parameters(self, input: Tensor) -> None:
         """Scale, shift and statistics are as long as the input has channels."""
         if self.has_uninitialized_params() or not self.num_features:
             self._check_input_dim(input)
@@ -232,25 +258,72 @@ class _LazyNorm(LazyModuleMixin):
             self.reset_parameters()
 
 
-_BASES = {
-    _LazyConvolution: (Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d),
-    _LazyNorm: (BatchNorm1d, BatchNorm2d, BatchNorm3d, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d),
-}
-for _mixin, _classes in _BASES.items():
-    for _class in _classes:
-        _text = f"""`{_class.__name__}` whose channels are those of the first input.
+def _says(kind: type) -> str:
+    """The docstring of the lazy form of a layer."""
+    size, more = "`in_channels`", ""
+    if issubclass(kind, (*_BATCH_NORMS, *_INSTANCE_NORMS)):
+        size, more = "`num_features`", "; it has scale, shift and running statistics unless told otherwise"
+    return f"""`{kind.__name__}` whose channels are those of the first input.
 
-    Parameters are those of `{_class.__name__}` without {
-            "`in_channels`" if _mixin is _LazyConvolution else "`num_features`"
-        }{
-            "; it has scale, shift and running statistics unless told otherwise"
-            if _mixin is _LazyNorm
-            else ""
-        }.
+    Parameters are those of `{kind.__name__}` without {size}{more}.
     """
-        globals()["Lazy" + _class.__name__] = type(
-            "Lazy" + _class.__name__,
-            (_mixin, _class),
-            {"cls_to_become": _class, "__doc__": _text, "__module__": __name__},
-        )
-del _mixin, _classes, _class, _text
+
+
+class LazyConv1d(_LazyConvolution, Conv1d):
+    cls_to_become = Conv1d
+    __doc__ = _says(Conv1d)
+
+
+class LazyConv2d(_LazyConvolution, Conv2d):
+    cls_to_become = Conv2d
+    __doc__ = _says(Conv2d)
+
+
+class LazyConv3d(_LazyConvolution, Conv3d):
+    cls_to_become = Conv3d
+    __doc__ = _says(Conv3d)
+
+
+class LazyConvTranspose1d(_LazyConvolution, ConvTranspose1d):
+    cls_to_become = ConvTranspose1d
+    __doc__ = _says(ConvTranspose1d)
+
+
+class LazyConvTranspose2d(_LazyConvolution, ConvTranspose2d):
+    cls_to_become = ConvTranspose2d
+    __doc__ = _says(ConvTranspose2d)
+
+
+class LazyConvTranspose3d(_LazyConvolution, ConvTranspose3d):
+    cls_to_become = ConvTranspose3d
+    __doc__ = _says(ConvTranspose3d)
+
+
+class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
+    cls_to_become = BatchNorm1d
+    __doc__ = _says(BatchNorm1d)
+
+
+class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
+    cls_to_become = BatchNorm2d
+    __doc__ = _says(BatchNorm2d)
+
+
+class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
+    cls_to_become = BatchNorm3d
+    __doc__ = _says(BatchNorm3d)
+
+
+class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
+    cls_to_become = InstanceNorm1d
+    __doc__ = _says(InstanceNorm1d)
+
+
+class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
+    cls_to_become = InstanceNorm2d
+    __doc__ = _says(InstanceNorm2d)
+
+
+class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
+    cls_to_become = InstanceNorm3d
+    __doc__ = _says(InstanceNorm3d)

@@ -10,6 +10,10 @@ from ._losses import legacy_reduction
 from ._next_door import finds
 from .module import Module
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint import Tensor
+
 __all__ = [
     "BCELoss",
     "BCEWithLogitsLoss",
@@ -25,13 +29,21 @@ __all__ = [
 
 
 class _Loss(Module):
-    def __init__(self, size_average=None, reduce=None, reduction="mean"):
+    def __init__(
+        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    ) -> None:
         super().__init__()
         self.reduction = legacy_reduction(size_average, reduce, reduction)
 
 
 class _WeightedLoss(_Loss):
-    def __init__(self, weight=None, size_average=None, reduce=None, reduction="mean"):
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
 
@@ -39,7 +51,7 @@ class _WeightedLoss(_Loss):
 class L1Loss(_Loss):
     """The absolute difference, |input - target|."""
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return functional.l1_loss(input, target, reduction=self.reduction)
 
 
@@ -53,31 +65,37 @@ class MSELoss(_Loss):
     2.0
     """
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return functional.mse_loss(input, target, reduction=self.reduction)
 
 
 class SmoothL1Loss(_Loss):
     """Quadratic below `beta`, d²/(2β), and linear above, |d| - β/2, where d = input - target."""
 
-    def __init__(self, size_average=None, reduce=None, reduction="mean", beta=1.0):
+    def __init__(
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        beta: float = 1.0,
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.beta = beta
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return functional.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
 
 class HuberLoss(_Loss):
     """Quadratic below `delta`, d²/2, and linear above, δ(|d| - δ/2), where d = input - target."""
 
-    def __init__(self, reduction="mean", delta=1.0):
+    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         if not isinstance(delta, (int, float)):
             raise TypeError(f"delta must be a float or int, got: {type(delta)}")
         super().__init__(reduction=reduction)
         self.delta = delta
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return functional.huber_loss(input, target, self.reduction, self.delta)
 
 
@@ -91,11 +109,17 @@ class KLDivLoss(_Loss):
         Whether the target holds logarithms too.
     """
 
-    def __init__(self, size_average=None, reduce=None, reduction="mean", log_target=False):
+    def __init__(
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        log_target: bool = False,
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.log_target = log_target
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return functional.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
 
 
@@ -105,11 +129,18 @@ class NLLLoss(_WeightedLoss):
     Shapes: input (C), (N, C) or (N, C, d₁, …); target (), (N) or (N, d₁, …); weight (C).
     """
 
-    def __init__(self, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        ignore_index: int = -100,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return functional.nll_loss(
             input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction
         )
@@ -147,18 +178,18 @@ class CrossEntropyLoss(_WeightedLoss):
 
     def __init__(
         self,
-        weight=None,
-        size_average=None,
-        ignore_index=-100,
-        reduce=None,
-        reduction="mean",
-        label_smoothing=0.0,
-    ):
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        ignore_index: int = -100,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return functional.cross_entropy(
             input,
             target,
@@ -172,7 +203,7 @@ class CrossEntropyLoss(_WeightedLoss):
 class BCELoss(_WeightedLoss):
     """The binary cross entropy of probabilities, -(t log p + (1 - t) log(1 - p)), logarithms at least -100."""
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return functional.binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
 
 
@@ -186,12 +217,19 @@ class BCEWithLogitsLoss(_Loss):
         A factor for positive targets.
     """
 
-    def __init__(self, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None):
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        pos_weight: Tensor | None = None,
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
         self.register_buffer("pos_weight", pos_weight)
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return functional.binary_cross_entropy_with_logits(
             input, target, self.weight, pos_weight=self.pos_weight, reduction=self.reduction
         )

@@ -10,6 +10,14 @@ from .distance import PairwiseDistance
 from .linear import Linear
 from .loss import _Loss, _WeightedLoss
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from adjoint import Tensor
+    from adjoint._types import Device, DType
+
 __all__ = [
     "CTCLoss",
     "CosineEmbeddingLoss",
@@ -32,14 +40,20 @@ class PoissonNLLLoss(_Loss):
     """How unlikely counts are under Poisson distributions; see `functional.poisson_nll_loss`."""
 
     def __init__(
-        self, log_input=True, full=False, size_average=None, eps=1e-08, reduce=None, reduction="mean"
-    ):
+        self,
+        log_input: bool = True,
+        full: bool = False,
+        size_average: bool | None = None,
+        eps: float = 1e-08,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.log_input = log_input
         self.full = full
         self.eps = eps
 
-    def forward(self, log_input, target):
+    def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
         return functional.poisson_nll_loss(
             log_input,
             target,
@@ -53,12 +67,12 @@ class PoissonNLLLoss(_Loss):
 class GaussianNLLLoss(_Loss):
     """How unlikely targets are under normal distributions; see `functional.gaussian_nll_loss`."""
 
-    def __init__(self, *, full=False, eps=1e-06, reduction="mean"):
+    def __init__(self, *, full: bool = False, eps: float = 1e-06, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)
         self.full = full
         self.eps = eps
 
-    def forward(self, input, target, var):
+    def forward(self, input: Tensor, target: Tensor, var: Tensor) -> Tensor:
         return functional.gaussian_nll_loss(
             input, target, var, full=self.full, eps=self.eps, reduction=self.reduction
         )
@@ -67,11 +81,17 @@ class GaussianNLLLoss(_Loss):
 class MarginRankingLoss(_Loss):
     """``max(0, -target · (input1 - input2) + margin)``."""
 
-    def __init__(self, margin=0.0, size_average=None, reduce=None, reduction="mean"):
+    def __init__(
+        self,
+        margin: float = 0.0,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
 
-    def forward(self, input1, input2, target):
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return functional.margin_ranking_loss(
             input1, input2, target, margin=self.margin, reduction=self.reduction
         )
@@ -80,22 +100,34 @@ class MarginRankingLoss(_Loss):
 class HingeEmbeddingLoss(_Loss):
     """The input where the target is 1, and ``max(0, margin - input)`` where it is -1."""
 
-    def __init__(self, margin=1.0, size_average=None, reduce=None, reduction="mean"):
+    def __init__(
+        self,
+        margin: float = 1.0,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return functional.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
 
 
 class CosineEmbeddingLoss(_Loss):
     """``1 - cos`` where the target is 1, and ``max(0, cos - margin)`` where it is -1."""
 
-    def __init__(self, margin=0.0, size_average=None, reduce=None, reduction="mean"):
+    def __init__(
+        self,
+        margin: float = 0.0,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
 
-    def forward(self, input1, input2, target):
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return functional.cosine_embedding_loss(
             input1, input2, target, margin=self.margin, reduction=self.reduction
         )
@@ -104,21 +136,21 @@ class CosineEmbeddingLoss(_Loss):
 class SoftMarginLoss(_Loss):
     """``log(1 + exp(-target · input))`` for targets that are 1 or -1."""
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return functional.soft_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelMarginLoss(_Loss):
     """``Σ max(0, 1 - input[j] + input[i]) / C`` over the classes j of the target and all others i."""
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return functional.multilabel_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
     """The mean over classes of the binary cross entropy of sigmoid(input)."""
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return functional.multilabel_soft_margin_loss(
             input, target, weight=self.weight, reduction=self.reduction
         )
@@ -133,7 +165,15 @@ class MultiMarginLoss(_WeightedLoss):
         `p` is neither 1 nor 2, or the weight has not one dimension.
     """
 
-    def __init__(self, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
+    def __init__(
+        self,
+        p: float = 1,
+        margin: float = 1.0,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
         super().__init__(weight, size_average, reduce, reduction)
         if p not in (1, 2):
             raise ValueError("only p == 1 and p == 2 supported")
@@ -142,7 +182,7 @@ class MultiMarginLoss(_WeightedLoss):
         self.p = p
         self.margin = margin
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return functional.multi_margin_loss(
             input, target, p=self.p, margin=self.margin, weight=self.weight, reduction=self.reduction
         )
@@ -169,21 +209,21 @@ class TripletMarginLoss(_Loss):
 
     def __init__(
         self,
-        margin=1.0,
-        p=2.0,
-        eps=1e-06,
-        swap=False,
-        size_average=None,
-        reduce=None,
-        reduction="mean",
-    ):
+        margin: float = 1.0,
+        p: float = 2.0,
+        eps: float = 1e-06,
+        swap: bool = False,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.margin = _positive(self, margin)
         self.p = p
         self.eps = eps
         self.swap = swap
 
-    def forward(self, anchor, positive, negative):
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         return functional.triplet_margin_loss(
             anchor,
             positive,
@@ -199,13 +239,20 @@ class TripletMarginLoss(_Loss):
 class TripletMarginWithDistanceLoss(_Loss):
     """`TripletMarginLoss` with any distance, a function of two tensors."""
 
-    def __init__(self, *, distance_function=None, margin=1.0, swap=False, reduction="mean"):
+    def __init__(
+        self,
+        *,
+        distance_function: Callable[..., Any] | None = None,
+        margin: float = 1.0,
+        swap: bool = False,
+        reduction: str = "mean",
+    ) -> None:
         super().__init__(reduction=reduction)
         self.distance_function = distance_function or PairwiseDistance()
         self.margin = _positive(self, margin)
         self.swap = swap
 
-    def forward(self, anchor, positive, negative):
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         return functional.triplet_margin_with_distance_loss(
             anchor,
             positive,
@@ -228,12 +275,18 @@ class CTCLoss(_Loss):
     1.3333
     """
 
-    def __init__(self, blank=0, reduction="mean", zero_infinity=False):
+    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
         super().__init__(reduction=reduction)
         self.blank = blank
         self.zero_infinity = zero_infinity
 
-    def forward(self, log_probs, targets, input_lengths, target_lengths):
+    def forward(
+        self,
+        log_probs: Tensor,
+        targets: Tensor,
+        input_lengths: Tensor | Sequence[int],
+        target_lengths: Tensor | Sequence[int],
+    ) -> Tensor:
         return functional.ctc_loss(
             log_probs,
             targets,
@@ -287,19 +340,19 @@ class LinearCrossEntropyLoss(_WeightedLoss):
 
     def __init__(
         self,
-        in_features,
-        num_classes,
+        in_features: int,
+        num_classes: int,
         *,
-        out_features=(),
-        bias=False,
-        device=None,
-        dtype=None,
-        reduction="mean",
-        weight=None,
-        ignore_index=None,
-        label_smoothing=0.0,
-        options=None,
-    ):
+        out_features: Sequence[int] = (),
+        bias: bool = False,
+        device: Device | None = None,
+        dtype: DType | None = None,
+        reduction: str = "mean",
+        weight: Tensor | None = None,
+        ignore_index: int | None = None,
+        label_smoothing: float = 0.0,
+        options: Any = None,
+    ) -> None:
         if weight is not None and tuple(weight.shape) != (num_classes,):
             raise RuntimeError(f"expected weight shape to be {(num_classes,)}, got {tuple(weight.shape)}")
         if not 0 <= label_smoothing <= 1:
@@ -313,7 +366,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         self.linear = Linear(in_features, rows, bias=bias, device=device, dtype=dtype)
         self.options = options
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         shape = self.num_classes, *self.out_features
         bias = self.linear.bias
         return functional.linear_cross_entropy(
@@ -328,7 +381,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
             options=self.options,
         )
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         text = f"in_features={self.linear.in_features}, num_classes={self.num_classes}"
         text += f", out_features={self.out_features}, bias={self.linear.bias is not None}"
         text += f", reduction={self.reduction}, ignore_index={self.ignore_index}"

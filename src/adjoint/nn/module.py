@@ -13,7 +13,9 @@ import adjoint as ad
 from adjoint._arguments import need_compiler
 from adjoint._C import ModuleMembers, _read_members_directly
 
+from ..utils.hooks import HookTable
 from . import global_hooks
+from ._naming import check_new_name, indent, type_name
 from ._where import PLAIN, locate
 from .conversion import Conversion
 from .global_hooks import *  # noqa: F403
@@ -22,10 +24,23 @@ from .hooks import Hookable, call_with_hooks
 from .parameter import Buffer, Parameter
 from .state_dict import StateDict
 
-__all__ = ["Module", *global_hooks.__all__]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
 
-# The hooks of all modules: see `global_hooks`.
-globals().update({name: table() for name, table in global_hooks.TABLES.items()})
+    from typing_extensions import Self
+
+__all__ = ["Module"]
+__all__ += global_hooks.__all__
+
+# The hooks of all modules: see `global_hooks`, which finds them here.
+_global_forward_pre_hooks, _global_forward_hooks, _global_backward_pre_hooks, _global_backward_hooks = (
+    table() for table in global_hooks.CALL_TABLES.values()
+)
+_global_forward_hooks_with_kwargs, _global_forward_hooks_always_called = HookTable(), HookTable()
+_global_buffer_registration_hooks, _global_module_registration_hooks = HookTable(), HookTable()
+_global_parameter_registration_hooks = HookTable()
 _global_is_full_backward_hook: bool | None = None
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
@@ -36,17 +51,6 @@ def _own_registry(module, which, kind="parameter"):
     if registry is None:
         raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
     return registry
-
-
-def _check_new_name(module, registry, name, kind):
-    if not isinstance(name, str):
-        raise TypeError(f"{kind} name should be a string. Got {type(name).__name__}")
-    if "." in name:
-        raise KeyError(f'{kind} name can\'t contain ".", got: {name}')
-    if name == "":
-        raise KeyError(f'{kind} name can\'t be empty string ""')
-    if name not in registry and hasattr(module, name):
-        raise KeyError(f"attribute '{name}' already exists")
 
 
 def _replaced(kind, module, name, value):
@@ -89,7 +93,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
     _non_persistent_buffers_set: set[str]
     _modules: dict[str, Module | None]
 
-    def __init_subclass__(cls, **keywords):
+    def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if "_call_impl" in vars(cls) and "__call__" not in vars(cls):
             cls.__call__ = lambda self, *args, **kwargs: self._call_impl(*args, **kwargs)
@@ -98,7 +102,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
     #: Whether ``Module.__init__`` calls that of the next class in the order of inheritance, with its arguments.
     call_super_init = False
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init and (args or kwargs):
             what = (
                 f"got an unexpected keyword argument '{next(iter(kwargs))}'"
@@ -115,13 +119,13 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
-    def forward(self, *args, **kwargs):
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the output; every subclass overrides it."""
         raise NotImplementedError(
             f'Module [{type(self).__name__}] is missing the required "forward" function'
         )
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
             if self._hooks is None:
                 return self.forward(*args, **kwargs)
@@ -139,7 +143,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
 
     # ---- registration ---------------------------------------------------------------------------------
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, ad.Tensor) and isinstance(value, Parameter):
             _own_registry(self, "_parameters", "parameters")
             self._forget(name, but="_parameters")
@@ -190,14 +194,14 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
                 del _own_registry(self, which)[name]
                 self._non_persistent_buffers_set.discard(name)
 
-    def __delattr__(self, name):
+    def __delattr__(self, name: str) -> None:
         for which in _REGISTRIES:
             if name in self.__dict__.get(which, ()):
                 self._forget(name)
                 return
         object.__delattr__(self, name)
 
-    def register_parameter(self, name, param) -> None:
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Add a parameter (or None, which reserves the name).
 
         Raises
@@ -210,7 +214,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
             `param` is not a leaf.
         """
         registry = _own_registry(self, "_parameters", "parameter")
-        _check_new_name(self, registry, name, "parameter")
+        check_new_name(self, registry, name, "parameter")
         if param is not None:
             if not isinstance(param, Parameter):
                 raise TypeError(
@@ -224,7 +228,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
             param = _replaced("parameter", self, name, param)
         registry[name] = param
 
-    def register_buffer(self, name, tensor, persistent=True) -> None:
+    def register_buffer(self, name: str, tensor: ad.Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that is state but not learned; only persistent buffers enter `state_dict`.
 
         Raises
@@ -235,7 +239,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
             `tensor` is neither a Tensor nor None.
         """
         registry = _own_registry(self, "_buffers", "buffer")
-        _check_new_name(self, registry, name, "buffer")
+        check_new_name(self, registry, name, "buffer")
         if tensor is not None and not isinstance(tensor, ad.Tensor):
             raise TypeError(
                 f"cannot assign '{type_name(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
@@ -246,7 +250,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
         else:
             self._non_persistent_buffers_set.add(name)
 
-    def add_module(self, name, module) -> None:
+    def add_module(self, name: str, module: Module | None) -> None:
         """Add a child module under `name`.
 
         Raises
@@ -259,14 +263,14 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
         registry = _own_registry(self, "_modules", "module")
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type_name(module)} is not a Module subclass")
-        _check_new_name(self, registry, name, "module")
+        check_new_name(self, registry, name, "module")
         registry[name] = module if module is None else _replaced("module", self, name, module)
 
     register_module = add_module
 
     # ---- access by dotted name ------------------------------------------------------------------------
 
-    def get_submodule(self, target) -> Module:
+    def get_submodule(self, target: str) -> Module:
         """Return the module called `target`, a dotted name; the empty name is this module.
 
         Raises
@@ -283,7 +287,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
                 raise AttributeError(f"`{part}` is not an nn.Module")
         return module
 
-    def set_submodule(self, target, module, strict=False) -> None:
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
         """Put `module` at the dotted name `target`; with `strict`, only over an existing module."""
         parent, _, name = target.rpartition(".")
         if not name:
@@ -297,14 +301,14 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
             raise AttributeError(f"`{name}` is not an nn.Module")
         setattr(owner, name, module)
 
-    def get_parameter(self, target) -> Parameter:
+    def get_parameter(self, target: str) -> Parameter:
         """Return the parameter called `target`, a dotted name."""
         found = self._get_member(target)
         if not isinstance(found, Parameter):
             raise AttributeError(f"`{target.rpartition('.')[2]}` is not an nn.Parameter")
         return found
 
-    def get_buffer(self, target) -> ad.Tensor:
+    def get_buffer(self, target: str) -> ad.Tensor:
         """Return the buffer called `target`, a dotted name."""
         found = self._get_member(target)
         prefix, _, name = target.rpartition(".")
@@ -321,7 +325,9 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
 
     # ---- traversal ------------------------------------------------------------------------------------
 
-    def named_modules(self, memo=None, prefix="", remove_duplicate=True):
+    def named_modules(
+        self, memo: Any = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
         """Yield (dotted name, module) for this module and every descendant, each module once."""
         if memo is None:
             memo = set()
@@ -335,12 +341,12 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
                 inner = f"{prefix}.{name}" if prefix else name
                 yield from module.named_modules(memo, inner, remove_duplicate)
 
-    def modules(self):
+    def modules(self) -> Iterator[Module]:
         """Yield this module and every descendant, each once."""
         for _, module in self.named_modules():
             yield module
 
-    def named_children(self):
+    def named_children(self) -> Iterator[tuple[str, Module]]:
         """Yield (name, module) for the direct children, each once."""
         seen = set()
         for name, module in self._modules.items():
@@ -348,7 +354,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
                 seen.add(module)
                 yield name, module
 
-    def children(self):
+    def children(self) -> Iterator[Module]:
         """Yield the direct children, each once."""
         for _, module in self.named_children():
             yield module
@@ -367,31 +373,35 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
                     seen.add(member)
                 yield (f"{module_name}.{name}" if module_name else name), member
 
-    def named_parameters(self, prefix="", recurse=True, remove_duplicate=True):
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
         """Yield (dotted name, parameter); a shared parameter comes once, under its first name."""
         return self._named_members(
             lambda module: list(module._parameters.items()), prefix, recurse, remove_duplicate
         )
 
-    def parameters(self, recurse=True):
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """Yield every parameter, each once: what an optimiser takes."""
         for _, parameter in self.named_parameters(recurse=recurse):
             yield parameter
 
-    def named_buffers(self, prefix="", recurse=True, remove_duplicate=True):
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, ad.Tensor]]:
         """Yield (dotted name, buffer), each buffer once."""
         return self._named_members(
             lambda module: list(module._buffers.items()), prefix, recurse, remove_duplicate
         )
 
-    def buffers(self, recurse=True):
+    def buffers(self, recurse: bool = True) -> Iterator[ad.Tensor]:
         """Yield every buffer, each once."""
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
     # ---- modes and gradients --------------------------------------------------------------------------
 
-    def apply(self, fn):
+    def apply(self, fn: Callable[..., Any]) -> Self:
         """Call ``fn(module)`` for every descendant, children first, then for this module; return it.
 
         Examples
@@ -409,7 +419,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
         fn(self)
         return self
 
-    def train(self, mode=True):
+    def train(self, mode: bool = True) -> Self:
         """Set training mode (or, with ``mode=False``, evaluation mode) here and below; return the module."""
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
@@ -418,17 +428,17 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
             module.train(mode)
         return self
 
-    def eval(self):
+    def eval(self) -> Self:
         """Set evaluation mode: `Dropout` passes its input through. Same as ``train(False)``."""
         return self.train(False)
 
-    def requires_grad_(self, requires_grad=True):
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Freeze (False) or thaw (True) every parameter; return the module."""
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         return self
 
-    def zero_grad(self, set_to_none=True) -> None:
+    def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop the gradients of all parameters, or with ``set_to_none=False`` fill them with zeros."""
         for parameter in self.parameters():
             grad = parameter.grad
@@ -444,11 +454,11 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
 
     # ---- pickling and printing -------------------------------------------------------------------------
 
-    def compile(self, *args, backend="eager", **kwargs) -> None:
+    def compile(self, *args: Any, backend: str = "eager", **kwargs: Any) -> None:
         """Nothing to do: operations run as they are called. A `backend` that torch does not know is refused."""
         need_compiler(backend)
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         self.__dict__.update(state)
         self.__dict__.setdefault("_non_persistent_buffers_set", set())
 
@@ -460,7 +470,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
         replica._is_replica = True
         return replica
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         members = {name for which in _REGISTRIES for name in self.__dict__.get(which, ())}
         return sorted(name for name in {*object.__dir__(self), *members} if name.isidentifier())
 
@@ -471,7 +481,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
         """What repr shows between the parentheses; subclasses override it."""
         return ""
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         extra = self.extra_repr()
         extra_lines = extra.split("\n") if extra else []
         children = [f"({name}): {indent(repr(module))}" for name, module in self._modules.items()]
@@ -484,14 +494,3 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
 
 
 _read_members_directly(Module)
-
-
-def type_name(value) -> str:
-    """The type of a value as error messages show it: with its module, unless that is builtins."""
-    kind = type(value)
-    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
-
-
-def indent(text, by="  "):
-    """`text` with every line but the first moved to the right."""
-    return text.replace("\n", "\n" + by)

@@ -9,6 +9,11 @@ from . import functional, init
 from .module import Module
 from .parameter import Parameter
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint import Tensor
+    from adjoint._types import Device, DType, Ints
+
 __all__ = ["LayerNorm", "RMSNorm"]
 
 
@@ -42,8 +47,14 @@ class LayerNorm(Module):
     """
 
     def __init__(
-        self, normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None
-    ):
+        self,
+        normalized_shape: Ints,
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: Device | None = None,
+        dtype: DType | None = None,
+    ) -> None:
         super().__init__()
         self.normalized_shape = _shape(normalized_shape)
         self.eps = eps
@@ -65,10 +76,10 @@ class LayerNorm(Module):
         if self.bias is not None:
             init.zeros_(self.bias)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return ad.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return (
             f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, "
             f"bias={self.bias is not None}"
@@ -90,7 +101,14 @@ class RMSNorm(Module):
     device, dtype : where and of which type the parameters are
     """
 
-    def __init__(self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None):
+    def __init__(
+        self,
+        normalized_shape: Ints,
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: Device | None = None,
+        dtype: DType | None = None,
+    ) -> None:
         super().__init__()
         self.normalized_shape = _shape(normalized_shape)
         self.eps = eps
@@ -105,8 +123,8 @@ class RMSNorm(Module):
         if self.weight is not None:
             init.ones_(self.weight)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return functional.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"

@@ -1,6 +1,6 @@
 """Padding as modules: each holds the widths, and calls `functional.pad` in its mode.
 
-The classes for one, two and three dimensions differ in how many widths there are, so they are made in one loop.
+The classes for one, two and three dimensions differ in how many widths there are.
 """
 
 from __future__ import annotations
@@ -10,22 +10,35 @@ from adjoint._arguments import whole
 from . import functional
 from .module import Module
 
-_MODES = {
-    "Constant": ("constant", "a number"),
-    "Zero": ("constant", "zeros"),
-    "Reflection": ("reflect", "the elements reflected at the border, which itself comes once"),
-    "Replication": ("replicate", "the element at the border"),
-    "Circular": ("circular", "the elements from the other end"),
-}
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint import Tensor
+    from adjoint._types import Ints
 
-__all__ = sorted(f"{name}Pad{n}d" for name in _MODES for n in (1, 2, 3))
+__all__ = [
+    "CircularPad1d",
+    "CircularPad2d",
+    "CircularPad3d",
+    "ConstantPad1d",
+    "ConstantPad2d",
+    "ConstantPad3d",
+    "ReflectionPad1d",
+    "ReflectionPad2d",
+    "ReflectionPad3d",
+    "ReplicationPad1d",
+    "ReplicationPad2d",
+    "ReplicationPad3d",
+    "ZeroPad1d",
+    "ZeroPad2d",
+    "ZeroPad3d",
+]
 
 
 class _Pad(Module):
     _n = 0
     _mode = "constant"
 
-    def __init__(self, padding):
+    def __init__(self, padding: Ints) -> None:
         super().__init__()
         self._n, self._mode = (
             self._n,
@@ -34,54 +47,132 @@ class _Pad(Module):
         padding = whole(padding)
         self.padding = (padding,) * (2 * self._n) if isinstance(padding, int) else tuple(padding)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         n = self._n
         if self._mode == "circular" and input.dim() not in (n + 1, n + 2):
             raise ValueError(f"expected {n + 1}D or {n + 2}D input (got {input.dim()}D input)")
         return functional.pad(input, self.padding, self._mode)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"{self.padding}"
 
 
 class _ConstantPad(_Pad):
-    def __init__(self, padding, value):
+    def __init__(self, padding: Ints, value: float) -> None:
         super().__init__(padding)
         self.value = value
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return functional.pad(input, self.padding, "constant", self.value)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"padding={self.padding}, value={self.value}"
 
 
 class _ZeroPad(_ConstantPad):
-    def __init__(self, padding):
+    def __init__(self, padding: Ints) -> None:
         super().__init__(padding, 0.0)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"{self.padding}"
 
 
-def _make(name, n):
-    mode, what = _MODES[name]
-    before = "(N, C, " + ", ".join("DHW"[3 - n :] if n > 1 else "L") + ")"
-    doc = f"""Put {what} around the last {n} dimension(s) of {before}, or without N.
+_TEXT = """Put {what} around the last {n} dimension(s) of {shape}, or without N.
 
     Parameters
     ----------
-    padding : int or tuple of {2 * n} int
+    padding : int or tuple of {pairs} int
         (before, after) of the last dimension, then of the one before it, and so on; negative numbers cut.
     """
-    if name == "Constant":
-        doc += "value : float\n    "
-    base = {"Constant": _ConstantPad, "Zero": _ZeroPad}.get(name, _Pad)
-    members = {"_n": n, "_mode": mode, "__doc__": doc, "__module__": __name__}
-    return type(f"{name}Pad{n}d", (base,), members)
 
 
-for _name in _MODES:
-    for _number in (1, 2, 3):
-        globals()[f"{_name}Pad{_number}d"] = _make(_name, _number)
-del _name, _number
+def _says(what: str, n: int, more: str = "") -> str:
+    shape = "(N, C, " + ", ".join("DHW"[3 - n :] if n > 1 else "L") + ")"
+    return _TEXT.format(what=what, n=n, shape=shape, pairs=2 * n) + more
+
+
+class ConstantPad1d(_ConstantPad):
+    _n = 1
+    __doc__ = _says("a number", 1, "value : float\n    ")
+
+
+class ConstantPad2d(_ConstantPad):
+    _n = 2
+    __doc__ = _says("a number", 2, "value : float\n    ")
+
+
+class ConstantPad3d(_ConstantPad):
+    _n = 3
+    __doc__ = _says("a number", 3, "value : float\n    ")
+
+
+class ZeroPad1d(_ZeroPad):
+    _n = 1
+    __doc__ = _says("zeros", 1)
+
+
+class ZeroPad2d(_ZeroPad):
+    _n = 2
+    __doc__ = _says("zeros", 2)
+
+
+class ZeroPad3d(_ZeroPad):
+    _n = 3
+    __doc__ = _says("zeros", 3)
+
+
+class _ReflectionPad(_Pad):
+    _mode = "reflect"
+
+
+class ReflectionPad1d(_ReflectionPad):
+    _n = 1
+    __doc__ = _says("the elements reflected at the border, which itself comes once", 1)
+
+
+class ReflectionPad2d(_ReflectionPad):
+    _n = 2
+    __doc__ = _says("the elements reflected at the border, which itself comes once", 2)
+
+
+class ReflectionPad3d(_ReflectionPad):
+    _n = 3
+    __doc__ = _says("the elements reflected at the border, which itself comes once", 3)
+
+
+class _ReplicationPad(_Pad):
+    _mode = "replicate"
+
+
+class ReplicationPad1d(_ReplicationPad):
+    _n = 1
+    __doc__ = _says("the element at the border", 1)
+
+
+class ReplicationPad2d(_ReplicationPad):
+    _n = 2
+    __doc__ = _says("the element at the border", 2)
+
+
+class ReplicationPad3d(_ReplicationPad):
+    _n = 3
+    __doc__ = _says("the element at the border", 3)
+
+
+class _CircularPad(_Pad):
+    _mode = "circular"
+
+
+class CircularPad1d(_CircularPad):
+    _n = 1
+    __doc__ = _says("the elements from the other end", 1)
+
+
+class CircularPad2d(_CircularPad):
+    _n = 2
+    __doc__ = _says("the elements from the other end", 2)
+
+
+class CircularPad3d(_CircularPad):
+    _n = 3
+    __doc__ = _says("the elements from the other end", 3)

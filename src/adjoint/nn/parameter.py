@@ -7,8 +7,17 @@ from typing import Any
 import adjoint as ad
 from adjoint import _C
 from adjoint._copying import set_attributes
+from adjoint._register import listing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from adjoint import Tensor
+    from adjoint._types import Device, DType, Shape
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
+__dir__ = listing(__name__)
 
 _make_subclass = ad.Tensor._make_subclass
 #: Results of calls with parameters are plain tensors.
@@ -44,7 +53,7 @@ class Parameter(ad.Tensor, metaclass=_ParameterType):
     (True, True)
     """
 
-    def __new__(cls, data=None, requires_grad=True):
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:
         if data is None:
             data = ad.empty(0)
         elif not isinstance(data, ad.Tensor):
@@ -65,7 +74,7 @@ class Parameter(ad.Tensor, metaclass=_ParameterType):
 
     __torch_function__ = _takes_no_part
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: Any) -> Any:
         known = memo.get(id(self))
         if known is not None:
             return known
@@ -74,10 +83,10 @@ class Parameter(ad.Tensor, metaclass=_ParameterType):
         _copy_attributes(self, result, memo)
         return result
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "Parameter containing:\n" + _plain_repr(self)
 
-    def __reduce_ex__(self, protocol):
+    def __reduce_ex__(self, protocol: Any) -> Any:
         return _rebuild, (_written(self), _plain(self), self.requires_grad, dict(self.__dict__))
 
 
@@ -99,7 +108,7 @@ class Buffer(ad.Tensor):
     ['mean']
     """
 
-    def __new__(cls, data=None, *, persistent=True):
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Self:
         if data is None:
             data = ad.empty(0)
         result = _make_subclass(cls, data, data.requires_grad)
@@ -108,7 +117,7 @@ class Buffer(ad.Tensor):
 
     __torch_function__ = _takes_no_part
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: Any) -> Any:
         known = memo.get(id(self))
         if known is not None:
             return known
@@ -117,10 +126,10 @@ class Buffer(ad.Tensor):
         _copy_attributes(self, result, memo)
         return result
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "Buffer containing:\n" + _plain_repr(self)
 
-    def __reduce_ex__(self, protocol):
+    def __reduce_ex__(self, protocol: Any) -> Any:
         return _rebuild, (_written(self), _plain(self), self.requires_grad, dict(self.__dict__))
 
 
@@ -148,26 +157,26 @@ class _Uninitialized:
             "`forward` with a dummy batch to initialize the parameters before calling torch functions"
         )
 
-    def materialize(self, shape, device=None, dtype=None) -> None:
+    def materialize(self, shape: Shape, device: Device | None = None, dtype: DType | None = None) -> None:
         """Become a tensor of this shape, its values undefined; device and dtype stay unless they are given."""
         self.data = ad.empty(shape, device=device or self.device, dtype=dtype or self.dtype)
         self.__class__ = self.cls_to_become
 
     @property
-    def shape(self):
+    def shape(self) -> Any:
         raise RuntimeError(
             "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in `load_state_dict` "
             "when trying to load an uninitialized parameter into an initialized one. Call `forward` to initialize the "
             "parameters before accessing their attributes."
         )
 
-    def share_memory_(self):
+    def share_memory_(self) -> Any:
         raise RuntimeError(
             "Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the parameters before "
             "calling `module.share_memory()`."
         )
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
 
@@ -185,39 +194,49 @@ class UninitializedParameter(_Uninitialized, Parameter):  # type: ignore[overrid
 
     cls_to_become = Parameter
 
-    def __new__(cls, requires_grad=True, device=None, dtype=None):
+    def __new__(
+        cls, requires_grad: bool = True, device: Device | None = None, dtype: DType | None = None
+    ) -> Any:
         return _make_subclass(cls, ad.empty(0, device=device, dtype=dtype), requires_grad)
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: Any) -> Any:
         if id(self) not in memo:
             memo[id(self)] = type(self)(self.requires_grad, self.device, self.dtype)
         return memo[id(self)]
 
-    def __reduce_ex__(self, protocol):
+    def __reduce_ex__(self, protocol: Any) -> Any:
         return type(self), (self.requires_grad, None, self.dtype)
 
 
 class UninitializedBuffer(_Uninitialized, Buffer):  # type: ignore[override]
     """A buffer whose shape is not known yet."""
 
+    persistent: Any
+
     # Not a plain tensor, as in torch: an object keeps the layout of its class.
     cls_to_become = Buffer
 
-    def __new__(cls, requires_grad=False, device=None, dtype=None, persistent=True):
+    def __new__(
+        cls,
+        requires_grad: bool = False,
+        device: Device | None = None,
+        dtype: DType | None = None,
+        persistent: bool = True,
+    ) -> Any:
         result = _make_subclass(cls, ad.empty(0, device=device, dtype=dtype), requires_grad)
         result.persistent = persistent
         return result
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: Any) -> Any:
         if id(self) not in memo:
             memo[id(self)] = type(self)(self.requires_grad, self.device, self.dtype, self.persistent)
         return memo[id(self)]
 
-    def __reduce_ex__(self, protocol):
+    def __reduce_ex__(self, protocol: Any) -> Any:
         return type(self), (self.requires_grad, None, self.dtype, self.persistent)
 
 
-def is_lazy(param) -> bool:
+def is_lazy(param: Any) -> bool:
     """Whether a tensor has no size yet."""
     return isinstance(param, _Uninitialized)
 

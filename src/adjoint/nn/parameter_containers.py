@@ -11,6 +11,12 @@ from .containers import pairs, position
 from .module import Module
 from .parameter import Parameter
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+
 __all__ = ["ParameterDict", "ParameterList"]
 
 
@@ -43,36 +49,36 @@ class ParameterList(Module):
     (2, ['0', '1'])
     """
 
-    def __init__(self, values=None):
+    def __init__(self, values: Any = None) -> None:
         super().__init__()
         self._size = 0
         if values is not None:
             self.extend(values)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._size
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return iter([self[i] for i in range(self._size)])
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return type(self)(self[i] for i in range(self._size)[index])
         return getattr(self, str(position(index, self._size)))
 
-    def __setitem__(self, index, value):
+    def __setitem__(self, index: Any, value: Any) -> None:
         setattr(self, str(position(index, self._size)), _as_parameter(value))
 
-    def __contains__(self, value):
+    def __contains__(self, value: object) -> bool:
         return any(value is item for item in self)
 
-    def append(self, value):
+    def append(self, value: Any) -> Any:
         """Add `value` at the end; return self."""
         setattr(self, str(self._size), _as_parameter(value))
         self._size += 1
         return self
 
-    def extend(self, values):
+    def extend(self, values: Any) -> Any:
         """Append every value of an iterable; return self."""
         if not hasattr(values, "__iter__") or isinstance(values, ad.Tensor):
             raise TypeError(
@@ -82,7 +88,7 @@ class ParameterList(Module):
             self.append(value)
         return self
 
-    def pop(self, index=-1):
+    def pop(self, index: int = -1) -> Any:
         """Remove and return the value at `index`."""
         values = list(self)
         value = values.pop(position(index, self._size))
@@ -92,13 +98,13 @@ class ParameterList(Module):
         self.extend(values)
         return value
 
-    def __iadd__(self, values):
+    def __iadd__(self, values: Any) -> Any:
         return self.extend(values)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return "\n".join(f"  ({i}): {_describe(value)}" for i, value in enumerate(self))
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("ParameterList should not be called.")
 
 
@@ -117,9 +123,9 @@ class ParameterDict(Module):
     (True, ['left', 'right'])
     """
 
-    def __init__(self, parameters=None):
+    def __init__(self, parameters: Any = None) -> None:
         super().__init__()
-        self._keys = {}
+        self._keys: dict[Any, Any] = {}
         if parameters is not None:
             self.update(parameters)
 
@@ -132,103 +138,103 @@ class ParameterDict(Module):
             )
         return key
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> Any:
         if self._name(key) not in self._keys:
             raise KeyError(key)
         return getattr(self, key)
 
-    def __setitem__(self, key, value):
+    def __setitem__(self, key: Any, value: Any) -> None:
         self._name(key)
         if key not in self._keys and hasattr(self, key):
             raise KeyError(f"attribute '{key}' already exists")
         setattr(self, key, _as_parameter(value))
         self._keys[key] = None
 
-    def __delitem__(self, key):
+    def __delitem__(self, key: Any) -> None:
         del self._keys[self._name(key)]
         delattr(self, key)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._keys)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return iter(self._keys)
 
-    def __reversed__(self):
+    def __reversed__(self) -> Iterator[Any]:
         return reversed(list(self._keys))
 
-    def __contains__(self, key):
+    def __contains__(self, key: object) -> bool:
         return key in self._keys
 
-    def copy(self):
+    def copy(self) -> Any:
         """A new ParameterDict over the same parameters."""
         return ParameterDict(self.items())
 
-    def setdefault(self, key, default=None):
+    def setdefault(self, key: Any, default: Any = None) -> Any:
         """The value of `key`, which is set to `default` first when it is missing."""
         if key not in self:
             self[key] = default
         return self[key]
 
-    def clear(self):
+    def clear(self) -> Any:
         """Remove every parameter."""
         for key in list(self._keys):
             del self[key]
 
-    def pop(self, key):
+    def pop(self, key: Any) -> Any:
         """Remove and return the value of `key`."""
         value = self[key]
         del self[key]
         return value
 
-    def popitem(self):
+    def popitem(self) -> Any:
         """Remove and return the last (name, value) pair."""
         key = next(reversed(self._keys))
         return key, self.pop(key)
 
-    def get(self, key, default=None):
+    def get(self, key: Any, default: Any = None) -> Any:
         """The value of `key`, or `default`."""
         if key not in self:
             return default
         return self[key]
 
-    def fromkeys(self, keys, default=None):
+    def fromkeys(self, keys: Any, default: Any = None) -> Any:
         """A new ParameterDict with `default` under every key."""
         return ParameterDict((key, default) for key in keys)
 
-    def keys(self):
+    def keys(self) -> Any:
         """The names."""
         return self._keys.keys()
 
-    def items(self):
+    def items(self) -> Any:
         """The (name, value) pairs."""
         return [(key, self[key]) for key in self._keys]
 
-    def values(self):
+    def values(self) -> Any:
         """The values."""
         return [self[key] for key in self._keys]
 
-    def update(self, parameters):
+    def update(self, parameters: Any) -> Any:
         """Add or replace values from a mapping or from (name, value) pairs."""
         for key, value in pairs(parameters, "ParameterDict"):
             self[key] = value
 
-    def __or__(self, other):
+    def __or__(self, other: Any) -> Any:
         result = self.copy()
         result.update(other)
         return result
 
-    def __ror__(self, other):
+    def __ror__(self, other: Any) -> Any:
         result = ParameterDict(other)
         result.update(self)
         return result
 
-    def __ior__(self, other):
+    def __ior__(self, other: Any) -> Any:
         self.update(other)
         return self
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return "\n".join(f"  ({key}): {_describe(value)}" for key, value in self.items())
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("ParameterDict should not be called.")

@@ -7,17 +7,41 @@ from adjoint._arguments import whole
 from . import functional
 from .module import Module
 
-_FAMILY = "MaxPool{}d AvgPool{}d LPPool{}d AdaptiveAvgPool{}d AdaptiveMaxPool{}d MaxUnpool{}d"
-__all__ = sorted(
-    [name.format(n) for name in _FAMILY.split() for n in (1, 2, 3)]
-    + ["FractionalMaxPool2d", "FractionalMaxPool3d"]
-)
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adjoint import Tensor
+    from adjoint._types import Ints
+
+__all__ = [
+    "AdaptiveAvgPool1d",
+    "AdaptiveAvgPool2d",
+    "AdaptiveAvgPool3d",
+    "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d",
+    "AvgPool1d",
+    "AvgPool2d",
+    "AvgPool3d",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
+    "LPPool1d",
+    "LPPool2d",
+    "LPPool3d",
+    "MaxPool1d",
+    "MaxPool2d",
+    "MaxPool3d",
+    "MaxUnpool1d",
+    "MaxUnpool2d",
+    "MaxUnpool3d",
+]
 
 
 class _Pool(Module):
     _n = 0
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self._n = (
             self._n
@@ -26,8 +50,14 @@ class _Pool(Module):
 
 class _MaxPool(_Pool):
     def __init__(
-        self, kernel_size, stride=None, padding=0, dilation=1, return_indices=False, ceil_mode=False
-    ):
+        self,
+        kernel_size: Ints,
+        stride: Ints | None = None,
+        padding: Ints = 0,
+        dilation: Ints = 1,
+        return_indices: bool = False,
+        ceil_mode: bool = False,
+    ) -> None:
         super().__init__()
         self.kernel_size = whole(kernel_size)
         self.stride = self.kernel_size if stride is None else whole(stride)
@@ -36,7 +66,7 @@ class _MaxPool(_Pool):
         self.return_indices = return_indices
         self.ceil_mode = ceil_mode
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return getattr(functional, f"max_pool{self._n}d")(
             input,
             self.kernel_size,
@@ -47,7 +77,7 @@ class _MaxPool(_Pool):
             self.return_indices,
         )
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return (
             f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
             f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
@@ -57,13 +87,13 @@ class _MaxPool(_Pool):
 class _AvgPool(_Pool):
     def __init__(
         self,
-        kernel_size,
-        stride=None,
-        padding=0,
-        ceil_mode=False,
-        count_include_pad=True,
-        divisor_override=None,
-    ):
+        kernel_size: Ints,
+        stride: Ints | None = None,
+        padding: Ints = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> None:
         super().__init__()
         self.kernel_size = whole(kernel_size)
         self.stride = self.kernel_size if stride is None else whole(stride)
@@ -72,30 +102,32 @@ class _AvgPool(_Pool):
         self.count_include_pad = count_include_pad
         self.divisor_override = divisor_override
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         options = [self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad]
         if self._n > 1:
             options.append(self.divisor_override)
         return getattr(functional, f"avg_pool{self._n}d")(input, *options)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
 class _LPPool(_Pool):
-    def __init__(self, norm_type, kernel_size, stride=None, ceil_mode=False):
+    def __init__(
+        self, norm_type: float, kernel_size: Ints, stride: Ints | None = None, ceil_mode: bool = False
+    ) -> None:
         super().__init__()
         self.norm_type = norm_type
         self.kernel_size = whole(kernel_size)
         self.stride = whole(stride)
         self.ceil_mode = ceil_mode
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return getattr(functional, f"lp_pool{self._n}d")(
             input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
         )
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return (
             f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
             f"ceil_mode={self.ceil_mode}"
@@ -103,30 +135,30 @@ class _LPPool(_Pool):
 
 
 class _AdaptiveAvgPool(_Pool):
-    def __init__(self, output_size):
+    def __init__(self, output_size: int | Sequence[int | None] | None) -> None:
         super().__init__()
         self.output_size = whole(output_size)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return getattr(functional, f"adaptive_avg_pool{self._n}d")(input, self.output_size)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"output_size={self.output_size}"
 
 
 class _AdaptiveMaxPool(_AdaptiveAvgPool):
-    def __init__(self, output_size, return_indices=False):
+    def __init__(self, output_size: int | Sequence[int | None] | None, return_indices: bool = False) -> None:
         super().__init__(output_size)
         self.return_indices = return_indices
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return getattr(functional, f"adaptive_max_pool{self._n}d")(
             input, self.output_size, self.return_indices
         )
 
 
 class _MaxUnpool(_Pool):
-    def __init__(self, kernel_size, stride=None, padding=0):
+    def __init__(self, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0) -> None:
         super().__init__()
         as_tuple = lambda v: (v,) * self._n if isinstance(v, int) else tuple(v)  # noqa: E731
         kernel_size, stride, padding = whole((kernel_size, stride, padding))
@@ -134,12 +166,14 @@ class _MaxUnpool(_Pool):
         self.stride = as_tuple(kernel_size if stride is None else stride)
         self.padding = as_tuple(padding)
 
-    def forward(self, input, indices, output_size=None):
+    def forward(
+        self, input: Tensor, indices: Tensor, output_size: int | Sequence[int | None] | None = None
+    ) -> Tensor:
         return getattr(functional, f"max_unpool{self._n}d")(
             input, indices, self.kernel_size, self.stride, self.padding, output_size
         )
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
@@ -148,12 +182,12 @@ class _FractionalMaxPool(_Pool):
 
     def __init__(
         self,
-        kernel_size,
-        output_size=None,
-        output_ratio=None,
-        return_indices=False,
-        _random_samples=None,
-    ):
+        kernel_size: Ints,
+        output_size: Ints | None = None,
+        output_ratio: float | Sequence[float] | None = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> None:
         super().__init__()
         as_tuple = lambda v: v if v is None else (v,) * self._n if isinstance(v, (int, float)) else tuple(v)  # noqa: E731
         kernel_size, output_size = whole((kernel_size, output_size))
@@ -172,7 +206,7 @@ class _FractionalMaxPool(_Pool):
         if self.output_ratio is not None and not all(0 < r < 1 for r in self.output_ratio):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return getattr(functional, f"fractional_max_pool{self._n}d")(
             input,
             self.kernel_size,
@@ -183,36 +217,134 @@ class _FractionalMaxPool(_Pool):
         )
 
 
-_TEXTS = {
-    _MaxPool: "The largest element of each window",
-    _AvgPool: "The mean of each window",
-    _LPPool: "The p-norm of each window",
-    _AdaptiveAvgPool: "The means of as many windows as asked for",
-    _AdaptiveMaxPool: "The largest elements of as many windows as asked for",
-    _FractionalMaxPool: "The largest elements of windows at drawn distances",
-    _MaxUnpool: "Elements put where the positions of a max pooling say, into zeros",
-}
+class MaxPool1d(_MaxPool):
+    """The largest element of each window, over 1 spatial dimension: see `functional.max_pool1d`."""
+
+    _n = 1
 
 
-def _publish(base, n):
-    name = f"{base.__name__[1:]}{n}d"
-    function = {"LPPool": "lp_pool"}.get(
-        base.__name__[1:], "".join("_" + c.lower() if c.isupper() else c for c in base.__name__[1:])[1:]
-    )
-    text = f"{_TEXTS[base]}, over {n} spatial dimension{'s' * (n > 1)}: see `functional.{function}{n}d`."
-    body = {"_n": n, "__doc__": text, "__module__": __name__}
-    if base is _AvgPool and n == 1:
+class MaxPool2d(_MaxPool):
+    """The largest element of each window, over 2 spatial dimensions: see `functional.max_pool2d`."""
 
-        def init(self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
-            stride = kernel_size if stride is None else stride
-            kernel_size, stride, padding = whole((kernel_size, stride, padding))
-            as_tuples = ((v,) if isinstance(v, int) else v for v in (kernel_size, stride, padding))
-            _AvgPool.__init__(self, *as_tuples, ceil_mode, count_include_pad)
-
-        body["__init__"] = init
-    globals()[name] = type(name, (base,), body)
+    _n = 2
 
 
-for _base in _TEXTS:
-    for _n in (2, 3) if _base is _FractionalMaxPool else (1, 2, 3):
-        _publish(_base, _n)
+class MaxPool3d(_MaxPool):
+    """The largest element of each window, over 3 spatial dimensions: see `functional.max_pool3d`."""
+
+    _n = 3
+
+
+class AvgPool1d(_AvgPool):
+    """The mean of each window, over 1 spatial dimension: see `functional.avg_pool1d`."""
+
+    _n = 1
+
+    def __init__(
+        self,
+        kernel_size: Ints,
+        stride: Ints | None = None,
+        padding: Ints = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
+        stride = kernel_size if stride is None else stride
+        kernel_size, stride, padding = whole((kernel_size, stride, padding))
+        as_tuples = ((v,) if isinstance(v, int) else v for v in (kernel_size, stride, padding))
+        super().__init__(*as_tuples, ceil_mode, count_include_pad)
+
+
+class AvgPool2d(_AvgPool):
+    """The mean of each window, over 2 spatial dimensions: see `functional.avg_pool2d`."""
+
+    _n = 2
+
+
+class AvgPool3d(_AvgPool):
+    """The mean of each window, over 3 spatial dimensions: see `functional.avg_pool3d`."""
+
+    _n = 3
+
+
+class LPPool1d(_LPPool):
+    """The p-norm of each window, over 1 spatial dimension: see `functional.lp_pool1d`."""
+
+    _n = 1
+
+
+class LPPool2d(_LPPool):
+    """The p-norm of each window, over 2 spatial dimensions: see `functional.lp_pool2d`."""
+
+    _n = 2
+
+
+class LPPool3d(_LPPool):
+    """The p-norm of each window, over 3 spatial dimensions: see `functional.lp_pool3d`."""
+
+    _n = 3
+
+
+class AdaptiveAvgPool1d(_AdaptiveAvgPool):
+    """The means of as many windows as asked for, over 1 spatial dimension: see `functional.adaptive_avg_pool1d`."""
+
+    _n = 1
+
+
+class AdaptiveAvgPool2d(_AdaptiveAvgPool):
+    """The means of as many windows as asked for, over 2 spatial dimensions: see `functional.adaptive_avg_pool2d`."""
+
+    _n = 2
+
+
+class AdaptiveAvgPool3d(_AdaptiveAvgPool):
+    """The means of as many windows as asked for, over 3 spatial dimensions: see `functional.adaptive_avg_pool3d`."""
+
+    _n = 3
+
+
+class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+    """The largest elements of as many windows as asked for, over 1 spatial dimension: see `functional.adaptive_max_pool1d`."""
+
+    _n = 1
+
+
+class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+    """The largest elements of as many windows as asked for, over 2 spatial dimensions: see `functional.adaptive_max_pool2d`."""
+
+    _n = 2
+
+
+class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+    """The largest elements of as many windows as asked for, over 3 spatial dimensions: see `functional.adaptive_max_pool3d`."""
+
+    _n = 3
+
+
+class FractionalMaxPool2d(_FractionalMaxPool):
+    """The largest elements of windows at drawn distances, over 2 spatial dimensions: see `functional.fractional_max_pool2d`."""
+
+    _n = 2
+
+
+class FractionalMaxPool3d(_FractionalMaxPool):
+    """The largest elements of windows at drawn distances, over 3 spatial dimensions: see `functional.fractional_max_pool3d`."""
+
+    _n = 3
+
+
+class MaxUnpool1d(_MaxUnpool):
+    """Elements put where the positions of a max pooling say, into zeros, over 1 spatial dimension: see `functional.max_unpool1d`."""
+
+    _n = 1
+
+
+class MaxUnpool2d(_MaxUnpool):
+    """Elements put where the positions of a max pooling say, into zeros, over 2 spatial dimensions: see `functional.max_unpool2d`."""
+
+    _n = 2
+
+
+class MaxUnpool3d(_MaxUnpool):
+    """Elements put where the positions of a max pooling say, into zeros, over 3 spatial dimensions: see `functional.max_unpool3d`."""
+
+    _n = 3

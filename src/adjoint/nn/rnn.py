@@ -18,6 +18,13 @@ from .parameter import Parameter
 from .rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from .utils.rnn import PackedSequence
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint import Tensor
+    from adjoint._types import Device, DType
+
 __all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase"]
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
@@ -79,18 +86,18 @@ class RNNBase(Module):
 
     def __init__(
         self,
-        mode,
-        input_size,
-        hidden_size,
-        num_layers=1,
-        bias=True,
-        batch_first=False,
-        dropout=0.0,
-        bidirectional=False,
-        proj_size=0,
-        device=None,
-        dtype=None,
-    ):
+        mode: str,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Device | None = None,
+        dtype: DType | None = None,
+    ) -> None:
         super().__init__()
         if mode not in _GATES:
             raise ValueError(f"Unrecognized RNN mode: {mode}")
@@ -157,7 +164,7 @@ class RNNBase(Module):
     def flatten_parameters(self) -> None:
         """Nothing to do: only GPUs want the parameters in one piece of memory."""
 
-    def check_input(self, input, batch_sizes) -> None:
+    def check_input(self, input: Tensor, batch_sizes: Tensor) -> None:
         """Raise unless the input has the dimensions, size and type that the parameters want."""
         weight = self._flat_weights[0]
         if input.dtype != weight.dtype:
@@ -180,21 +187,23 @@ class RNNBase(Module):
             batch = input.shape[0 if self.batch_first else 1]
         return self.num_layers * (2 if self.bidirectional else 1), batch, size
 
-    def get_expected_hidden_size(self, input, batch_sizes) -> tuple[int, int, int]:
+    def get_expected_hidden_size(self, input: Tensor, batch_sizes: Tensor) -> tuple[int, int, int]:
         """The shape of the hidden state for this input."""
         return self._state_shape(input, batch_sizes, self.proj_size or self.hidden_size)
 
-    def check_hidden_size(self, hx, expected_hidden_size, msg="Expected hidden size {}, got {}") -> None:
+    def check_hidden_size(
+        self, hx: Any, expected_hidden_size: Any, msg: str = "Expected hidden size {}, got {}"
+    ) -> None:
         """Raise unless a state has the shape expected."""
         if tuple(hx.shape) != tuple(expected_hidden_size):
             raise RuntimeError(msg.format(tuple(expected_hidden_size), list(hx.shape)))
 
-    def check_forward_args(self, input, hidden, batch_sizes) -> None:
+    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor) -> None:
         """Raise unless input and state fit."""
         self.check_input(input, batch_sizes)
         self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
 
-    def permute_hidden(self, hx, permutation):
+    def permute_hidden(self, hx: Any, permutation: Tensor) -> Any:
         """The state with its sequences in another order."""
         return hx if permutation is None else hx.index_select(1, permutation)
 
@@ -244,7 +253,7 @@ class RNNBase(Module):
             raise RuntimeError(f"For {kind} input, hx should also be {dims}-D but got {hx.dim()}-D tensor")
         return (hx,)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
         for name, usual in (
             ("proj_size", 0),
@@ -285,7 +294,7 @@ class RNN(RNNBase):
     ((5, 3, 20), (2, 3, 20))
     """
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         if "proj_size" in kwargs:
             raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
         if len(args) > 3:
@@ -298,7 +307,7 @@ class RNN(RNNBase):
         super().__init__(f"RNN_{nonlinearity.upper()}", *args, **kwargs)
         self.nonlinearity = nonlinearity
 
-    def forward(self, input, hx=None):
+    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Tensor]:
         """The outputs, and the last state."""
         function = _recurrence.rnn_tanh if self.mode == "RNN_TANH" else _recurrence.rnn_relu
         return self._run(function, input, hx, (self.hidden_size,), self._read_one, lambda states: states[0])
@@ -329,14 +338,14 @@ class LSTM(RNNBase):
     ((5, 3, 40), (2, 3, 20))
     """
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("LSTM", *args, **kwargs)
 
-    def get_expected_cell_size(self, input, batch_sizes) -> tuple[int, int, int]:
+    def get_expected_cell_size(self, input: Tensor, batch_sizes: Tensor) -> tuple[int, int, int]:
         """The shape of the state c for this input."""
         return self._state_shape(input, batch_sizes, self.hidden_size)
 
-    def forward(self, input, hx=None):
+    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """The outputs, and the last states (h, c)."""
         sizes = self.proj_size or self.hidden_size, self.hidden_size
         return self._run(_recurrence.lstm, input, hx, sizes, self._read_two, tuple)
@@ -374,12 +383,12 @@ class GRU(RNNBase):
     ((3, 5, 20), (1, 3, 20))
     """
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         if "proj_size" in kwargs:
             raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
         super().__init__("GRU", *args, **kwargs)
 
-    def forward(self, input, hx=None):
+    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Tensor]:
         """The outputs, and the last state."""
         return self._run(
             _recurrence.gru, input, hx, (self.hidden_size,), self._read_one, lambda states: states[0]

@@ -13,6 +13,13 @@ from . import _recurrence, init
 from .module import Module
 from .parameter import Parameter
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint import Tensor
+    from adjoint._types import Device, DType
+
 __all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]
 
 
@@ -33,7 +40,15 @@ class RNNCellBase(Module):
     bias_ih, bias_hh : Parameter, shape (num_chunks · hidden_size), or None
     """
 
-    def __init__(self, input_size, hidden_size, bias, num_chunks, device=None, dtype=None):
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool,
+        num_chunks: Any,
+        device: Device | None = None,
+        dtype: DType | None = None,
+    ) -> None:
         super().__init__()
         self.input_size = input_size
         self.hidden_size = hidden_size
@@ -75,7 +90,7 @@ class RNNCellBase(Module):
         new = new if isinstance(new, tuple) else (new,)
         return new if batched else tuple(state.squeeze(0) for state in new)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
         if self.bias is not True:
             text += f", bias={self.bias}"
@@ -101,11 +116,19 @@ class RNNCell(RNNCellBase):
     (3, 20)
     """
 
-    def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None, dtype=None):
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Device | None = None,
+        dtype: DType | None = None,
+    ) -> None:
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         self.nonlinearity = nonlinearity
 
-    def forward(self, input, hx=None):
+    def forward(self, input: Tensor, hx: Any = None) -> Tensor:
         """The new state, of shape (batch, hidden_size)."""
         if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
@@ -130,10 +153,17 @@ class LSTMCell(RNNCellBase):
     ((3, 20), (3, 20))
     """
 
-    def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Device | None = None,
+        dtype: DType | None = None,
+    ) -> None:
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
-    def forward(self, input, hx=None):
+    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Tensor]:
         """The new states (h, c), each of shape (batch, hidden_size)."""
         states = [None, None] if hx is None else list(hx)
         return self._run(_recurrence.lstm_cell, input, states, ["hx[0]", "hx[1]"])
@@ -155,9 +185,16 @@ class GRUCell(RNNCellBase):
     (3, 20)
     """
 
-    def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Device | None = None,
+        dtype: DType | None = None,
+    ) -> None:
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
-    def forward(self, input, hx=None):
+    def forward(self, input: Tensor, hx: Any = None) -> Tensor:
         """The new state, of shape (batch, hidden_size)."""
         return self._run(_recurrence.gru_cell, input, [hx], ["hidden"])[0]

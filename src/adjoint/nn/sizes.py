@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import repeat
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
 __all__ = ["consume_prefix_in_state_dict_if_present"]
 
 
@@ -38,7 +43,7 @@ def _list_with_default(out_size, defaults):
     return [v if v is not None else d for v, d in zip(out_size, defaults[-len(out_size) :])]
 
 
-def consume_prefix_in_state_dict_if_present(state_dict, prefix) -> None:
+def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
     """Take a prefix from the names of a state dict, in place: that of `DataParallel`, for a module without it.
 
     Examples

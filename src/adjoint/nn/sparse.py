@@ -8,6 +8,13 @@ from . import functional, init
 from .module import Module
 from .parameter import Parameter
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from adjoint import Tensor
+    from adjoint._types import Device, DType
+
 __all__ = ["Embedding", "EmbeddingBag"]
 
 
@@ -77,18 +84,18 @@ class Embedding(_Rows):
 
     def __init__(
         self,
-        num_embeddings,
-        embedding_dim,
-        padding_idx=None,
-        max_norm=None,
-        norm_type=2.0,
-        scale_grad_by_freq=False,
-        sparse=False,
-        _weight=None,
-        _freeze=False,
-        device=None,
-        dtype=None,
-    ):
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        _freeze: bool = False,
+        device: Device | None = None,
+        dtype: DType | None = None,
+    ) -> None:
         super().__init__()
         self.max_norm = max_norm
         self.norm_type = norm_type
@@ -98,7 +105,7 @@ class Embedding(_Rows):
             "Padding_idx", num_embeddings, embedding_dim, padding_idx, _weight, _freeze, device, dtype
         )
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return functional.embedding(
             input,
             self.weight,
@@ -112,14 +119,14 @@ class Embedding(_Rows):
     @classmethod
     def from_pretrained(
         cls,
-        embeddings,
-        freeze=True,
-        padding_idx=None,
-        max_norm=None,
-        norm_type=2.0,
-        scale_grad_by_freq=False,
-        sparse=False,
-    ):
+        embeddings: Tensor,
+        freeze: bool = True,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+    ) -> Self:
         """An Embedding over given rows, which are frozen unless asked otherwise.
 
         Examples
@@ -142,7 +149,7 @@ class Embedding(_Rows):
             _freeze=freeze,
         )
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         text = f"{self.num_embeddings}, {self.embedding_dim}"
         if self.padding_idx is not None:
             text += f", padding_idx={self.padding_idx}"
@@ -181,19 +188,19 @@ class EmbeddingBag(_Rows):
 
     def __init__(
         self,
-        num_embeddings,
-        embedding_dim,
-        max_norm=None,
-        norm_type=2.0,
-        scale_grad_by_freq=False,
-        mode="mean",
-        sparse=False,
-        _weight=None,
-        include_last_offset=False,
-        padding_idx=None,
-        device=None,
-        dtype=None,
-    ):
+        num_embeddings: int,
+        embedding_dim: int,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+        device: Device | None = None,
+        dtype: DType | None = None,
+    ) -> None:
         super().__init__()
         self.max_norm = max_norm
         self.norm_type = norm_type
@@ -205,7 +212,9 @@ class EmbeddingBag(_Rows):
             "padding_idx", num_embeddings, embedding_dim, padding_idx, _weight, False, device, dtype
         )
 
-    def forward(self, input, offsets=None, per_sample_weights=None):
+    def forward(
+        self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
+    ) -> Tensor:
         return functional.embedding_bag(
             input,
             self.weight,
@@ -223,16 +232,16 @@ class EmbeddingBag(_Rows):
     @classmethod
     def from_pretrained(
         cls,
-        embeddings,
-        freeze=True,
-        max_norm=None,
-        norm_type=2.0,
-        scale_grad_by_freq=False,
-        mode="mean",
-        sparse=False,
-        include_last_offset=False,
-        padding_idx=None,
-    ):
+        embeddings: Tensor,
+        freeze: bool = True,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+    ) -> Self:
         """An EmbeddingBag over given rows, which are frozen unless asked otherwise."""
         if embeddings.dim() != 2:
             raise ValueError("Embeddings parameter is expected to be 2-dimensional")
@@ -250,7 +259,7 @@ class EmbeddingBag(_Rows):
         bag.weight.requires_grad_(not freeze)
         return bag
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         text = f"{self.num_embeddings}, {self.embedding_dim}"
         if self.max_norm is not None:
             text += f", max_norm={self.max_norm}"

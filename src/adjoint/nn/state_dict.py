@@ -17,6 +17,15 @@ import adjoint as ad
 from ..utils.hooks import HookTable
 from .parameter import Parameter
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from adjoint._C import ModuleMembers
+else:
+    ModuleMembers = object
+
 __all__ = ["IncompatibleKeys", "StateDict"]
 
 _EXTRA_STATE = "_extra_state"
@@ -28,7 +37,7 @@ class IncompatibleKeys(tuple):
     __slots__ = ()
     _fields = ("missing_keys", "unexpected_keys")
 
-    def __new__(cls, missing_keys, unexpected_keys):
+    def __new__(cls, missing_keys: Any, unexpected_keys: Any) -> Any:
         return tuple.__new__(cls, (missing_keys, unexpected_keys))
 
     @property
@@ -39,12 +48,12 @@ class IncompatibleKeys(tuple):
     def unexpected_keys(self) -> list[str]:
         return self[1]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         if not self[0] and not self[1]:
             return "<All keys matched successfully>"
         return f"IncompatibleKeys(missing_keys={self[0]}, unexpected_keys={self[1]})"
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return IncompatibleKeys, tuple(self)
 
 
@@ -62,8 +71,10 @@ def _table(which):
     return property(get, fdel=remove)
 
 
-class StateDict:
+class StateDict(ModuleMembers):
     """`state_dict`, `load_state_dict` and their hooks."""
+
+    _metadata: Any
 
     _version = 1
     #: By name, the tables that have been asked for.
@@ -76,11 +87,11 @@ class StateDict:
     def _hooks_of_state(self, which):
         return list(self._state_hooks.get(which, {}).values())
 
-    def register_state_dict_pre_hook(self, hook):
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> Any:
         """Run ``hook(module, prefix, keep_vars)`` before `state_dict` collects this module."""
         return self._state_dict_pre_hooks.add(hook)
 
-    def register_state_dict_post_hook(self, hook):
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> Any:
         """Run ``hook(module, state_dict, prefix, local_metadata)`` after this module was collected.
 
         The hook edits the dict in place and must return None.
@@ -90,25 +101,25 @@ class StateDict:
     def _register_state_dict_hook(self, hook):
         return self._state_dict_hooks.add((hook, False))
 
-    def register_load_state_dict_pre_hook(self, hook):
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> Any:
         """Run ``hook(module, state_dict, prefix, local_metadata, strict, missing, unexpected, errors)`` first."""
         return self._load_state_dict_pre_hooks.add((hook, True))
 
     def _register_load_state_dict_pre_hook(self, hook, with_module=False):
         return self._load_state_dict_pre_hooks.add((hook, with_module))
 
-    def register_load_state_dict_post_hook(self, hook):
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> Any:
         """Run ``hook(module, incompatible_keys)`` after loading; it may edit the two lists in place."""
         return self._load_state_dict_post_hooks.add(hook)
 
-    def get_extra_state(self):
+    def get_extra_state(self) -> Any:
         """Return what else belongs into `state_dict`, any picklable object; see `set_extra_state`."""
         raise RuntimeError(
             f"{type(self).__name__}.get_extra_state was called but is not defined: a module that wants extra "
             "state defines both get_extra_state and set_extra_state"
         )
 
-    def set_extra_state(self, state):
+    def set_extra_state(self, state: Any) -> Any:
         """Take back what `get_extra_state` returned."""
         raise RuntimeError(
             f"{type(self).__name__}.set_extra_state was called but is not defined: a module that wants extra "
@@ -131,7 +142,9 @@ class StateDict:
         if type(self).get_extra_state is not StateDict.get_extra_state:
             destination[prefix + _EXTRA_STATE] = self.get_extra_state()
 
-    def state_dict(self, *args, destination=None, prefix="", keep_vars=False):
+    def state_dict(
+        self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
+    ) -> Any:
         """Collect every parameter and persistent buffer under its dotted name.
 
         Parameters
@@ -264,7 +277,9 @@ class StateDict:
                 f"exception occurred: {error}."
             )
 
-    def load_state_dict(self, state_dict, strict=True, assign=False):
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> Any:
         """Copy parameters and buffers from `state_dict` into this module and its descendants.
 
         Parameters

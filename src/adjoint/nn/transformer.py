@@ -20,6 +20,14 @@ from .module import Module
 from .multihead_attention import MultiheadAttention
 from .normalization import LayerNorm
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from adjoint import Tensor
+    from adjoint._types import Device, DType
+
 __all__ = [
     "Transformer",
     "TransformerDecoder",
@@ -48,20 +56,20 @@ class _Layer(Module):
 
     def __init__(
         self,
-        d_model,
-        nhead,
-        dim_feedforward=2048,
-        dropout=0.1,
-        activation=functional.relu,
-        layer_norm_eps=1e-05,
-        batch_first=False,
-        norm_first=False,
-        bias=True,
-        device=None,
-        dtype=None,
-    ):
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str | Callable[[Tensor], Tensor] = functional.relu,
+        layer_norm_eps: float = 1e-05,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Device | None = None,
+        dtype: DType | None = None,
+    ) -> None:
         super().__init__()
-        where = {"device": device, "dtype": dtype}
+        where: dict[str, Any] = {"device": device, "dtype": dtype}
         options = {"dropout": dropout, "bias": bias, "batch_first": batch_first, **where}
         self.self_attn = MultiheadAttention(d_model, nhead, **options)
         if self._crossed:
@@ -139,7 +147,13 @@ class TransformerEncoderLayer(_Layer):
     (5, 3, 8)
     """
 
-    def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
+    def forward(
+        self,
+        src: Tensor,
+        src_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
         """The layer's output, of the shape of `src`; masks are those of `MultiheadAttention`."""
         x = self._add(src, self.norm1, self._sa_block, src_mask, src_key_padding_mask, is_causal)
         return self._add(x, self.norm2, self._ff_block)
@@ -168,15 +182,15 @@ class TransformerDecoderLayer(_Layer):
 
     def forward(
         self,
-        tgt,
-        memory,
-        tgt_mask=None,
-        memory_mask=None,
-        tgt_key_padding_mask=None,
-        memory_key_padding_mask=None,
-        tgt_is_causal=False,
-        memory_is_causal=False,
-    ):
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool = False,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
         """The layer's output, of the shape of `tgt`; `memory` is the encoder's output."""
         x = self._add(tgt, self.norm1, self._sa_block, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
         x = self._add(
@@ -225,7 +239,14 @@ class TransformerEncoder(Module):
     (5, 3, 8)
     """
 
-    def __init__(self, encoder_layer, num_layers, norm=None, enable_nested_tensor=True, mask_check=True):
+    def __init__(
+        self,
+        encoder_layer: Module,
+        num_layers: int,
+        norm: Module | None = None,
+        enable_nested_tensor: bool = True,
+        mask_check: bool = True,
+    ) -> None:
         super().__init__()
         self.layers = _copies(encoder_layer, num_layers)
         self.num_layers = num_layers
@@ -233,7 +254,13 @@ class TransformerEncoder(Module):
         self.enable_nested_tensor = enable_nested_tensor
         self.mask_check = mask_check
 
-    def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
+    def forward(
+        self,
+        src: Tensor,
+        mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool | None = None,
+    ) -> Tensor:
         """The last layer's output, of the shape of `src`; `is_causal` is the hint that `mask` is the causal mask."""
         for layer in self.layers:
             src = layer(
@@ -261,7 +288,7 @@ class TransformerDecoder(Module):
     (4, 3, 8)
     """
 
-    def __init__(self, decoder_layer, num_layers, norm=None):
+    def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
         self.layers = _copies(decoder_layer, num_layers)
         self.num_layers = num_layers
@@ -269,15 +296,15 @@ class TransformerDecoder(Module):
 
     def forward(
         self,
-        tgt,
-        memory,
-        tgt_mask=None,
-        memory_mask=None,
-        tgt_key_padding_mask=None,
-        memory_key_padding_mask=None,
-        tgt_is_causal=None,
-        memory_is_causal=False,
-    ):
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
         """The last layer's output, of the shape of `tgt`; `memory` is the encoder's output."""
         for layer in self.layers:
             tgt = layer(
@@ -318,22 +345,22 @@ class Transformer(Module):
 
     def __init__(
         self,
-        d_model=512,
-        nhead=8,
-        num_encoder_layers=6,
-        num_decoder_layers=6,
-        dim_feedforward=2048,
-        dropout=0.1,
-        activation=functional.relu,
-        custom_encoder=None,
-        custom_decoder=None,
-        layer_norm_eps=1e-05,
-        batch_first=False,
-        norm_first=False,
-        bias=True,
-        device=None,
-        dtype=None,
-    ):
+        d_model: int = 512,
+        nhead: int = 8,
+        num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str | Callable[[Tensor], Tensor] = functional.relu,
+        custom_encoder: Module | None = None,
+        custom_decoder: Module | None = None,
+        layer_norm_eps: float = 1e-05,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Device | None = None,
+        dtype: DType | None = None,
+    ) -> None:
         super().__init__()
         options = (
             d_model,
@@ -370,18 +397,18 @@ class Transformer(Module):
 
     def forward(
         self,
-        src,
-        tgt,
-        src_mask=None,
-        tgt_mask=None,
-        memory_mask=None,
-        src_key_padding_mask=None,
-        tgt_key_padding_mask=None,
-        memory_key_padding_mask=None,
-        src_is_causal=None,
-        tgt_is_causal=None,
-        memory_is_causal=False,
-    ):
+        src: Tensor,
+        tgt: Tensor,
+        src_mask: Tensor | None = None,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        src_is_causal: bool | None = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
         """The decoder's output, of the shape of `tgt`; masks are those of `MultiheadAttention`."""
         batch = 0 if self.batch_first else 1
         if src.dim() == 3 and src.shape[batch] != tgt.shape[batch]:
@@ -408,7 +435,9 @@ class Transformer(Module):
         )
 
     @staticmethod
-    def generate_square_subsequent_mask(sz, device=None, dtype=None):
+    def generate_square_subsequent_mask(
+        sz: int, device: Device | None = None, dtype: DType | None = None
+    ) -> Tensor:
         """The causal mask, (sz, sz): 0 up to the diagonal, -inf behind.
 
         Examples

@@ -8,7 +8,7 @@ from adjoint._register import Members, composition, extend
 
 
 @composition
-def gelu(input, approximate="none") -> Tensor:
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """``x Φ(x)``, Φ the normal distribution function; with 'tanh', its common approximation."""
     if approximate == "none":
         return _C._gelu_none(input)
@@ -21,7 +21,7 @@ def gelu(input, approximate="none") -> Tensor:
 class Activations(Members):
     """Functions of `nn.functional` that are methods, too."""
 
-    def prelu(self, weight) -> Tensor:
+    def prelu(self, weight: Tensor) -> Tensor:
         """The element itself, or `weight` times it below 0; see `nn.functional.prelu`."""
         from adjoint.nn.functional import prelu
 

@@ -9,15 +9,19 @@ from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._register import alternate, composition
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._types import Number
+
 
 @composition(inplace=True)
-def deg2rad(input, *, out=None) -> Tensor:
+def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Degrees as radians."""
     return _C.mul(input, 0.017453292519943295, out=out)
 
 
 @composition(inplace=True)
-def rad2deg(input, *, out=None) -> Tensor:
+def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Radians as degrees."""
     return _C.mul(input, 57.29577951308232, out=out)
 
@@ -25,7 +29,14 @@ def rad2deg(input, *, out=None) -> Tensor:
 def _with_complex(name, term):
     """`name` with a complex factor, which the operator of that name does not take: it turns to this."""
 
-    def compose(input, tensor1, tensor2, *, value=1, out=None) -> Tensor:
+    def compose(
+        input: Tensor,
+        tensor1: Tensor,
+        tensor2: Tensor,
+        *,
+        value: Number | Tensor = 1,
+        out: Tensor | None = None,
+    ) -> Tensor:
         if not isinstance(value, complex):
             raise TypeError(f"{name}(): argument 'value' must be Number, not {type(value).__name__}")
         if not any(t.is_complex() for t in (input, tensor1, tensor2)):

@@ -8,7 +8,9 @@ from adjoint._register import composition
 
 
 @composition
-def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> Tensor:
+def isclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Tensor:
     """Whether ``|input - other| <= atol + rtol * |other|``, element by element.
 
     Examples
@@ -36,13 +38,15 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> Tensor:
 
 
 @composition
-def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> bool:
+def allclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
     """Whether `isclose` holds for all elements; a bool."""
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
 @composition
-def equal(input, other) -> bool:
+def equal(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same shape and the same elements; a bool."""
     if not isinstance(other, Tensor):
         raise TypeError(f"equal(): argument 'other' must be Tensor, not {type(other).__name__}")
@@ -61,7 +65,7 @@ def equal(input, other) -> bool:
 
 
 @composition
-def is_nonzero(input) -> bool:
+def is_nonzero(input: Tensor) -> bool:
     """Whether the single element is not zero; a bool."""
     if input.numel() != 1:
         raise RuntimeError(

@@ -10,6 +10,10 @@ from adjoint._arguments import ignores
 from adjoint._C import Tensor
 from adjoint._register import Members, composition, extend
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._types import Number
+
 _real, _imag = _C.real, _C.imag
 
 
@@ -23,7 +27,7 @@ class Parts(Members):
         return _real(self) if self.is_complex() else self
 
     @real.setter
-    def real(self, value):
+    def real(self, value: Tensor | Number) -> None:
         self.real.copy_(value if isinstance(value, Tensor) else _C.tensor(value))
 
     @property
@@ -32,37 +36,37 @@ class Parts(Members):
         return _imag(self)
 
     @imag.setter
-    def imag(self, value):
+    def imag(self, value: Tensor | Number) -> None:
         self.imag.copy_(value if isinstance(value, Tensor) else _C.tensor(value))
 
 
 @composition
-def isreal(input) -> Tensor:
+def isreal(input: Tensor) -> Tensor:
     """Where the imaginary part is zero."""
     return input.imag == 0 if input.is_complex() else _C._full(input.shape, True)
 
 
 @composition
 @ignores("input", why="results of conj() are computed at once", warns=False)
-def is_conj(input) -> bool:
+def is_conj(input: Tensor) -> bool:
     """Whether a conjugation is pending: it never is, since conjugates are computed at once."""
     return False
 
 
 @composition
 @ignores("input", why="negative values are computed at once", warns=False)
-def is_neg(input) -> bool:
+def is_neg(input: Tensor) -> bool:
     """Whether a negation is pending: it never is."""
     return False
 
 
 @composition
-def resolve_conj(input) -> Tensor:
+def resolve_conj(input: Tensor) -> Tensor:
     """The tensor itself: see `is_conj`."""
     return input
 
 
 @composition
-def resolve_neg(input) -> Tensor:
+def resolve_neg(input: Tensor) -> Tensor:
     """The tensor itself: see `is_neg`."""
     return input

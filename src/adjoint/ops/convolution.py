@@ -12,8 +12,15 @@ from adjoint import _C
 from adjoint._arguments import scalar_type, whole
 from adjoint._register import composition
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-def numbers(value, n, name):
+    from adjoint import Tensor
+    from adjoint._types import F, Ints, Padding
+
+
+def numbers(value: Any, n: Any, name: str) -> tuple[int, ...]:
     """One number for each of `n` spatial dimensions, from a number or a sequence."""
     if isinstance(value, int):
         return (value,) * n
@@ -216,54 +223,106 @@ _TRANSPOSED = """Transposed convolution over {n} spatial dimension{s}: the gradi
     """
 
 
-def _document(function, text, n):
+def _document(function: F, text: str, n: int) -> F:
     letters = ("L", "H, W", "D, H, W")[n - 1]
     ones = {k: ", ".join(map(str, v)) for k, v in {"x": (1, 2, *[5] * n), "w": (4, 2, *[3] * n)}.items()}
     function.__doc__ = text.format(
         n=n, s="s" * (n > 1), sizes=letters, kernel="…", y=str((1, 4, *[5] * n)), **ones
     )
-    return composition(function, method=False)
+    return composition(method=False)(function)
 
 
-def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Padding = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+) -> Tensor:
     return _convolve("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
 
-def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Padding = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+) -> Tensor:
     return _convolve("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 
-def conv3d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Padding = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+) -> Tensor:
     return _convolve("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
 
-def conv_transpose1d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+def conv_transpose1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Ints = 0,
+    output_padding: Ints = 0,
+    groups: int = 1,
+    dilation: Ints = 1,
+) -> Tensor:
     return _convolve_transposed(
         "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation
     )
 
 
-def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+def conv_transpose2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Ints = 0,
+    output_padding: Ints = 0,
+    groups: int = 1,
+    dilation: Ints = 1,
+) -> Tensor:
     return _convolve_transposed(
         "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation
     )
 
 
-def conv_transpose3d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+def conv_transpose3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Ints = 0,
+    output_padding: Ints = 0,
+    groups: int = 1,
+    dilation: Ints = 1,
+) -> Tensor:
     return _convolve_transposed(
         "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation
     )
 
 
-conv1d, conv2d, conv3d = (_document(f, _FORWARD, n + 1) for n, f in enumerate((conv1d, conv2d, conv3d)))
-conv_transpose1d, conv_transpose2d, conv_transpose3d = (
-    _document(f, _TRANSPOSED, n + 1)
-    for n, f in enumerate((conv_transpose1d, conv_transpose2d, conv_transpose3d))
-)
+conv1d = _document(conv1d, _FORWARD, 1)
+conv2d = _document(conv2d, _FORWARD, 2)
+conv3d = _document(conv3d, _FORWARD, 3)
+conv_transpose1d = _document(conv_transpose1d, _TRANSPOSED, 1)
+conv_transpose2d = _document(conv_transpose2d, _TRANSPOSED, 2)
+conv_transpose3d = _document(conv_transpose3d, _TRANSPOSED, 3)
 
 
 @composition(method=False)
-def conv_tbc(input, weight, bias, pad=0):
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
     """Convolve sequences of which time comes first: `conv1d` for another order of dimensions.
 
     Parameters

@@ -9,7 +9,7 @@ from adjoint._register import composition
 
 
 @composition(inplace=True)
-def gcd(input, other, *, out=None) -> Tensor:
+def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The greatest common divisor of integers."""
     need_tensors("gcd", input=input, other=other)
     if any(t.is_floating_point() or t.is_complex() for t in (input, other)):
@@ -24,7 +24,7 @@ def gcd(input, other, *, out=None) -> Tensor:
 
 
 @composition(inplace=True)
-def lcm(input, other, *, out=None) -> Tensor:
+def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The least common multiple of integers."""
     need_tensors("lcm", input=input, other=other)
     divisor = gcd(input, other)

@@ -13,6 +13,10 @@ from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._register import composition
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 _ELLIPSIS = "."
 
 
@@ -67,7 +71,7 @@ def _expand(subscript, ndim, names, equation, position):
             ),
         )
     rest = ndim - named
-    labels = []
+    labels: list[Any] = []
     for letter in subscript:
         if letter == _ELLIPSIS:
             labels.extend(range(-rest, 0))
@@ -265,7 +269,7 @@ def _by_plan(plan, a, b):
 
 
 @composition(method=False)
-def einsum(equation, *operands):
+def einsum(equation: Any, *operands: Any) -> Tensor:
     """Sums of products of the operands' elements, by Einstein's convention.
 
     Parameters
@@ -313,7 +317,7 @@ def einsum(equation, *operands):
     if len(subscripts) != len(operands):
         few = "fewer" if len(subscripts) > len(operands) else "more"
         _refuse(equation, f"{few} operands were provided than specified in the equation")
-    names = set()
+    names: set[Any] = set()
     labels = [
         _expand(s, o.ndim, names, equation, i)
         for i, (s, o) in enumerate(zip(subscripts, operands, strict=True))
@@ -337,7 +341,7 @@ def einsum(equation, *operands):
         _take_diagonals(o, list(names_), i)
         for i, (o, names_) in enumerate(zip(operands, labels, strict=True))
     ]
-    sizes = {}
+    sizes: dict[Any, Any] = {}
     for position, (tensor, operand) in enumerate(pairs):
         for label, size in zip(operand, tensor.shape, strict=True):
             known = sizes.setdefault(label, size)

@@ -6,9 +6,15 @@ from adjoint import _C
 from adjoint._arguments import give_all
 from adjoint._register import composition
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint import Tensor
+
 
 @composition
-def frexp(input, *, out=None):
+def frexp(input: Tensor, *, out: Tensor | None = None) -> Any:
     """Mantissa and exponent: ``input = mantissa * 2 ** exponent``, with 1/2 <= |mantissa| < 1; 0, infinities and NaN as they are.
 
     Returns

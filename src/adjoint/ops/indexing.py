@@ -11,9 +11,15 @@ from adjoint._C import Tensor
 from adjoint._register import composition
 from adjoint.ops.shape import broadcast_shapes
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint._types import Dims, Shape
+
 
 @composition
-def nonzero(input, *, as_tuple=False, out=None):
+def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None) -> Any:
     """The indices of the elements that are not zero: one row per element, or one tensor per dimension.
 
     Examples
@@ -30,13 +36,13 @@ def nonzero(input, *, as_tuple=False, out=None):
 
 
 @composition
-def argwhere(input) -> Tensor:
+def argwhere(input: Tensor) -> Tensor:
     """The indices of the elements that are not zero, as rows."""
     return _C._nonzero(input)
 
 
 @composition
-def nonzero_static(input, *, size, fill_value=-1, out=None) -> Tensor:
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tensor | None = None) -> Tensor:
     """The indices of the first `size` elements that are not zero, as rows; rows that are left hold `fill_value`."""
     if size < 0:
         raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, but got {size}")
@@ -46,7 +52,7 @@ def nonzero_static(input, *, size, fill_value=-1, out=None) -> Tensor:
 
 
 @composition
-def take_along_dim(input, indices, dim=None, *, out=None) -> Tensor:
+def take_along_dim(input: Tensor, indices: Tensor, dim: Dims = None, *, out: Tensor | None = None) -> Tensor:
     """The elements at the indices along a dimension; the other dimensions broadcast. Without `dim`, of all elements.
 
     Along a dimension, negative indices count from its end.
@@ -73,7 +79,7 @@ def take_along_dim(input, indices, dim=None, *, out=None) -> Tensor:
 
 
 @composition(method=False)
-def unravel_index(indices, shape) -> tuple[Tensor, ...]:
+def unravel_index(indices: Tensor, shape: Shape) -> tuple[Tensor, ...]:
     """The coordinates, one tensor per dimension, of positions in a tensor of a shape.
 
     Parameters
@@ -101,7 +107,7 @@ def unravel_index(indices, shape) -> tuple[Tensor, ...]:
 
 
 @composition(method=False)
-def one_hot(tensor, num_classes=-1) -> Tensor:
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """A new last dimension that is 1 at the index and 0 elsewhere.
 
     Parameters

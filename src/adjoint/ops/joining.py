@@ -11,6 +11,10 @@ from adjoint._creation import triu_indices
 from adjoint._register import composition
 from adjoint.ops.shape import _all, atleast_1d, atleast_2d, atleast_3d, meshgrid
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 def _some(tensors, name):
     if isinstance(tensors, (list, tuple)) and not tensors:
@@ -19,38 +23,38 @@ def _some(tensors, name):
 
 
 @composition(method=False)
-def hstack(tensors, *, out=None) -> Tensor:
+def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Join along columns: along dimension 1, or 0 for one-dimensional tensors."""
     tensors = [atleast_1d(t) for t in _some(tensors, "hstack")]
     return _C.cat(tensors, 0 if tensors and tensors[0].ndim == 1 else 1, out=out)
 
 
 @composition(method=False)
-def vstack(tensors, *, out=None) -> Tensor:
+def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Join along rows; one-dimensional tensors become rows."""
     return _C.cat([atleast_2d(t) for t in _some(tensors, "vstack")], 0, out=out)
 
 
 @composition(method=False)
-def row_stack(tensors, *, out=None) -> Tensor:
+def row_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """`vstack`."""
     return vstack(tensors, out=out)
 
 
 @composition(method=False)
-def dstack(tensors, *, out=None) -> Tensor:
+def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Join along the third dimension."""
     return _C.cat([atleast_3d(t) for t in _some(tensors, "dstack")], 2, out=out)
 
 
 @composition(method=False)
-def column_stack(tensors, *, out=None) -> Tensor:
+def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Join along columns; one-dimensional tensors become columns."""
     return _C.cat([t.reshape(-1, 1) if t.ndim < 2 else t for t in _some(tensors, "column_stack")], 1, out=out)
 
 
 @composition(method=False)
-def block_diag(*tensors) -> Tensor:
+def block_diag(*tensors: Tensor) -> Tensor:
     """A matrix with the given matrices along its diagonal."""
     blocks = [atleast_2d(t) for t in _all(tensors)]
     width = sum(b.shape[1] for b in blocks)
@@ -62,7 +66,7 @@ def block_diag(*tensors) -> Tensor:
 
 
 @composition(method=False)
-def cartesian_prod(*tensors) -> Tensor:
+def cartesian_prod(*tensors: Tensor) -> Tensor:
     """All combinations of one element of each, as rows."""
     if len(tensors) == 1:
         return tensors[0]
@@ -70,7 +74,7 @@ def cartesian_prod(*tensors) -> Tensor:
 
 
 @composition(method=False)
-def combinations(input, r=2, with_replacement=False) -> Tensor:
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """All choices of `r` elements of a one-dimensional tensor, as rows."""
     from itertools import combinations, combinations_with_replacement
     from math import comb

@@ -10,6 +10,10 @@ from adjoint._arguments import give, give_all, ignores
 from adjoint._C import Tensor
 from adjoint._register import composition
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 def _linalg():
     from adjoint import linalg
@@ -24,13 +28,13 @@ def _results():
 
 
 @composition
-def det(input) -> Tensor:
+def det(input: Tensor) -> Tensor:
     """The determinant: `linalg.det`."""
     return _linalg().det(input)
 
 
 @composition
-def logdet(input) -> Tensor:
+def logdet(input: Tensor) -> Tensor:
     """The logarithm of the determinant: NaN where it is negative, -inf where it is zero.
 
     Examples
@@ -46,43 +50,43 @@ def logdet(input) -> Tensor:
 
 
 @composition
-def slogdet(input, *, out=None):
+def slogdet(input: Tensor, *, out: Tensor | None = None) -> Any:
     """Sign and logarithm of the absolute value of the determinant: `linalg.slogdet`."""
     return _linalg().slogdet(input, out=out)
 
 
 @composition
-def inverse(input, *, out=None) -> Tensor:
+def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse: `linalg.inv`."""
     return _linalg().inv(input, out=out)
 
 
 @composition
-def pinverse(input, rcond=1e-15) -> Tensor:
+def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """The pseudoinverse, with singular values up to `rcond` times the largest taken for zero: `linalg.pinv`."""
     return _linalg().pinv(input, rtol=rcond)
 
 
 @composition
-def matrix_power(input, n, *, out=None) -> Tensor:
+def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
     """The matrix to the power of a whole number: `linalg.matrix_power`."""
     return _linalg().matrix_power(input, n, out=out)
 
 
 @composition
-def matrix_exp(input) -> Tensor:
+def matrix_exp(input: Tensor) -> Tensor:
     """The exponential of a matrix: `linalg.matrix_exp`."""
     return _linalg().matrix_exp(input)
 
 
 @composition
-def cholesky(input, upper=False, *, out=None) -> Tensor:
+def cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The Cholesky factor: `linalg.cholesky`."""
     return give(out, _linalg().cholesky(input, upper=upper), "cholesky")
 
 
 @composition
-def cholesky_solve(input, L, upper=False, *, out=None) -> Tensor:
+def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The solution of ``A @ X = input``, where `L` is the Cholesky factor of A (its adjoint where `upper`).
 
     Examples
@@ -109,7 +113,7 @@ def cholesky_solve(input, L, upper=False, *, out=None) -> Tensor:
 
 
 @composition
-def cholesky_inverse(input, upper=False, *, out=None) -> Tensor:
+def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The inverse of A from its Cholesky factor.
 
     Examples
@@ -138,7 +142,7 @@ def cholesky_inverse(input, upper=False, *, out=None) -> Tensor:
 
 
 @composition
-def qr(input, some=True, *, out=None):
+def qr(input: Tensor, some: bool = True, *, out: Tensor | None = None) -> Any:
     """Orthonormal columns and an upper triangle: `linalg.qr`, with mode 'complete' where not `some`."""
     return give_all(
         out, _results().qr(*_linalg().qr(input, "reduced" if some else "complete")), "qr", converts=False
@@ -146,7 +150,7 @@ def qr(input, some=True, *, out=None):
 
 
 @composition
-def svd(input, some=True, compute_uv=True, *, out=None):
+def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Tensor | None = None) -> Any:
     """Singular value decomposition ``U diag(S) V.mH``: `linalg.svd`, which gives ``V.mH`` instead.
 
     Without `compute_uv`, U and V are zeros.
@@ -161,7 +165,7 @@ def svd(input, some=True, compute_uv=True, *, out=None):
 
 
 @composition
-def geqrf(input, *, out=None):
+def geqrf(input: Tensor, *, out: Tensor | None = None) -> Any:
     """R and, below its diagonal, the reflectors of a QR factorisation; and their factors tau."""
     from adjoint.linalg._checks import matrices
     from adjoint.linalg._decompositions import _tracked, reflectors_of
@@ -172,13 +176,21 @@ def geqrf(input, *, out=None):
 
 
 @composition
-def orgqr(input, tau, *, out=None) -> Tensor:
+def orgqr(input: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The columns that `geqrf`'s reflectors make: `linalg.householder_product`."""
     return _linalg().householder_product(input, tau, out=out)
 
 
 @composition
-def ormqr(input, tau, other, left=True, transpose=False, *, out=None) -> Tensor:
+def ormqr(
+    input: Tensor,
+    tau: Tensor,
+    other: Tensor,
+    left: bool = True,
+    transpose: bool = False,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """`other` multiplied by the square Q of `geqrf`'s reflectors, from the left or right, by its adjoint where `transpose`.
 
     Examples
@@ -220,13 +232,20 @@ def ormqr(input, tau, other, left=True, transpose=False, *, out=None) -> Tensor:
 
 
 @composition
-def lu_solve(input, LU_data, LU_pivots, *, out=None) -> Tensor:
+def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The solution of ``A @ X = input`` from `linalg.lu_factor`'s results: `linalg.lu_solve`."""
     return _linalg().lu_solve(LU_data, LU_pivots, input, out=out)
 
 
 @composition(method=False)
-def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=None):
+def lu_unpack(
+    LU_data: Tensor,
+    LU_pivots: Tensor,
+    unpack_data: bool = True,
+    unpack_pivots: bool = True,
+    *,
+    out: Tensor | None = None,
+) -> Any:
     """P, L and U from `linalg.lu_factor`'s results; what is not wanted is empty.
 
     Examples
@@ -251,7 +270,7 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=N
 
 
 @composition
-def lu(A, pivot=True, get_infos=False, out=None):
+def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Tensor | None = None) -> Any:
     """LU and pivots, as `linalg.lu_factor` gives them, which has taken its place: of singular matrices too."""
     result = _linalg().lu_factor_ex(A, pivot=pivot)
     result = tuple(result) if get_infos else tuple(result[:2])
@@ -274,7 +293,9 @@ def _range_of(A, q, niter):
 
 
 @composition(method=False)
-def svd_lowrank(A, q=6, niter=2, M=None) -> tuple[Tensor, Tensor, Tensor]:
+def svd_lowrank(
+    A: Tensor, q: int | None = 6, niter: int = 2, M: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
     """The largest `q` singular values of A - M and their vectors, approximately: U, S, V. It draws random numbers.
 
     Halko, Martinsson and Tropp, "Finding structure with randomness", SIAM Review 53 (2011), algorithm 5.1, with `niter` steps
@@ -298,7 +319,9 @@ def svd_lowrank(A, q=6, niter=2, M=None) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @composition(method=False)
-def pca_lowrank(A, q=None, center=True, niter=2) -> tuple[Tensor, Tensor, Tensor]:
+def pca_lowrank(
+    A: Tensor, q: int | None = None, center: bool = True, niter: int = 2
+) -> tuple[Tensor, Tensor, Tensor]:
     """The principal components of observations, one per row, approximately: `svd_lowrank` of the centred matrix.
 
     Examples
@@ -319,7 +342,15 @@ def pca_lowrank(A, q=None, center=True, niter=2) -> tuple[Tensor, Tensor, Tensor
 
 
 @composition
-def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False, *, out=None):
+def triangular_solve(
+    input: Tensor,
+    A: Tensor,
+    upper: bool = True,
+    transpose: bool = False,
+    unitriangular: bool = False,
+    *,
+    out: Tensor | None = None,
+) -> Any:
     """The solution of ``A @ X = input`` for a triangle, and a copy of A; `linalg.solve_triangular` is its successor."""
     from adjoint.linalg._checks import broadcast, fitting
 
@@ -341,21 +372,21 @@ def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False,
     why="the problem is solved densely and to full precision",
 )
 def lobpcg(
-    A,
-    k=None,
-    B=None,
-    X=None,
-    n=None,
-    iK=None,
-    niter=None,
-    tol=None,
-    largest=None,
-    method=None,
-    tracker=None,
-    ortho_iparams=None,
-    ortho_fparams=None,
-    ortho_bparams=None,
-):
+    A: Tensor,
+    k: int | None = None,
+    B: Tensor | None = None,
+    X: Any = None,
+    n: Any = None,
+    iK: Any = None,
+    niter: Any = None,
+    tol: Any = None,
+    largest: bool | None = None,
+    method: Any = None,
+    tracker: Any = None,
+    ortho_iparams: Any = None,
+    ortho_fparams: Any = None,
+    ortho_bparams: Any = None,
+) -> Any:
     """The k largest (or smallest) eigenvalues of symmetric positive definite ``A x = λ B x``, and their eigenvectors.
 
     The problem is solved densely, by Cholesky and `linalg.eigh`: what an iteration would need (iK, niter, tol) has no effect,
@@ -392,7 +423,7 @@ def lobpcg(
 
 
 @composition
-def trace(input) -> Tensor:
+def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix."""
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
@@ -400,7 +431,7 @@ def trace(input) -> Tensor:
 
 
 @composition(method=False)
-def chain_matmul(*matrices) -> Tensor:
+def chain_matmul(*matrices: Tensor) -> Tensor:
     """The product of several matrices, in the order that costs the least; of one matrix, that matrix."""
     from adjoint import linalg
 
@@ -418,7 +449,7 @@ def chain_matmul(*matrices) -> Tensor:
 
 
 @composition(method=False)
-def vander(x, N=None, increasing=False) -> Tensor:
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """The matrix whose columns are powers of `x`, falling unless `increasing`."""
     if x.ndim != 1:
         raise RuntimeError(f"x must be a one-dimensional tensor, but it has {x.ndim} dimensions")

@@ -7,9 +7,13 @@ from adjoint._arguments import dimension, give
 from adjoint._C import Tensor
 from adjoint._register import composition
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    pass
+
 
 @composition(inplace=True)
-def renorm(input, p, dim, maxnorm, *, out=None) -> Tensor:
+def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | None = None) -> Tensor:
     """Each slice along `dim` whose p-norm is greater than `maxnorm` scaled down to that norm.
 
     Examples

@@ -8,9 +8,16 @@ from adjoint._C import Tensor
 from adjoint._device import contiguous_format
 from adjoint._register import composition
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from adjoint._types import Ints
+
 
 @composition
-def tensor_split(input, indices_or_sections, dim=0) -> tuple[Tensor, ...]:
+def tensor_split(input: Tensor, indices_or_sections: Ints | Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Consecutive pieces along a dimension, as views: so many of nearly one size, or cut at the given places."""
     if isinstance(indices_or_sections, Tensor):
         if indices_or_sections.ndim > 1:
@@ -40,8 +47,10 @@ def tensor_split(input, indices_or_sections, dim=0) -> tuple[Tensor, ...]:
     return tuple(input.narrow(dim, a, max(0, b - a)) for a, b in zip(cuts, cuts[1:]))
 
 
-def _splitter(name, axis, least):
-    def cut(input, indices_or_sections):
+def _splitter(
+    name: str, axis: Callable[[Any], int], least: int
+) -> Callable[[Tensor, Any], tuple[Tensor, ...]]:
+    def cut(input: Tensor, indices_or_sections: Ints) -> tuple[Tensor, ...]:
         if input.ndim < least:
             raise RuntimeError(
                 f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {input.ndim} "
@@ -64,26 +73,22 @@ def _splitter(name, axis, least):
 
     cut.__name__ = cut.__qualname__ = name
     cut.__doc__ = f"`tensor_split` along dimension {axis(None)}."
-    composition(cut)
+    return composition(cut)
 
 
-_splitter("hsplit", lambda x: 0 if x is not None and x.ndim == 1 else 1, 1)
-
-
-_splitter("vsplit", lambda x: 0, 2)
-
-
-_splitter("dsplit", lambda x: 2, 3)
+hsplit = _splitter("hsplit", lambda x: 0 if x is not None and x.ndim == 1 else 1, 1)
+vsplit = _splitter("vsplit", lambda x: 0, 2)
+dsplit = _splitter("dsplit", lambda x: 2, 3)
 
 
 @composition
-def unsafe_chunk(input, chunks, dim=0) -> tuple[Tensor, ...]:
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """`chunk`, with parts that may be written in place: they are copies, and share no memory."""
     return tuple(part.clone() for part in input.chunk(chunks, dim))
 
 
 @composition
-def unsafe_split(tensor, split_size, dim=0) -> tuple[Tensor, ...]:
+def unsafe_split(tensor: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
     """`split`, with parts that may be written in place: they are copies, and share no memory.
 
     Examples
@@ -99,7 +104,7 @@ def unsafe_split(tensor, split_size, dim=0) -> tuple[Tensor, ...]:
 
 
 @composition
-def unsafe_split_with_sizes(input, split_sizes, dim=0) -> tuple[Tensor, ...]:
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """`split_with_sizes`, with parts that may be written in place: they are copies, and share no memory."""
     return tuple(part.clone() for part in input.split_with_sizes(split_sizes, dim))
 
@@ -114,8 +119,8 @@ def sliced(input, dim=0, start=None, end=None, step=1) -> Tensor:
     return input[(slice(None),) * dimension(dim, input.ndim, False) + (slice(start, end, step),)]
 
 
-def _copier(name, view, several=False):
-    def copied(input, *args, out=None, **kwargs):
+def _copier(name: str, view: Callable[..., Any], several: bool = False) -> Callable[..., Any]:
+    def copied(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         result = view(input, *args, **kwargs)
         if not several:
             return give(out, result.clone(memory_format=contiguous_format), name, converts=False)
@@ -129,23 +134,31 @@ def _copier(name, view, several=False):
 
     copied.__name__ = copied.__qualname__ = name
     copied.__doc__ = f"`{name.removesuffix('_copy')}` as a copy, which shares no memory with its input."
-    composition(copied, method=name == "narrow_copy")
+    return composition(method=name == "narrow_copy")(copied)
 
 
-for _name in (
-    "as_strided detach diagonal expand narrow permute select squeeze t transpose unfold unsqueeze view view_as_complex "
-    "view_as_real"
-).split():
-    # What a method of that name does, whatever it becomes.
-    _copier(
-        _name + "_copy", lambda input, *args, _name=_name, **kwargs: getattr(input, _name)(*args, **kwargs)
-    )
-_copier("alias_copy", lambda input: input)
-_copier("slice_copy", sliced)
-for _name in ("split", "split_with_sizes", "unbind"):
-    _copier(
-        _name + "_copy",
-        lambda input, *args, _name=_name, **kwargs: getattr(input, _name)(*args, **kwargs),
-        several=True,
-    )
-del _name
+def _method(name: str) -> Callable[..., Any]:
+    """What a method of that name does, whatever it becomes."""
+    return lambda input, *args, **kwargs: getattr(input, name)(*args, **kwargs)
+
+
+alias_copy = _copier("alias_copy", lambda input: input)
+as_strided_copy = _copier("as_strided_copy", _method("as_strided"))
+detach_copy = _copier("detach_copy", _method("detach"))
+diagonal_copy = _copier("diagonal_copy", _method("diagonal"))
+expand_copy = _copier("expand_copy", _method("expand"))
+narrow_copy = _copier("narrow_copy", _method("narrow"))
+permute_copy = _copier("permute_copy", _method("permute"))
+select_copy = _copier("select_copy", _method("select"))
+squeeze_copy = _copier("squeeze_copy", _method("squeeze"))
+t_copy = _copier("t_copy", _method("t"))
+transpose_copy = _copier("transpose_copy", _method("transpose"))
+unfold_copy = _copier("unfold_copy", _method("unfold"))
+unsqueeze_copy = _copier("unsqueeze_copy", _method("unsqueeze"))
+view_copy = _copier("view_copy", _method("view"))
+view_as_complex_copy = _copier("view_as_complex_copy", _method("view_as_complex"))
+view_as_real_copy = _copier("view_as_real_copy", _method("view_as_real"))
+slice_copy = _copier("slice_copy", sliced)
+split_copy = _copier("split_copy", _method("split"), several=True)
+split_with_sizes_copy = _copier("split_with_sizes_copy", _method("split_with_sizes"), several=True)
+unbind_copy = _copier("unbind_copy", _method("unbind"), several=True)

@@ -8,9 +8,13 @@ from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._register import Members, composition, extend
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._types import Number
+
 
 @composition
-def float_power(input, exponent, *, out=None) -> Tensor:
+def float_power(input: Tensor, exponent: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """The power, computed in float64 or complex128."""
     parts = [x for x in (input, exponent) if isinstance(x, (Tensor, complex))]
     whole = builtins.any(x.is_complex() if isinstance(x, Tensor) else True for x in parts)
@@ -21,7 +25,7 @@ def float_power(input, exponent, *, out=None) -> Tensor:
 
 @extend
 class Power(Members):
-    def float_power_(self, exponent) -> Tensor:
+    def float_power_(self, exponent: Tensor | Number) -> Tensor:
         """`float_power` in place, of a tensor of float64 or complex128: no other can hold the result."""
         complex_power = self.is_complex() or isinstance(exponent, complex)
         complex_power = complex_power or isinstance(exponent, Tensor) and exponent.is_complex()
@@ -35,6 +39,6 @@ class Power(Members):
 
 
 @composition(inplace=True)
-def ldexp(input, other, *, out=None) -> Tensor:
+def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input * 2**other``."""
     return _C.mul(input, _C.pow(2.0, other), out=out)

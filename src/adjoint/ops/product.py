@@ -11,9 +11,13 @@ from adjoint._C import Tensor
 from adjoint._register import composition
 from adjoint.ops.shape import broadcast_shapes, broadcast_tensors
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 @composition
-def inner(input, other, *, out=None) -> Tensor:
+def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Sums of products over the last dimensions of both; a plain product where one is a number."""
     if input.ndim == 0 or other.ndim == 0:
         return _C.mul(input, other, out=out)
@@ -26,19 +30,19 @@ def inner(input, other, *, out=None) -> Tensor:
 
 
 @composition
-def vdot(input, other, *, out=None) -> Tensor:
+def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The sum of the products of one vector's conjugate with the other."""
     return _C.dot(input.conj() if input.is_complex() else input, other, out=out)
 
 
 @composition
-def ger(input, vec2, *, out=None) -> Tensor:
+def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The outer product of two vectors."""
     return _C.outer(input, vec2, out=out)
 
 
 @composition(method=False)
-def tensordot(a, b, dims=2, out=None) -> Tensor:
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Tensor:
     """Sums of products over several dimensions of both.
 
     Parameters
@@ -97,7 +101,7 @@ def _product(x, dims):
 
 
 @composition
-def kron(input, other, *, out=None) -> Tensor:
+def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Kronecker product."""
     n = max(input.ndim, other.ndim)
     a = [1] * (n - input.ndim) + list(input.shape)
@@ -114,7 +118,7 @@ def kron(input, other, *, out=None) -> Tensor:
 
 
 @composition
-def cross(input, other, dim=None, *, out=None) -> Tensor:
+def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
     """The cross product of vectors of length three along a dimension.
 
     Without `dim` it is the first dimension of size three, as in torch, which deprecates this; `linalg.cross` takes the
@@ -180,7 +184,15 @@ def _legacy_order(function):
 
 @composition(inplace=True)
 @_legacy_order
-def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None) -> Tensor:
+def addbmm(
+    input: Tensor,
+    batch1: Tensor,
+    batch2: Tensor,
+    *,
+    beta: float = 1,
+    alpha: float = 1,
+    out: Tensor | None = None,
+) -> Tensor:
     """``beta * input + alpha *`` the sum of the products of two batches of matrices."""
     if batch1.ndim != 3 or batch2.ndim != 3:
         raise RuntimeError("batch1 must be a 3D tensor" if batch1.ndim != 3 else "batch2 must be a 3D tensor")

@@ -10,9 +10,13 @@ from adjoint._arguments import give
 from adjoint._C import Tensor
 from adjoint._register import composition
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 @composition
-def fliplr(input) -> Tensor:
+def fliplr(input: Tensor) -> Tensor:
     """Reverse the columns."""
     if input.ndim < 2:
         raise RuntimeError("Input must be >= 2-d.")
@@ -20,7 +24,7 @@ def fliplr(input) -> Tensor:
 
 
 @composition
-def flipud(input) -> Tensor:
+def flipud(input: Tensor) -> Tensor:
     """Reverse the rows."""
     if input.ndim < 1:
         raise RuntimeError("Input must be >= 1-d.")
@@ -28,7 +32,7 @@ def flipud(input) -> Tensor:
 
 
 @composition
-def rot90(input, k=1, dims=(0, 1)) -> Tensor:
+def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """Turn by 90 degrees, `k` times, in the plane of two dimensions, from the first towards the second."""
     if len(dims) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
@@ -53,7 +57,13 @@ def rot90(input, k=1, dims=(0, 1)) -> Tensor:
 
 
 @composition
-def repeat_interleave(input, repeats=None, dim=None, *, output_size=None) -> Tensor:
+def repeat_interleave(
+    input: Tensor,
+    repeats: int | Tensor | None = None,
+    dim: int | None = None,
+    *,
+    output_size: int | None = None,
+) -> Tensor:
     """Each element repeated in its place.
 
     Parameters
@@ -93,7 +103,7 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None) -> Ten
 
 
 @composition
-def diag(input, diagonal=0, *, out=None) -> Tensor:
+def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """A matrix with the given diagonal, or the diagonal of a matrix."""
     if input.ndim == 1:
         result = input.diag_embed(diagonal)
@@ -105,6 +115,6 @@ def diag(input, diagonal=0, *, out=None) -> Tensor:
 
 
 @composition
-def diagflat(input, offset=0) -> Tensor:
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     """A matrix with the elements of the input on a diagonal."""
     return input.reshape(-1).diag_embed(offset)

@@ -13,9 +13,22 @@ from adjoint.ops.shape import broadcast_shapes
 from adjoint.ops.sorting import searchsorted
 from adjoint.ops.writing import _neutral, scatter_reduce
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint._types import Dims, DType, Shape
+
 
 @composition
-def nanmean(input, dim=None, keepdim=False, *, dtype=None, out=None) -> Tensor:
+def nanmean(
+    input: Tensor,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
     """The mean of the elements that are not NaN."""
     count = (~input.isnan()).sum(dim, keepdim=keepdim)
     return _C.div(_C.nansum(input, dim, keepdim, dtype=dtype), count, out=out)
@@ -25,7 +38,14 @@ def nanmean(input, dim=None, keepdim=False, *, dtype=None, out=None) -> Tensor:
 
 
 @composition
-def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None) -> Tensor:
+def norm(
+    input: Tensor,
+    p: float | str | None = "fro",
+    dim: Dims = None,
+    keepdim: bool = False,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+) -> Tensor:
     """The p-norm of the elements, of all of them or along dimensions.
 
     Parameters
@@ -53,7 +73,7 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None) -> Tenso
 
 
 @composition
-def dist(input, other, p=2) -> Tensor:
+def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of ``input - other``."""
     return norm(input - other, p)
 
@@ -67,7 +87,7 @@ _WAYS_OF_CDIST = (
 
 
 @composition(method=False)
-def cdist(x1, x2, p=2.0, compute_mode=None) -> Tensor:
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = None) -> Tensor:
     """The p-norm distance of each row of one matrix from each row of another.
 
     Parameters
@@ -112,7 +132,9 @@ def cdist(x1, x2, p=2.0, compute_mode=None) -> Tensor:
 
 
 @composition
-def cov(input, *, correction=1, fweights=None, aweights=None) -> Tensor:
+def cov(
+    input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
+) -> Tensor:
     """The covariances of variables, one per row, over their observations, one per column.
 
     Examples
@@ -176,7 +198,7 @@ def _check_weights(name, weights, count):
 
 
 @composition
-def corrcoef(input) -> Tensor:
+def corrcoef(input: Tensor) -> Tensor:
     """The correlations of variables, one per row, over their observations, one per column."""
     c = cov(input)
     if c.ndim == 0:
@@ -194,7 +216,7 @@ def corrcoef(input) -> Tensor:
 
 @extend
 class Sums(Members):
-    def sum_to_size(self, *sizes, size=None) -> Tensor:
+    def sum_to_size(self, *sizes: Any, size: Shape | None = None) -> Tensor:
         """Summed over the dimensions that broadcasting would repeat, to a given shape.
 
         Examples
@@ -222,7 +244,15 @@ class Sums(Members):
 
 @composition(method=False)
 def segment_reduce(
-    data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None
+    data: Tensor,
+    reduce: str,
+    *,
+    lengths: Tensor | None = None,
+    indices: Tensor | None = None,
+    offsets: Tensor | None = None,
+    axis: int = 0,
+    unsafe: bool = False,
+    initial: float | None = None,
 ) -> Tensor:
     """Consecutive elements along a dimension combined, segment by segment.
 
@@ -342,7 +372,15 @@ def _counts(name, points, edges, even, weight, density):
 
 
 @composition
-def histogram(input, bins, *, range=None, weight=None, density=False, out=None):
+def histogram(
+    input: Tensor,
+    bins: Any,
+    *,
+    range: Any = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+    out: Tensor | None = None,
+) -> Any:
     """How many elements lie in each of several intervals; the last includes its end.
 
     Parameters
@@ -386,7 +424,9 @@ def histogram(input, bins, *, range=None, weight=None, density=False, out=None):
 
 
 @composition(method=False)
-def histogramdd(input, bins, *, range=None, weight=None, density=False):
+def histogramdd(
+    input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: bool = False
+) -> Any:
     """How many points, one per row, lie in each box of a grid.
 
     Parameters

@@ -13,9 +13,13 @@ from adjoint._random import _as_torch
 from adjoint._register import composition
 from adjoint.ops.shape import broadcast_tensors
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._types import Generator
+
 
 @composition(method=False)
-def poisson(input, generator=None) -> Tensor:
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Draws from Poisson distributions of the given rates, in the dtype of the rates.
 
     Examples
@@ -30,7 +34,7 @@ def poisson(input, generator=None) -> Tensor:
 
 
 @composition(method=False)
-def binomial(count, prob, generator=None) -> Tensor:
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
     """Draws of how many of `count` trials succeed, each with probability `prob`.
 
     Examples
@@ -73,7 +77,7 @@ def _sample_dirichlet(input, generator=None) -> Tensor:
 
 
 @composition
-def dropout(input, p=0.5, train=True) -> Tensor:
+def dropout(input: Tensor, p: float = 0.5, train: bool = True) -> Tensor:
     """Set each element to 0 with probability `p` and scale the others by 1 / (1 - p), when `train` is true."""
     from adjoint.nn import functional
 

@@ -9,9 +9,23 @@ from adjoint._arguments import dimension, give
 from adjoint._C import Tensor
 from adjoint._register import composition
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint._types import Dims
+
 
 @composition
-def diff(input, n=1, dim=-1, prepend=None, append=None, *, out=None) -> Tensor:
+def diff(
+    input: Tensor,
+    n: int = 1,
+    dim: int = -1,
+    prepend: Tensor | None = None,
+    append: Tensor | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """Differences of neighbours along a dimension, `n` times; of bools, whether they differ.
 
     Parameters
@@ -62,7 +76,7 @@ def _need_fit(input, side, dim):
 
 
 @composition
-def trapezoid(y, x=None, *, dx=1, dim=-1) -> Tensor:
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: int = 1, dim: int = -1) -> Tensor:
     """The integral along a dimension by the trapezoidal rule."""
     dim = dimension(dim, y.ndim, False)
     if y.shape[dim] == 0:
@@ -75,13 +89,13 @@ def trapezoid(y, x=None, *, dx=1, dim=-1) -> Tensor:
 
 
 @composition(method=False)
-def trapz(y, x=None, *, dx=1, dim=-1) -> Tensor:
+def trapz(y: Tensor, x: Tensor | None = None, *, dx: int = 1, dim: int = -1) -> Tensor:
     """`trapezoid`, by its older name."""
     return trapezoid(y, x, dx=dx, dim=dim)
 
 
 @composition(method=False)
-def cumulative_trapezoid(y, x=None, *, dx=1, dim=-1) -> Tensor:
+def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: int = 1, dim: int = -1) -> Tensor:
     """The integral from the first point up to each other one by the trapezoidal rule."""
     return _integral(_C.cumsum, y, x, dx, dimension(dim, y.ndim, False))
 
@@ -103,7 +117,9 @@ def _integral(add, y, x, dx, dim):
 
 
 @composition(method=False)
-def gradient(input, *, spacing=None, dim=None, edge_order=1) -> tuple[Tensor, ...]:
+def gradient(
+    input: Tensor, *, spacing: Any = None, dim: Dims = None, edge_order: int = 1
+) -> tuple[Tensor, ...]:
     """The derivative along each dimension of a function known at points, by differences of second order.
 
     At points that are not equally far apart, by the parabola through each and its neighbours.

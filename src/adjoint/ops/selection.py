@@ -5,9 +5,15 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._register import Members, extend
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint import Tensor
+
 
 @extend
 class Selection(Members):
-    def where(self, condition, other):
+    def where(self, condition: Any, other: Tensor) -> Tensor:
         """The elements where the condition holds, those of `other` elsewhere."""
         return _C.where(condition, self, other)

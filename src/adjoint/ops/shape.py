@@ -11,6 +11,13 @@ from adjoint._device import contiguous_format, preserve_format
 from adjoint._memory_format import copied, laid
 from adjoint._register import Members, alternate, composition, extend
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from adjoint._types import DType, Ints, MemoryFormat, Shape
+
 _view = Tensor.view
 
 
@@ -66,19 +73,19 @@ class Views(Members):
         _needs_matrix(self, "mH")
         return self.mT.conj() if self.is_complex() else self.mT
 
-    def view_as(self, other) -> Tensor:
+    def view_as(self, other: Tensor) -> Tensor:
         """``view(other.shape)``."""
         return self.view(other.shape)
 
-    def reshape_as(self, other) -> Tensor:
+    def reshape_as(self, other: Tensor) -> Tensor:
         """``reshape(other.shape)``."""
         return self.reshape(other.shape)
 
-    def expand_as(self, other) -> Tensor:
+    def expand_as(self, other: Tensor) -> Tensor:
         """``expand(other.shape)``."""
         return self.expand(other.shape)
 
-    def view(self, *shape, dtype=None, size=None) -> Tensor:
+    def view(self, *shape: Ints | DType, dtype: DType | None = None, size: Shape | None = None) -> Tensor:
         """The same elements under another shape, or the same bytes as another dtype, without copying.
 
         Parameters
@@ -107,7 +114,7 @@ class Views(Members):
             return _view(self, size)
         return _reinterpret(self, _C._dtype(dtype))
 
-    def dim_order(self, *, ambiguity_check=False) -> tuple[int, ...]:
+    def dim_order(self, *, ambiguity_check: bool = False) -> tuple[int, ...]:
         """The dimensions from the outermost in memory to the innermost.
 
         Parameters
@@ -187,19 +194,19 @@ def _reinterpret(x, dtype):
 
 
 @composition
-def ravel(input) -> Tensor:
+def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension, next to each other: a view where they are so already."""
     return input.contiguous().reshape(-1)
 
 
 @composition
-def adjoint(input) -> Tensor:
+def adjoint(input: Tensor) -> Tensor:
     """The transposed conjugate of the last two dimensions."""
     return input.mH
 
 
 @composition(method=False)
-def broadcast_shapes(*shapes) -> _C.Size:
+def broadcast_shapes(*shapes: Any) -> _C.Size:
     """The shape that all of the given shapes broadcast to.
 
     Examples
@@ -243,7 +250,7 @@ def _all(tensors):
 
 
 @composition(method=False)
-def broadcast_tensors(*tensors) -> tuple[Tensor, ...]:
+def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """All tensors expanded to their common shape, as views."""
     tensors = _all(tensors)
     try:
@@ -270,7 +277,7 @@ def _name_mismatch(shapes, error):
 
 
 @composition(method=False)
-def meshgrid(*tensors, indexing=None) -> tuple[Tensor, ...]:
+def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Tensor, ...]:
     """The coordinates of a grid: for each one-dimensional input a tensor of the shape of the grid, as views.
 
     Parameters
@@ -307,10 +314,10 @@ def meshgrid(*tensors, indexing=None) -> tuple[Tensor, ...]:
     return tuple(grids)
 
 
-def _at_least(n):
+def _at_least(n: int) -> Callable[..., Any]:
     names = {1: "atleast_1d", 2: "atleast_2d", 3: "atleast_3d"}
 
-    def raised(*tensors):
+    def raised(*tensors: Tensor) -> Any:
         if len(tensors) == 1 and isinstance(tensors[0], Tensor):
             return lift(tensors[0])
         return tuple(lift(t) for t in _all(tensors))
@@ -323,7 +330,7 @@ def _at_least(n):
 
     raised.__name__ = raised.__qualname__ = names[n]
     raised.__doc__ = f"Each tensor with at least {n} dimension(s), as views."
-    return composition(raised, method=False)
+    return composition(method=False)(raised)
 
 
 atleast_1d, atleast_2d, atleast_3d = _at_least(1), _at_least(2), _at_least(3)
@@ -333,12 +340,12 @@ atleast_1d, atleast_2d, atleast_3d = _at_least(1), _at_least(2), _at_least(3)
 
 
 @alternate
-def contiguous(input, memory_format=contiguous_format) -> Tensor:
+def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Tensor:
     """The tensor in row-major order, or in the order of a memory format: itself where it lies so, else a copy."""
     return laid(input, memory_format)
 
 
 @alternate
-def clone(input, *, memory_format=preserve_format) -> Tensor:
+def clone(input: Tensor, *, memory_format: MemoryFormat = preserve_format) -> Tensor:
     """A copy: with the same order of dimensions in memory, or that of a memory format."""
     return copied(input, memory_format)

@@ -13,9 +13,16 @@ from adjoint._C import Tensor
 from adjoint._dtypes import result_type
 from adjoint._register import composition
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from adjoint._types import Dims, Number
+
 
 @composition
-def msort(input, *, out=None) -> Tensor:
+def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements in rising order along the first dimension."""
     result = input.sort(0)[0]
     return give(out, result, "msort", converts=False)
@@ -26,7 +33,14 @@ def msort(input, *, out=None) -> Tensor:
 
 @composition(method=False)
 def searchsorted(
-    sorted_sequence, input, *, out_int32=False, right=False, side=None, out=None, sorter=None
+    sorted_sequence: Tensor,
+    input: Tensor | Number,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: Any = None,
+    out: Tensor | None = None,
+    sorter: Any = None,
 ) -> Tensor:
     """Where each value would have to be inserted into a rising sequence so that it stays rising.
 
@@ -76,7 +90,14 @@ def searchsorted(
 
 
 @composition(method=False)
-def bucketize(input, boundaries, *, out_int32=False, right=False, out=None) -> Tensor:
+def bucketize(
+    input: Tensor,
+    boundaries: Tensor,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
     """The number of the interval between rising boundaries that each value lies in: `searchsorted`, turned round."""
     if boundaries.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
@@ -85,7 +106,14 @@ def bucketize(input, boundaries, *, out_int32=False, right=False, out=None) -> T
 
 @composition(method=False)
 @ignores("assume_unique", why="the way taken is right for repeated elements, too", warns=False)
-def isin(elements, test_elements, *, assume_unique=False, invert=False, out=None) -> Tensor:
+def isin(
+    elements: Any,
+    test_elements: Any,
+    *,
+    assume_unique: bool = False,
+    invert: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
     """Whether each element is among `test_elements`.
 
     Examples
@@ -115,7 +143,13 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False, out=None
 
 @composition
 @ignores("sorted", why="the result is sorted in any case", warns=False)
-def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: Dims = None,
+) -> Any:
     """The different elements in rising order; with `dim`, the different slices along a dimension, in the order of words.
 
     It has no derivative: where `input` needs a gradient, a backward pass through the result is refused.
@@ -152,7 +186,9 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
 
 
 @composition
-def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: Dims = None
+) -> Any:
     """The elements without those that equal the one before; with `dim`, the slices along a dimension.
 
     It has no derivative, like `unique`.
@@ -213,7 +249,7 @@ def _without_derivative(name, value, *inputs):
 
 
 @composition
-def bincount(input, weights=None, minlength=0) -> Tensor:
+def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
     """How often each of 0, 1, 2, … occurs, or the sum of its weights.
 
     Examples
@@ -238,7 +274,9 @@ def bincount(input, weights=None, minlength=0) -> Tensor:
 
 
 @composition
-def histc(input, bins=100, min=0, max=0, *, out=None) -> Tensor:
+def histc(
+    input: Tensor, bins: int = 100, min: float = 0, max: float = 0, *, out: Tensor | None = None
+) -> Tensor:
     """How many elements lie in each of `bins` equal intervals of [min, max]; of all that occur when both are equal."""
     if bins <= 0:
         raise RuntimeError("bins must be > 0")
@@ -278,7 +316,15 @@ def _histc_of_each(flat, bins, min, max):
 
 
 @composition
-def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=None) -> Tensor:
+def quantile(
+    input: Tensor,
+    q: float | Tensor,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    out: Tensor | None = None,
+) -> Tensor:
     """The q-th quantiles of the elements, or along a dimension.
 
     Parameters
@@ -351,7 +397,15 @@ def _at(ordered, place, by_row):
 
 
 @composition
-def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=None) -> Tensor:
+def nanquantile(
+    input: Tensor,
+    q: float | Tensor,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    out: Tensor | None = None,
+) -> Tensor:
     """The q-th quantiles of the elements that are not NaN; NaN where there are none. As `quantile` otherwise.
 
     Examples
@@ -369,7 +423,7 @@ def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear", ou
 
 
 @composition
-def mode(input, dim=-1, keepdim=False, *, out=None):
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Sequence[Tensor] | None = None) -> Any:
     """The element that occurs most often along a dimension, the least one of several, and the last place where it is.
 
     Examples

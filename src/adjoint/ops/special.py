@@ -9,9 +9,13 @@ from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._register import Members, composition, extend
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 @composition(method=False)
-def polygamma(n, input, *, out=None) -> Tensor:
+def polygamma(n: Any, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The n-th derivative of `digamma`; as a method ``input.polygamma(n)``.
 
     Examples
@@ -31,11 +35,11 @@ def polygamma(n, input, *, out=None) -> Tensor:
 class Polygamma(Members):
     """As a method, the order comes second."""
 
-    def polygamma(self, n) -> Tensor:
+    def polygamma(self, n: Any) -> Tensor:
         """The n-th derivative of `digamma`."""
         return self.digamma() if n == 0 else polygamma(n, self)
 
-    def polygamma_(self, n) -> Tensor:
+    def polygamma_(self, n: Any) -> Tensor:
         """`polygamma` in place."""
         if n == 0:
             return self.digamma_()
@@ -48,7 +52,7 @@ _MOST_TERMS = 2**24
 
 
 @composition(inplace=True)
-def mvlgamma(input, p, *, out=None) -> Tensor:
+def mvlgamma(input: Tensor, p: float, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of the multivariate gamma function of dimension `p`.
 
     ``p (p - 1) / 4 · log π + Σ lgamma(x - i / 2)`` for i from 0 to p - 1, for x > (p - 1) / 2.

@@ -8,17 +8,24 @@ from adjoint._C import Tensor
 from adjoint._register import Members, composition, extend
 from adjoint.ops.part import sliced as _sliced
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from adjoint._types import Ints, Number, Shape
+
 
 @extend
 class Writing(Members):
     """Writes in place."""
 
     @ignores("non_blocking", why="a copy is done when the call returns", warns=False)
-    def copy_(self, src, non_blocking=False) -> Tensor:
+    def copy_(self, src: Tensor, non_blocking: bool = False) -> Tensor:
         """Write the values of another tensor, broadcast and converted."""
         return _C._copy(self, src)
 
-    def fill_(self, value) -> Tensor:
+    def fill_(self, value: Number | Tensor) -> Tensor:
         """Write one value everywhere."""
         return _C._fill(self, value)
 
@@ -26,7 +33,7 @@ class Writing(Members):
         """Write zeros everywhere."""
         return _C._zero(self)
 
-    def fill_diagonal_(self, fill_value, wrap=False) -> Tensor:
+    def fill_diagonal_(self, fill_value: Number, wrap: bool = False) -> Tensor:
         """Write one value along the main diagonal of a matrix, or where all indices of a cube are equal.
 
         Parameters
@@ -48,7 +55,7 @@ class Writing(Members):
             self[start : start + columns].diagonal().fill_(fill_value)
         return self
 
-    def index_put_(self, indices, values, accumulate=False) -> Tensor:
+    def index_put_(self, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
         """Write values, or add them, at the positions that index tensors name."""
         if isinstance(indices, Tensor):
             raise TypeError(
@@ -84,7 +91,7 @@ class Writing(Members):
         self[tuple(slice(None) if i is None else i for i in indices)] = values
         return self
 
-    def apply_(self, callable) -> Tensor:
+    def apply_(self, callable: Callable[..., Any]) -> Tensor:
         """Write what a Python function gives for each element. Slow: operators do the same at once.
 
         Examples
@@ -95,11 +102,11 @@ class Writing(Members):
         """
         return _by_elements(self, "apply_", callable)
 
-    def map_(self, tensor, callable) -> Tensor:
+    def map_(self, tensor: Tensor, callable: Callable[..., Any]) -> Tensor:
         """Write ``callable(element, other)`` for each element and that of another tensor in its place."""
         return _by_elements(self, "map_", callable, tensor)
 
-    def map2_(self, x, y, callable) -> Tensor:
+    def map2_(self, x: Tensor, y: Tensor, callable: Callable[..., Any]) -> Tensor:
         """Write ``callable(element, of_x, of_y)`` for each element and those of two tensors in its place."""
         return _by_elements(self, "map2_", callable, x, y)
 
@@ -132,13 +139,13 @@ def _rank_of_part(t, indices):
 
 
 @composition
-def index_put(input, indices, values, accumulate=False) -> Tensor:
+def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of `input` with `values` written, or added, at the positions that index tensors name."""
     return input.clone().index_put_(indices, values, accumulate)
 
 
 @composition(inplace=True)
-def put(input, index, source, accumulate=False) -> Tensor:
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of `input` with the elements of `source` written, or added, at positions of all elements in row-major order."""
     if index.dtype is not _C.int64:
         raise RuntimeError(f"put_(): Expected a long tensor for index, but got {index.dtype}")
@@ -149,7 +156,16 @@ def put(input, index, source, accumulate=False) -> Tensor:
 
 
 @composition(inplace=True)
-def scatter(input, dim, index, src=None, *, value=None, reduce=None, out=None) -> Tensor:
+def scatter(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor | Number | None = None,
+    *,
+    value: Any = None,
+    reduce: str | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
     """A copy of `input` with elements of `src`, or a number, written at the indices along a dimension.
 
     Parameters
@@ -187,7 +203,7 @@ def _with_part(input, src, part):
 
 
 @composition
-def select_scatter(input, src, dim, index) -> Tensor:
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy of `input` with `src` in the place of ``input.select(dim, index)``.
 
     Examples
@@ -201,20 +217,31 @@ def select_scatter(input, src, dim, index) -> Tensor:
 
 
 @composition
-def slice_scatter(input, src, dim=0, start=None, end=None, step=1, *, out=None) -> Tensor:
+def slice_scatter(
+    input: Tensor,
+    src: Tensor,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """A copy of `input` with `src` in the place of the slice ``start:end:step`` of a dimension."""
     result = _with_part(input, src, lambda x: _sliced(x, dim, start, end, step))
     return give(out, result, "slice_scatter", converts=False)
 
 
 @composition
-def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1) -> Tensor:
+def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """A copy of `input` with `src` in the place of ``input.diagonal(offset, dim1, dim2)``."""
     return _with_part(input, src, lambda x: x.diagonal(offset, dim1, dim2))
 
 
 @composition
-def as_strided_scatter(input, src, size, stride, storage_offset=None) -> Tensor:
+def as_strided_scatter(
+    input: Tensor, src: Tensor, size: Shape, stride: Ints, storage_offset: int | None = None
+) -> Tensor:
     """A copy of `input` with `src` in the place of ``input.as_strided(size, stride, storage_offset)``."""
     return _with_part(input, src, lambda x: x.as_strided(size, stride, storage_offset))
 
@@ -263,7 +290,16 @@ def _combined(input, dim, index, src, reduce, include_self, name):
 
 
 @composition(inplace=True)
-def scatter_reduce(input, dim, index, src, reduce, *, include_self=True, out=None) -> Tensor:
+def scatter_reduce(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+    out: Tensor | None = None,
+) -> Tensor:
     """A copy of `input` in which the elements of `src` are combined where the indices along a dimension say.
 
     Parameters
@@ -288,7 +324,16 @@ def scatter_reduce(input, dim, index, src, reduce, *, include_self=True, out=Non
 
 
 @composition(inplace=True)
-def index_reduce(input, dim, index, source, reduce, *, include_self=True, out=None) -> Tensor:
+def index_reduce(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    source: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+    out: Tensor | None = None,
+) -> Tensor:
     """A copy of `input` in which the slices of `source` are combined with those that `index` names along a dimension.
 
     Parameters

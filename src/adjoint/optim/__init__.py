@@ -4,6 +4,7 @@ Start with `sgd` for the shortest one, and `optimizer` for what all share. `swa_
 """
 
 from adjoint._register import document_classes as _document_classes
+from adjoint._register import listing
 
 from . import lr_scheduler, swa_utils
 from .adadelta import Adadelta
@@ -44,3 +45,4 @@ __all__ = [
 ]
 
 _document_classes(globals())
+__dir__ = listing(__name__)

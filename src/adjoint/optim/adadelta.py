@@ -7,6 +7,11 @@ import adjoint as ad
 from .each import EachParameter
 from .optimizer import check_at_least_zero, one_implementation, options
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint import Tensor
+    from adjoint._types import Params
+
 __all__ = ["Adadelta"]
 
 
@@ -47,17 +52,17 @@ class Adadelta(EachParameter):
     @one_implementation("foreach", "capturable")
     def __init__(
         self,
-        params,
-        lr=1.0,
-        rho=0.9,
-        eps=1e-6,
-        weight_decay=0,
-        foreach=None,
+        params: Params,
+        lr: float | Tensor = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
         *,
-        capturable=False,
-        maximize=False,
-        differentiable=False,
-    ):
+        capturable: bool = False,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
         check_at_least_zero(lr=lr)
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Invalid rho value: {rho}")

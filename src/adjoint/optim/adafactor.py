@@ -7,6 +7,11 @@ import adjoint as ad
 from .each import EachParameter
 from .optimizer import check_at_least_zero, one_implementation, options
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint import Tensor
+    from adjoint._types import Params
+
 __all__ = ["Adafactor"]
 
 
@@ -51,16 +56,16 @@ class Adafactor(EachParameter):
     @one_implementation("foreach")
     def __init__(
         self,
-        params,
-        lr=1e-2,
-        beta2_decay=-0.8,
-        eps=(None, 1e-3),
-        d=1.0,
-        weight_decay=0.0,
+        params: Params,
+        lr: float | Tensor = 1e-2,
+        beta2_decay: float = -0.8,
+        eps: tuple[float | None, float] = (None, 1e-3),
+        d: float = 1.0,
+        weight_decay: float = 0.0,
         *,
-        foreach=None,
-        maximize=False,
-    ):
+        foreach: bool | None = None,
+        maximize: bool = False,
+    ) -> None:
         if isinstance(lr, ad.Tensor) and lr.numel() != 1:
             check_at_least_zero(lr=lr)
         if not 0.0 <= lr:

@@ -7,6 +7,11 @@ import adjoint as ad
 from .each import EachParameter
 from .optimizer import check_at_least_zero, new_step, one_implementation, options
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint import Tensor
+    from adjoint._types import Params
+
 __all__ = ["Adagrad"]
 
 
@@ -51,18 +56,18 @@ class Adagrad(EachParameter):
     @one_implementation("foreach", "fused")
     def __init__(
         self,
-        params,
-        lr=1e-2,
-        lr_decay=0,
-        weight_decay=0,
-        initial_accumulator_value=0,
-        eps=1e-10,
-        foreach=None,
+        params: Params,
+        lr: float | Tensor = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
         *,
-        maximize=False,
-        differentiable=False,
-        fused=None,
-    ):
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
         check_at_least_zero(
             lr=lr,
             lr_decay=lr_decay,

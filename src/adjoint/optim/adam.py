@@ -19,6 +19,13 @@ from .optimizer import (
     with_gradients,
 )
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint import Tensor
+    from adjoint._types import Closure, Params
+
 __all__ = ["Adam", "AdamW"]
 
 
@@ -67,20 +74,20 @@ class Adam(Optimizer):
     @one_implementation("foreach", "capturable", "fused")
     def __init__(
         self,
-        params,
-        lr=1e-3,
-        betas=(0.9, 0.999),
-        eps=1e-8,
-        weight_decay=0,
-        amsgrad=False,
+        params: Params,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
         *,
-        foreach=None,
-        maximize=False,
-        capturable=False,
-        differentiable=False,
-        fused=None,
-        decoupled_weight_decay=False,
-    ):
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
+    ) -> None:
         check_at_least_zero(lr=lr, eps=eps)
         if isinstance(lr, ad.Tensor) and foreach and not capturable:
             raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
@@ -89,7 +96,7 @@ class Adam(Optimizer):
         check_at_least_zero(weight_decay=weight_decay)
         super().__init__(params, options(locals()))
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         super().__setstate__(state)
         read_steps(self.state)
 
@@ -103,7 +110,7 @@ class Adam(Optimizer):
                 entry["max_exp_avg_sq"] = ad.zeros_like(param)
         return entry
 
-    def step(self, closure=None):
+    def step(self, closure: Closure | None = None) -> Any:
         """Update the parameters once; `closure`, if given, recomputes and returns the loss."""
         loss = self._evaluate(closure)
         for group in self.param_groups:
@@ -177,22 +184,22 @@ class AdamW(Adam):
 
     def __init__(
         self,
-        params,
-        lr=1e-3,
-        betas=(0.9, 0.999),
-        eps=1e-8,
-        weight_decay=1e-2,
-        amsgrad=False,
+        params: Params,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
         *,
-        maximize=False,
-        foreach=None,
-        capturable=False,
-        differentiable=False,
-        fused=None,
-    ):
+        maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
         super().__init__(params, **options(locals()), decoupled_weight_decay=True)
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         super().__setstate__(state)
         for group in self.param_groups:
             group["decoupled_weight_decay"] = True

@@ -7,6 +7,11 @@ import adjoint as ad
 from .each import EachParameter
 from .optimizer import check_at_least_zero, check_betas, one_implementation, options
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint import Tensor
+    from adjoint._types import Params
+
 __all__ = ["Adamax"]
 
 
@@ -49,17 +54,17 @@ class Adamax(EachParameter):
     @one_implementation("foreach", "capturable")
     def __init__(
         self,
-        params,
-        lr=2e-3,
-        betas=(0.9, 0.999),
-        eps=1e-8,
-        weight_decay=0,
-        foreach=None,
+        params: Params,
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
         *,
-        maximize=False,
-        differentiable=False,
-        capturable=False,
-    ):
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
         check_at_least_zero(lr=lr, eps=eps)
         check_betas(betas)
         check_at_least_zero(weight_decay=weight_decay)

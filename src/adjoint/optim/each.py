@@ -18,6 +18,12 @@ from adjoint import _C
 from .element import Element, Program
 from .optimizer import Optimizer, as_real, new_step, read_steps, with_gradients
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint._types import Closure
+
 __all__ = ["EachParameter"]
 
 
@@ -31,7 +37,7 @@ class EachParameter(Optimizer):
     #: differentiable step), and `_after` sets them.
     numbers: tuple[str, ...] = ()
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         super().__setstate__(state)
         read_steps(self.state)
 
@@ -46,7 +52,7 @@ class EachParameter(Optimizer):
     def _after(self, group, t, lr, entries, state) -> None:
         """Set the `numbers` of entries after step `t`, which found those of `state` in all of them."""
 
-    def step(self, closure=None):
+    def step(self, closure: Closure | None = None) -> Any:
         """Update the parameters once; `closure`, if given, recomputes and returns the loss."""
         loss = self._evaluate(closure)
         for group in self.param_groups:

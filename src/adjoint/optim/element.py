@@ -10,6 +10,10 @@ from __future__ import annotations
 
 from adjoint import _C
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["Element", "Program"]
 
 _OPERATIONS = {name: i for i, name in enumerate(_C.step_operations)}
@@ -19,7 +23,7 @@ _TENSORS = 5
 class Program:
     """The instructions so far; a number is named by ~its position until all of them are known."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.code, self.numbers, self.free, self.registers = [], {}, [], 0
 
     def number(self, value) -> int:
@@ -55,10 +59,10 @@ class Element:
     __slots__ = ("_at", "_program")
     is_sparse = False
 
-    def __init__(self, program, at):
+    def __init__(self, program: Any, at: Any) -> None:
         self._program, self._at = program, at
 
-    def __del__(self):
+    def __del__(self) -> None:
         if self._at >= _TENSORS:
             self._program.free.append(self._at)
 
@@ -72,13 +76,13 @@ class Element:
     def _places(self, operands):
         return [o._at if isinstance(o, Element) else self._program.number(o) for o in operands]
 
-    def __add__(self, other):
+    def __add__(self, other: Any) -> Any:
         return self._do("add", self, other)
 
     def __sub__(self, other):
         return self._do("sub", self, other)
 
-    def __mul__(self, other):
+    def __mul__(self, other: Any) -> Any:
         return self._do("mul", self, other)
 
     def __truediv__(self, other):

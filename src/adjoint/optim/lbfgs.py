@@ -12,6 +12,13 @@ import adjoint as ad
 
 from .optimizer import Optimizer, as_real, check_at_least_zero, options
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint import Tensor
+    from adjoint._types import Closure, Params
+
 __all__ = ["LBFGS"]
 
 
@@ -56,15 +63,15 @@ class LBFGS(Optimizer):
 
     def __init__(
         self,
-        params,
-        lr=1,
-        max_iter=20,
-        max_eval=None,
-        tolerance_grad=1e-7,
-        tolerance_change=1e-9,
-        history_size=100,
-        line_search_fn=None,
-    ):
+        params: Params,
+        lr: float | Tensor = 1,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
+    ) -> None:
         check_at_least_zero(lr=lr)
         if max_eval is None:
             max_eval = max_iter * 5 // 4
@@ -88,7 +95,7 @@ class LBFGS(Optimizer):
             p.add_(d[start : start + p.numel()].view_as(p), alpha=t)
             start += p.numel()
 
-    def step(self, closure):
+    def step(self, closure: Closure) -> Any:  # type: ignore[override]  # it needs one
         """Make up to `max_iter` iterations.
 
         Parameters

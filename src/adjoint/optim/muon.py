@@ -7,6 +7,13 @@ import adjoint as ad
 from .each import EachParameter
 from .optimizer import check_at_least_zero, options
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adjoint import Tensor
+    from adjoint._types import Params
+
 __all__ = ["Muon"]
 
 
@@ -48,16 +55,16 @@ class Muon(EachParameter):
 
     def __init__(
         self,
-        params,
-        lr=1e-3,
-        weight_decay=0.1,
-        momentum=0.95,
-        nesterov=True,
-        ns_coefficients=(3.4445, -4.7750, 2.0315),
-        eps=1e-7,
-        ns_steps=5,
-        adjust_lr_fn=None,
-    ):
+        params: Params,
+        lr: float | Tensor = 1e-3,
+        weight_decay: float = 0.1,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        ns_coefficients: Sequence[float] = (3.4445, -4.7750, 2.0315),
+        eps: float = 1e-7,
+        ns_steps: int = 5,
+        adjust_lr_fn: str | None = None,
+    ) -> None:
         if isinstance(lr, ad.Tensor) and lr.numel() != 1:
             check_at_least_zero(lr=lr)
         if not 0.0 <= lr:

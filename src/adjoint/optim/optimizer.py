@@ -32,6 +32,13 @@ from adjoint._arguments import ignores
 from ..utils.hooks import HookTable
 from .step_hooks import StepHooks, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from adjoint._types import Closure, F, Params, StateDict
+
 __all__ = [
     "Optimizer",
     "register_optimizer_step_post_hook",
@@ -43,7 +50,7 @@ __all__ = [
 class _Required:
     """Marks a default that every parameter group must give itself."""
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "<required parameter>"
 
 
@@ -79,7 +86,7 @@ class Optimizer(StepHooks):
 
     _state_hooks = None
 
-    def __init__(self, params, defaults):
+    def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
         if isinstance(params, ad.Tensor):
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
@@ -93,7 +100,7 @@ class Optimizer(StepHooks):
             raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
         self.defaults = defaults
         self.state = State()
-        self.param_groups = []
+        self.param_groups: list[Any] = []
         groups = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
@@ -102,7 +109,7 @@ class Optimizer(StepHooks):
         for group in groups:
             self.add_param_group(group)
 
-    def add_param_group(self, param_group) -> None:
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a dict with the key "params" and the options that differ from the defaults.
 
         Examples
@@ -165,7 +172,7 @@ class Optimizer(StepHooks):
         # The order of keys is that of torch: parameters first, then the options.
         self.param_groups.append({"params": params, **{k: v for k, v in group.items() if k != "params"}})
 
-    def zero_grad(self, set_to_none=True) -> None:
+    def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop the gradients of all parameters, or with ``set_to_none=False`` fill them with zeros."""
         for group in self.param_groups:
             for param in group["params"]:
@@ -181,7 +188,7 @@ class Optimizer(StepHooks):
                     grad.requires_grad_(False)
                     grad.zero_()
 
-    def step(self, closure=None):
+    def step(self, closure: Closure | None = None) -> Any:
         """Update the parameters once; `closure`, if given, recomputes and returns the loss."""
         raise NotImplementedError(f"{type(self).__name__} does not define step()")
 
@@ -195,22 +202,22 @@ class Optimizer(StepHooks):
 
     def _own_state_hook(self, name, hook, prepend):
         if self._state_hooks is None:
-            self._state_hooks = {}
+            self._state_hooks: dict[Any, Any] = {}
         return self._state_hooks.setdefault(name, HookTable()).add(hook, prepend)
 
-    def register_state_dict_pre_hook(self, hook, prepend=False):
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False):
         """Run ``hook(optimizer)`` before `state_dict`."""
         return self._own_state_hook("save_pre", hook, prepend)
 
-    def register_state_dict_post_hook(self, hook, prepend=False):
+    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False):
         """Run ``hook(optimizer, state_dict)`` after `state_dict`; it may return another one."""
         return self._own_state_hook("save_post", hook, prepend)
 
-    def register_load_state_dict_pre_hook(self, hook, prepend=False):
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False):
         """Run ``hook(optimizer, state_dict)`` before `load_state_dict`; it may return another one."""
         return self._own_state_hook("load_pre", hook, prepend)
 
-    def register_load_state_dict_post_hook(self, hook, prepend=False):
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False):
         """Run ``hook(optimizer)`` after `load_state_dict`."""
         return self._own_state_hook("load_post", hook, prepend)
 
@@ -248,7 +255,7 @@ class Optimizer(StepHooks):
                 result = replaced
         return result
 
-    def load_state_dict(self, state_dict) -> None:
+    def load_state_dict(self, state_dict: StateDict) -> None:
         """Take over the state and options of `state_dict`; the tensors of the state are copied.
 
         Raises
@@ -294,10 +301,10 @@ class Optimizer(StepHooks):
 
     # ---- pickling and printing -------------------------------------------------------------------------
 
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         """Restore; options that an older version did not know take their defaults."""
         self.__dict__.update(state)
         for group in self.param_groups:
@@ -305,7 +312,7 @@ class Optimizer(StepHooks):
                 if default is not required:
                     group.setdefault(name, default)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
         for i, group in enumerate(self.param_groups):
             lines.append(f"Parameter Group {i}")
@@ -338,7 +345,7 @@ def options(scope) -> dict:
     return {name: value for name, value in scope.items() if name not in ("self", "params", "__class__")}
 
 
-def one_implementation(*parameters):
+def one_implementation(*parameters: str) -> Callable[[F], F]:
     """Declare options that choose between torch's implementations of a step; state dicts keep them."""
     return ignores(
         *parameters, why="there is one implementation of a step, which takes all parameters together"

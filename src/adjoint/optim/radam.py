@@ -7,6 +7,11 @@ import adjoint as ad
 from .each import EachParameter
 from .optimizer import check_at_least_zero, check_betas, one_implementation, options
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint import Tensor
+    from adjoint._types import Params
+
 __all__ = ["RAdam"]
 
 
@@ -52,18 +57,18 @@ class RAdam(EachParameter):
     @one_implementation("foreach", "capturable")
     def __init__(
         self,
-        params,
-        lr=1e-3,
-        betas=(0.9, 0.999),
-        eps=1e-8,
-        weight_decay=0,
-        decoupled_weight_decay=False,
+        params: Params,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
         *,
-        foreach=None,
-        maximize=False,
-        capturable=False,
-        differentiable=False,
-    ):
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
         check_at_least_zero(lr=lr, eps=eps)
         check_betas(betas)
         check_at_least_zero(weight_decay=weight_decay)

@@ -17,6 +17,13 @@ from .optimizer import (
     with_gradients,
 )
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint import Tensor
+    from adjoint._types import Closure, Params
+
 __all__ = ["RMSprop"]
 
 
@@ -57,22 +64,22 @@ class RMSprop(Optimizer):
     @one_implementation("foreach", "capturable")
     def __init__(
         self,
-        params,
-        lr=1e-2,
-        alpha=0.99,
-        eps=1e-8,
-        weight_decay=0,
-        momentum=0,
-        centered=False,
-        capturable=False,
-        foreach=None,
-        maximize=False,
-        differentiable=False,
-    ):
+        params: Params,
+        lr: float | Tensor = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum: float = 0,
+        centered: bool = False,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
         check_at_least_zero(lr=lr, eps=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
         super().__init__(params, options(locals()))
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         super().__setstate__(state)
         read_steps(self.state)
 
@@ -87,7 +94,7 @@ class RMSprop(Optimizer):
                 entry["grad_avg"] = ad.zeros_like(param)
         return entry
 
-    def step(self, closure=None):
+    def step(self, closure: Closure | None = None) -> Any:
         """Update the parameters once; `closure`, if given, recomputes and returns the loss."""
         loss = self._evaluate(closure)
         for group in self.param_groups:

@@ -7,6 +7,13 @@ from adjoint import _C
 
 from .optimizer import Optimizer, check_at_least_zero, one_implementation, options, with_gradients
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint import Tensor
+    from adjoint._types import Closure, Params
+
 __all__ = ["SGD"]
 
 
@@ -53,24 +60,24 @@ class SGD(Optimizer):
     @one_implementation("foreach", "fused")
     def __init__(
         self,
-        params,
-        lr=1e-3,
-        momentum=0,
-        dampening=0,
-        weight_decay=0,
-        nesterov=False,
+        params: Params,
+        lr: float | Tensor = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float = 0,
+        nesterov: bool = False,
         *,
-        maximize=False,
-        foreach=None,
-        differentiable=False,
-        fused=None,
-    ):
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
         check_at_least_zero(lr=lr, momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         super().__init__(params, options(locals()))
 
-    def step(self, closure=None):
+    def step(self, closure: Closure | None = None) -> Any:
         """Update the parameters once; `closure`, if given, recomputes and returns the loss."""
         loss = self._evaluate(closure)
         for group in self.param_groups:

@@ -9,6 +9,13 @@ from adjoint import _C
 
 from .optimizer import Optimizer, check_betas, options, with_gradients
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint import Tensor
+    from adjoint._types import Closure, Params
+
 __all__ = ["SparseAdam"]
 
 
@@ -50,7 +57,14 @@ class SparseAdam(Optimizer):
 
     takes_sparse = True
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, maximize=False):
+    def __init__(
+        self,
+        params: Params,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
+        eps: float = 1e-8,
+        maximize: bool = False,
+    ) -> None:
         if isinstance(lr, ad.Tensor) and lr.numel() != 1:
             raise ValueError("Tensor lr must be 1-element")
         if not 0.0 < lr:
@@ -72,7 +86,7 @@ class SparseAdam(Optimizer):
             if found:
                 raise ValueError(f"{what} params at indices {found}: SparseAdam {words}")
 
-    def step(self, closure=None):
+    def step(self, closure: Closure | None = None) -> Any:
         """Update the parameters once; `closure`, if given, recomputes and returns the loss."""
         loss = self._evaluate(closure)
         with ad.no_grad():

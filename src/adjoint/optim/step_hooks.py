@@ -7,6 +7,11 @@ from __future__ import annotations
 
 from ..utils.hooks import HookTable
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 __all__ = ["StepHooks", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 
 
@@ -15,7 +20,7 @@ class _GlobalTable(HookTable):
 
     __slots__ = ()
 
-    def pop(self, key, default=None):
+    def pop(self, key: Any, default: Any = None) -> Any:
         entry = super().pop(key, default)
         if not (_global_optimizer_pre_hooks or _global_optimizer_post_hooks):
             StepHooks._hooks = None
@@ -32,12 +37,12 @@ def _on_all(table, hook):
     return table.add(hook)
 
 
-def register_optimizer_step_pre_hook(hook):
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> Any:
     """Run ``hook(optimizer, args, kwargs)`` before each step of any optimiser, and before its own hooks."""
     return _on_all(_global_optimizer_pre_hooks, hook)
 
 
-def register_optimizer_step_post_hook(hook):
+def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> Any:
     """Run ``hook(optimizer, args, kwargs)`` after each step of any optimiser, and after its own hooks.
 
     Examples
@@ -95,7 +100,7 @@ class StepHooks:
     # What a program had put in the place of `step` when the last schedule began.
     _step_known = None
 
-    def __init_subclass__(cls, **kwargs):
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "step" in cls.__dict__:
             cls.step = _with_hooks(cls.__dict__["step"])
@@ -103,11 +108,11 @@ class StepHooks:
     def _own_hooks(self):
         return self.__dict__.setdefault("_hooks", (HookTable(), HookTable()))
 
-    def register_step_pre_hook(self, hook):
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> Any:
         """Run ``hook(optimizer, args, kwargs)`` before each step; it may return new (args, kwargs)."""
         return self._own_hooks()[0].add(hook)
 
-    def register_step_post_hook(self, hook):
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> Any:
         """Run ``hook(optimizer, args, kwargs)`` after each step.
 
         Examples

@@ -10,9 +10,19 @@ import math
 from copy import deepcopy
 
 import adjoint as ad
+from adjoint._register import listing
 
 from ..nn.module import Module
 from .lr_scheduler._base import LRScheduler, _each_group
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
+
+    from adjoint import Tensor
+    from adjoint._types import Device
+    from adjoint.optim.optimizer import Optimizer
 
 __all__ = [
     "SWALR",
@@ -23,9 +33,10 @@ __all__ = [
     "get_swa_multi_avg_fn",
     "update_bn",
 ]
+__dir__ = listing(__name__)
 
 
-def get_ema_avg_fn(decay=0.999):
+def get_ema_avg_fn(decay: float = 0.999) -> Any:
     """The exponential moving average of one parameter: decay · average + (1 - decay) · parameter.
 
     Raises
@@ -42,7 +53,7 @@ def get_ema_avg_fn(decay=0.999):
     return ema_update
 
 
-def get_ema_multi_avg_fn(decay=0.999):
+def get_ema_multi_avg_fn(decay: float = 0.999) -> Any:
     """The exponential moving average of a list of parameters, in place.
 
     Raises
@@ -61,7 +72,7 @@ def get_ema_multi_avg_fn(decay=0.999):
     return _over_lists(get_ema_avg_fn(decay))
 
 
-def get_swa_avg_fn():
+def get_swa_avg_fn() -> Any:
     """The mean of all values of one parameter so far."""
 
     def swa_update(averaged_param, current_param, num_averaged):
@@ -71,7 +82,7 @@ def get_swa_avg_fn():
     return swa_update
 
 
-def get_swa_multi_avg_fn():
+def get_swa_multi_avg_fn() -> Any:
     """The mean of all values of the parameters of a list so far, in place."""
     return _over_lists(get_swa_avg_fn())
 
@@ -122,7 +133,14 @@ class AveragedModel(Module):
     3.0
     """
 
-    def __init__(self, model, device=None, avg_fn=None, multi_avg_fn=None, use_buffers=False):
+    def __init__(
+        self,
+        model: Module,
+        device: Device | None = None,
+        avg_fn: Callable[..., Any] | None = None,
+        multi_avg_fn: Callable[..., Any] | None = None,
+        use_buffers: bool = False,
+    ) -> None:
         super().__init__()
         if avg_fn is not None and multi_avg_fn is not None:
             raise AssertionError("Only one of avg_fn and multi_avg_fn should be provided")
@@ -134,11 +152,11 @@ class AveragedModel(Module):
         self.multi_avg_fn = multi_avg_fn
         self.use_buffers = use_buffers
 
-    def forward(self, *args, **kwargs):
+    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         """The averaged model's result."""
         return self.module(*args, **kwargs)
 
-    def update_parameters(self, model) -> None:
+    def update_parameters(self, model: Module) -> None:
         """Take the parameters of `model` into the average; the first time they are copied."""
         ours, theirs = list(self.module.parameters()), list(model.parameters())
         buffers = list(zip(self.module.buffers(), model.buffers(), strict=True))
@@ -160,7 +178,7 @@ class AveragedModel(Module):
             self.n_averaged += 1
 
 
-def update_bn(loader, model, device=None) -> None:
+def update_bn(loader: Iterable[Any], model: Module, device: Device | None = None) -> None:
     """Recompute the running statistics of batch normalisation over one pass through the data.
 
     Parameters
@@ -227,7 +245,14 @@ class SWALR(LRScheduler):
     [0.5]
     """
 
-    def __init__(self, optimizer, swa_lr, anneal_epochs=10, anneal_strategy="cos", last_epoch=-1):
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        swa_lr: float | Sequence[float],
+        anneal_epochs: int = 10,
+        anneal_strategy: str = "cos",
+        last_epoch: int = -1,
+    ) -> None:
         for group, rate in zip(optimizer.param_groups, _each_group(optimizer, "swa_lr", swa_lr), strict=True):
             group["swa_lr"] = rate
         if anneal_strategy not in ("cos", "linear"):
@@ -245,7 +270,7 @@ class SWALR(LRScheduler):
         t = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
         return (1 - math.cos(math.pi * t)) / 2 if self._anneal_strategy == "cos" else t
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         self._check_within_step()
         step = self._step_count - 1
         if self.anneal_epochs == 0:

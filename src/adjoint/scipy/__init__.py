@@ -22,10 +22,19 @@ from __future__ import annotations
 import math
 
 import adjoint as ad
+from adjoint._register import listing
 from adjoint.func import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize
 from adjoint.utils import _pytree
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from adjoint import Tensor
+
 __all__ = ["Objective", "Residuals", "RightHandSide", "value_and_grad"]
+__dir__ = listing(__name__)
 
 
 class _Flat:
@@ -37,7 +46,7 @@ class _Flat:
         The values of `like`, one leaf after another; None where there is no `like`.
     """
 
-    def __init__(self, f, like=None):
+    def __init__(self, f: Any, like: Any = None) -> None:
         if not callable(f):
             raise TypeError(f"expected a function, but got {type(f).__name__}: {f!r}")
         self._f = f
@@ -108,30 +117,30 @@ class Objective(_Flat):
             raise TypeError(f"expected the function to return a real tensor of one element, but got {found}")
         return value.reshape(()).to(ad.float64)
 
-    def value(self, x, *args):
+    def value(self, x: Tensor, *args: Any) -> Any:
         """f(x), a float."""
         with ad.no_grad():
             return self._of(self._tensor(x), args).item()
 
-    def value_and_grad(self, x, *args):
+    def value_and_grad(self, x: Tensor, *args: Any) -> Any:
         """f(x) and its gradient, an array of the shape of `x`: what ``jac=True`` asks for."""
         gradient, value = grad_and_value(lambda x: self._of(x, args))(self._tensor(x))
         return value.item(), gradient.numpy()
 
-    def grad(self, x, *args):
+    def grad(self, x: Tensor, *args: Any) -> Any:
         """The gradient, an array of the shape of `x`."""
         return self.value_and_grad(x, *args)[1]
 
-    def hess(self, x, *args):
+    def hess(self, x: Tensor, *args: Any) -> Any:
         """The Hessian, an array of shape (n, n): forward mode over reverse mode."""
         return hessian(lambda x: self._of(x, args))(self._tensor(x)).numpy()
 
-    def hessp(self, x, p, *args):
+    def hessp(self, x: Tensor, p: float, *args: Any) -> Any:
         """The Hessian times `p`, without the Hessian."""
         gradient = grad(lambda x: self._of(x, args))
         return jvp(gradient, (self._tensor(x),), (self._tensor(p),))[1].numpy()
 
-    def hess_operator(self, x, *args):
+    def hess_operator(self, x: Tensor, *args: Any) -> Any:
         """The Hessian at `x` as a `scipy.sparse.linalg.LinearOperator`, linearised once."""
         from scipy.sparse.linalg import LinearOperator
 
@@ -143,11 +152,11 @@ class Objective(_Flat):
 
 
 class _ValueAndGrad(Objective):
-    def __call__(self, x, *args):
+    def __call__(self, x: Any, *args: Any) -> Any:
         return self.value_and_grad(x, *args)
 
 
-def value_and_grad(f, like=None):
+def value_and_grad(f: Callable[..., Any], like: Any = None) -> Any:
     """`f` as `scipy.optimize.minimize(…, jac=True)` calls it: an `Objective` that is a function of an array.
 
     Parameters
@@ -203,14 +212,14 @@ class Residuals(_Flat):
                 )
         return ad.cat([leaf.to(ad.float64).reshape(-1) for leaf in leaves])
 
-    def value(self, x, *args):
+    def value(self, x: Tensor, *args: Any) -> Any:
         """The residuals, an array of shape (m,)."""
         with ad.no_grad():
             return self._of(self._tensor(x), args).numpy()
 
     __call__ = value
 
-    def jac(self, x, *args):
+    def jac(self, x: Tensor, *args: Any) -> Any:
         """The Jacobian, an array of shape (m, n)."""
         rows = len(self.value(x, *args))
         return _jacobian(lambda x: self._of(x, args), self._tensor(x), rows)
@@ -253,12 +262,12 @@ class RightHandSide(_Flat):
                 )
         return ad.cat([leaf.to(ad.float64).reshape(-1) for leaf in leaves])
 
-    def __call__(self, t, y, *args):
+    def __call__(self, t: Any, y: Tensor, *args: Any) -> Any:
         """f(t, y), an array of shape (n,)."""
         with ad.no_grad():
             return self._of(t, self._tensor(y), args).numpy()
 
-    def jac(self, t, y, *args):
+    def jac(self, t: Any, y: Tensor, *args: Any) -> Any:
         """The Jacobian of f by y, an array of shape (n, n)."""
         y = self._tensor(y)
         return _jacobian(lambda y: self._of(t, y, args), y, y.numel())

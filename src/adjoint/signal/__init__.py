@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from adjoint._register import listing
 from adjoint.signal import windows
 
 __all__ = ["windows"]
+__dir__ = listing(__name__)

@@ -7,6 +7,12 @@ from adjoint._C import Tensor
 from adjoint._creation_keywords import creation
 from adjoint.signal.windows import cosines, kaiser_of, places, triangle
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint._types import DType
+
 __all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"]
 
 
@@ -27,25 +33,32 @@ def _window(name, length, periodic, dtype, weights) -> Tensor:
 
 
 @creation(out=False)
-def bartlett_window(window_length, periodic=True, *, dtype=None) -> Tensor:
+def bartlett_window(window_length: Any, periodic: bool = True, *, dtype: DType | None = None) -> Tensor:
     """A triangle, whose ends are 0."""
     return _window("bartlett_window", window_length, periodic, dtype, triangle)
 
 
 @creation(out=False)
-def blackman_window(window_length, periodic=True, *, dtype=None) -> Tensor:
+def blackman_window(window_length: Any, periodic: bool = True, *, dtype: DType | None = None) -> Tensor:
     """Three cosines, with the coefficients 0.42, 0.5 and 0.08."""
     return _window("blackman_window", window_length, periodic, dtype, cosines((0.42, 0.5, 0.08)))
 
 
 @creation(out=False)
-def hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46, *, dtype=None) -> Tensor:
+def hamming_window(
+    window_length: Any,
+    periodic: bool = True,
+    alpha: float = 0.54,
+    beta: float = 0.46,
+    *,
+    dtype: DType | None = None,
+) -> Tensor:
     """A raised cosine: alpha - beta cos(2πk / n)."""
     return _window("hamming_window", window_length, periodic, dtype, cosines((alpha, beta)))
 
 
 @creation(out=False)
-def hann_window(window_length, periodic=True, *, dtype=None) -> Tensor:
+def hann_window(window_length: Any, periodic: bool = True, *, dtype: DType | None = None) -> Tensor:
     """A raised cosine, whose ends are 0: (1 - cos(2πk / n)) / 2.
 
     Parameters
@@ -65,6 +78,8 @@ def hann_window(window_length, periodic=True, *, dtype=None) -> Tensor:
 
 
 @creation(out=False)
-def kaiser_window(window_length, periodic=True, beta=12.0, *, dtype=None) -> Tensor:
+def kaiser_window(
+    window_length: Any, periodic: bool = True, beta: float = 12.0, *, dtype: DType | None = None
+) -> Tensor:
     """Nearly all of the energy in the main lobe, whose width grows with beta."""
     return _window("kaiser_window", window_length, periodic, dtype, kaiser_of(beta))

@@ -13,6 +13,13 @@ from adjoint import _C, _register
 from adjoint._C import Tensor
 from adjoint._creation import arange
 from adjoint._creation_keywords import creation
+from adjoint._register import listing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adjoint._types import DType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +41,7 @@ __all__ = [
     "kaiser",
     "nuttall",
 ]
+__dir__ = listing(__name__)
 
 
 def _window(name, M, sym, dtype, weights) -> Tensor:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._register import publish
+from adjoint._register import listing, publish
 from adjoint.sparse import _products, _reductions
 from adjoint.sparse._invariants import check_sparse_tensor_invariants
 
@@ -35,6 +35,7 @@ __all__ = [
     "softmax",
     "sum",
 ]
+__dir__ = listing(__name__)
 
 
 def mm(mat1: Tensor, mat2: Tensor, reduce: str | None = None) -> Tensor:

@@ -25,6 +25,7 @@ from adjoint._C import (
     sinc,
     xlogy,
 )
+from adjoint._register import listing
 from adjoint.ops.special import mvlgamma as multigammaln
 from adjoint.ops.special import polygamma
 
@@ -91,6 +92,7 @@ __all__ = [
     "xlogy",
     "zeta",
 ]
+__dir__ = listing(__name__)
 
 expit = sigmoid
 gammaln = lgamma

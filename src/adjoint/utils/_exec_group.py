@@ -1,6 +1,12 @@
 """Backward passes that share what `checkpoint` computes again: see `GraphExecGroup`."""
 
+from __future__ import annotations
+
 import threading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["GraphExecGroup"]
 
@@ -28,13 +34,13 @@ class GraphExecGroup:
 
     _open = threading.local()
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         if self._get_current_group() is not None:
             raise RuntimeError("GraphExecGroup contexts cannot be nested: one is open in this thread")
         self._open.group = self
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: Any) -> None:
         self._open.group = None
 
     @classmethod

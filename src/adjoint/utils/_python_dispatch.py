@@ -4,7 +4,13 @@ It stands above recording, beside the interpreters of the core (core/transforms/
 goes to the modes around it, and is recorded as anywhere. See Note: one door.
 """
 
+from __future__ import annotations
+
 from adjoint import _C
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["TorchDispatchMode"]
 
@@ -35,6 +41,8 @@ class TorchDispatchMode:
     sum
     """
 
+    _tokens: Any
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         """Make the result of ``func(*args, **kwargs)``.
 
@@ -56,7 +64,7 @@ class TorchDispatchMode:
             f"{type(self).__name__} must define __torch_dispatch__(self, func, types, args=(), kwargs=None)"
         )
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         def call(func, args, kwargs):
             result = self.__torch_dispatch__(func, (), args, kwargs)
             if result is NotImplemented:
@@ -68,5 +76,5 @@ class TorchDispatchMode:
         vars(self).setdefault("_tokens", []).append(_C._push_interpreter(call))
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: Any) -> None:
         _C._pop_interpreter(self._tokens.pop())

@@ -47,7 +47,7 @@ SUPPORTED_NODES: dict[Any, NodeDef] = {}
 class Kinds(dict):
     """By the type of an object, its `NodeDef`, or None for leaves: looked up once per type, then remembered."""
 
-    def __init__(self, dataclasses_too):
+    def __init__(self, dataclasses_too: Any) -> None:
         self.dataclasses_too = dataclasses_too
 
     def __missing__(self, cls):

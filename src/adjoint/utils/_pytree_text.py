@@ -151,7 +151,7 @@ def treespec_pprint(treespec: TreeSpec) -> str:
 
 
 class _Star:
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "*"
 
 

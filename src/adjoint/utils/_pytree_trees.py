@@ -44,7 +44,7 @@ class TreeSpec:
 
     __slots__ = ("_children", "_context", "num_children", "num_leaves", "num_nodes", "type")
 
-    def __init__(self, type: Any, context: Context, children_specs):
+    def __init__(self, type: Any, context: Context, children_specs: Any) -> None:
         self.type = type
         self._context = context
         self._children = children_specs
@@ -95,7 +95,7 @@ class TreeSpec:
         _take_up_to(self, tree, parts)
         return parts
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if self is other:
             return True
         if not isinstance(other, TreeSpec):
@@ -107,7 +107,7 @@ class TreeSpec:
             and all(a == b for a, b in zip(self._children, other._children, strict=True))
         )
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash((self.type, _hashable(self._context), tuple(self._children)))
 
     def __repr__(self, indent: int = 0) -> str:
@@ -118,7 +118,7 @@ class TreeSpec:
         return f"TreeSpec({self.type.__name__}, {self._context}, [{rest}])"
 
     # What has slots is copied and pickled by name.
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return (LeafSpec, ()) if self.type is None else (TreeSpec, (self.type, self._context, self._children))
 
 
@@ -127,7 +127,7 @@ class LeafSpec(TreeSpec):
 
     __slots__ = ()
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(None, None, [])
 
 

@@ -12,6 +12,10 @@ from threading import get_ident
 
 from adjoint import _C
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["CheckpointPolicy", "SelectiveCheckpointContext", "create_selective_checkpoint_contexts"]
 
 
@@ -36,11 +40,13 @@ class SelectiveCheckpointContext:
         Whether the part runs again, for a backward pass: False, since a policy is asked but once.
     """
 
-    def __init__(self, *, is_recompute):
+    def __init__(self, *, is_recompute: Any) -> None:
         self.is_recompute = is_recompute
 
 
-def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mutation=False):
+def create_selective_checkpoint_contexts(
+    policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False
+) -> Any:
     """Two context managers, for ``checkpoint(..., context_fn=...)``, that keep the results of some operators.
 
     Parameters
@@ -122,7 +128,7 @@ class _Result:
 
     __slots__ = ("tensor", "version")
 
-    def __init__(self, tensor):
+    def __init__(self, tensor: Any) -> None:
         self.tensor = tensor.detach()
         self.version = tensor._version
 
@@ -132,7 +138,7 @@ class _Kept:
 
     __slots__ = ("random_state", "results")
 
-    def __init__(self, results, random_state):
+    def __init__(self, results: Any, random_state: Any) -> None:
         self.results = [_Result(t) for t in results]
         self.random_state = random_state
 
@@ -140,13 +146,13 @@ class _Kept:
 class _Observing:
     """A context in which each operator that is about to compute is seen."""
 
-    def __init__(self, kept):
+    def __init__(self, kept: Any) -> None:
         #: By operator, for each of its calls what was kept, or None.
         self.kept = kept
         # By thread, innermost last.
         self.interpreters: dict = {}
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: Any) -> None:
         _C._pop_interpreter(self.interpreters[get_ident()].pop())
 
     def push(self, supply, computed):
@@ -154,7 +160,7 @@ class _Observing:
 
 
 class _Keeping(_Observing):
-    def __init__(self, policy, kept):
+    def __init__(self, policy: Any, kept: Any) -> None:
         super().__init__(kept)
         self.policy = policy
 
@@ -167,7 +173,7 @@ class _Keeping(_Observing):
             )
         return decision is True or decision in _SAVE
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         from adjoint import equal, get_rng_state
 
         # Of the call between the two functions: None, or the state of the generator before it.
@@ -192,11 +198,11 @@ class _Keeping(_Observing):
 
 
 class _Supplying(_Observing):
-    def __init__(self, kept, allow_mutation):
+    def __init__(self, kept: Any, allow_mutation: Any) -> None:
         super().__init__(kept)
         self.allow_mutation = allow_mutation
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         # Each run starts at the first call.
         used: dict = {}
 

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from adjoint import _C
+from adjoint._register import listing
 
 __all__ = ["Compare", "Measurement", "TaskSpec", "Timer", "timer"]
+__dir__ = listing(__name__)
 
 timer = timeit.default_timer
 
@@ -97,13 +99,13 @@ class Measurement:
         high = min(low + 1, len(times) - 1)
         return times[low] + (times[high] - times[low]) * (place - low)
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         # What was measured, asked of the measurement.
         if name in TaskSpec.__dataclass_fields__ or name == "title":
             return getattr(self.task_spec, name)
         raise AttributeError(f"'Measurement' object has no attribute {name!r}")
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         what = [f"<{__name__}.Measurement object at {hex(id(self))}>", self.title]
         if self.task_spec.setup != "pass":
             what.append("setup: " + textwrap.shorten(self.task_spec.setup, 60))
@@ -117,7 +119,7 @@ class Measurement:
         return "\n".join([*what, f"  {count}, {threads} thread{'s' if threads > 1 else ''}"])
 
     @staticmethod
-    def merge(measurements) -> list[Measurement]:
+    def merge(measurements: Any) -> list[Measurement]:
         """Measurements of one thing as one: the runs of all, at the number of repetitions of the first."""
         groups: dict = {}
         for m in measurements:
@@ -173,18 +175,18 @@ class Timer:
 
     def __init__(
         self,
-        stmt="pass",
-        setup="pass",
-        global_setup="",
-        timer=timer,
-        globals=None,
-        label=None,
-        sub_label=None,
-        description=None,
-        env=None,
-        num_threads=1,
-        language="python",
-    ):
+        stmt: str = "pass",
+        setup: str = "pass",
+        global_setup: str = "",
+        timer: Any = timer,
+        globals: Any = None,
+        label: Any = None,
+        sub_label: Any = None,
+        description: Any = None,
+        env: Any = None,
+        num_threads: int = 1,
+        language: str = "python",
+    ) -> None:
         if str(getattr(language, "name", language)).lower() not in ("python", "py"):
             raise ValueError(f"Timer takes statements in Python; there is no compiler for {language}")
         stmt, setup = (textwrap.dedent(code).strip() or "pass" for code in (stmt, setup))
@@ -217,7 +219,7 @@ class Timer:
                 return number
             number *= 2 if taken * 10 > seconds else 10
 
-    def blocked_autorange(self, callback=None, min_run_time: float = 0.2) -> Measurement:
+    def blocked_autorange(self, callback: Any = None, min_run_time: float = 0.2) -> Measurement:
         """Runs of a thousandth of the time each, until they took `min_run_time` seconds together.
 
         Parameters
@@ -240,7 +242,7 @@ class Timer:
         *,
         min_run_time: float = 0.01,
         max_run_time: float = 10.0,
-        callback=None,
+        callback: Any = None,
     ) -> Measurement:
         """As `blocked_autorange`, until the times vary by less than a part `threshold` of their median."""
         number = self._number_for(0.05 if min_run_time > 0.05 else min_run_time)
@@ -254,7 +256,7 @@ class Timer:
             if spent > max_run_time or (spent >= min_run_time and made.meets_confidence(threshold)):
                 return made
 
-    def collect_callgrind(self, *args, **kwargs):
+    def collect_callgrind(self, *args: Any, **kwargs: Any) -> Any:
         """Not there: it runs the statement under valgrind with torch's own tools."""
         raise NotImplementedError(
             "Timer.collect_callgrind is not implemented: use timeit or blocked_autorange"
@@ -278,12 +280,12 @@ class Compare:
     <BLANKLINE>
     """
 
-    def __init__(self, results):
+    def __init__(self, results: Any) -> None:
         self._results: list[Measurement] = []
         self._digits: int | None = None
         self.extend_results(results)
 
-    def extend_results(self, results) -> None:
+    def extend_results(self, results: Any) -> None:
         """Add measurements."""
         results = list(results)
         for m in results:
@@ -301,7 +303,7 @@ class Compare:
     def highlight_warnings(self) -> None:
         """For torch's sake: the table marks nothing."""
 
-    def __str__(self):
+    def __str__(self) -> str:
         blocks: dict = {}
         for m in Measurement.merge(self._results):
             blocks.setdefault(m.task_spec.label or m.task_spec.stmt, []).append(m)

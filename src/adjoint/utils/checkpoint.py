@@ -11,6 +11,7 @@ from contextlib import contextmanager, nullcontext
 
 from adjoint import _C
 from adjoint._C import Tensor, float32
+from adjoint._register import listing
 from adjoint.autograd.function import Function
 from adjoint.autograd.grad_mode import enable_grad, no_grad
 from adjoint.autograd.graph import saved_tensors_hooks
@@ -20,6 +21,11 @@ from adjoint.utils._selective import (
     SelectiveCheckpointContext,
     create_selective_checkpoint_contexts,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 __all__ = [
     "CheckpointError",
@@ -36,6 +42,7 @@ __all__ = [
     "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
 ]
+__dir__ = listing(__name__)
 
 
 class CheckpointError(RuntimeError):
@@ -51,7 +58,7 @@ def detach_variable(inputs: tuple) -> tuple:
     return tuple(x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs)
 
 
-def check_backward_validity(inputs, *, stacklevel=2) -> None:
+def check_backward_validity(inputs: Any, *, stacklevel: int = 2) -> None:
     """Warn where no input requires a gradient, so that a reentrant checkpoint has none either."""
     if not any(x.requires_grad for x in inputs if isinstance(x, Tensor)):
         from warnings import warn
@@ -67,7 +74,7 @@ _early_stop: bool | None = None
 
 
 @contextmanager
-def set_checkpoint_early_stop(enable: bool):
+def set_checkpoint_early_stop(enable: bool) -> Any:
     """Whether a part stops being computed again once all that is needed is there; for the calls made inside, whatever
     they say themselves.
 
@@ -87,7 +94,7 @@ _debug: bool | None = None
 
 
 @contextmanager
-def set_checkpoint_debug_enabled(enabled: bool | None):
+def set_checkpoint_debug_enabled(enabled: bool | None) -> Any:
     """What ``debug`` of `checkpoint` is for the calls made inside, whatever they say themselves; None leaves it to them.
 
     Parameters
@@ -102,7 +109,7 @@ def set_checkpoint_debug_enabled(enabled: bool | None):
         _debug = before
 
 
-def noop_context_fn():
+def noop_context_fn() -> Any:
     """The default of ``context_fn``: two contexts that do nothing."""
     return nullcontext(), nullcontext()
 
@@ -150,16 +157,16 @@ class _Holder:
 
     __slots__ = ("__weakref__", "facts", "index", "values")
 
-    def __init__(self, index, facts):
+    def __init__(self, index: Any, facts: Any) -> None:
         self.index = index
         self.facts = facts
-        self.values = {}
+        self.values: dict[Any, Any] = {}
 
 
 class _Frame:
     """One call of a checkpointed part: how to run it again, and the placeholders that stand in the graph."""
 
-    def __init__(self, run, early_stop, facts_of, contexts, debug):
+    def __init__(self, run: Any, early_stop: Any, facts_of: Any, contexts: Any, debug: Any) -> None:
         self.run = run
         self.early_stop = early_stop
         self.facts_of = facts_of
@@ -279,16 +286,16 @@ def _place(tensor):
 
 
 def checkpoint(
-    function,
-    *args,
-    use_reentrant=None,
-    context_fn=None,
-    determinism_check="default",
-    debug=False,
-    early_stop=True,
-    preserve_rng_state=True,
-    **kwargs,
-):
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    context_fn: Callable[..., Any] | None = None,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
+    preserve_rng_state: bool = True,
+    **kwargs: Any,
+) -> Any:
     """Run ``function(*args, **kwargs)`` without keeping what its backward pass needs: that is computed again then.
 
     Parameters
@@ -386,7 +393,7 @@ class CheckpointFunction(Function):
     """The older form: runs the part without recording, and in the backward pass again, with."""
 
     @staticmethod
-    def forward(ctx, function, preserve, *args):
+    def forward(ctx: Any, function: Callable[..., Any], preserve: Any, *args: Any) -> Any:
         ctx.function = function
         ctx.state = _random_state() if preserve else None
         ctx.autocast = _C._autocast()
@@ -397,7 +404,7 @@ class CheckpointFunction(Function):
             return function(*args)
 
     @staticmethod
-    def backward(ctx, *gradients):
+    def backward(ctx: Any, *gradients: Any) -> Any:
         from adjoint.autograd import backward
 
         if _C._current_pass_is_selective():
@@ -433,7 +440,9 @@ def _warn_of_choice(function):
     )
 
 
-def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs):
+def checkpoint_sequential(
+    functions: Any, segments: int, input: Tensor, use_reentrant: bool | None = None, **kwargs: Any
+) -> Any:
     """Run a sequence of modules in segments, each of which is a checkpoint, but for the last.
 
     Parameters

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from adjoint import from_dlpack
 from adjoint._C import Tensor
+from adjoint._register import listing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["from_dlpack", "to_dlpack"]
+__dir__ = listing(__name__)
 
 
-def to_dlpack(tensor: Tensor):
+def to_dlpack(tensor: Tensor) -> Any:
     """What ``tensor.__dlpack__()`` gives: a capsule that other libraries take once."""
     return tensor.__dlpack__()

@@ -8,6 +8,15 @@ from __future__ import annotations
 
 import weakref
 
+from adjoint._register import listing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from adjoint import Tensor
+
 __all__ = [
     "ActionTable",
     "HookTable",
@@ -16,6 +25,7 @@ __all__ = [
     "unserializable_hook",
     "warn_if_has_hooks",
 ]
+__dir__ = listing(__name__)
 
 
 class HookTable(dict):
@@ -23,7 +33,7 @@ class HookTable(dict):
 
     __slots__ = ("__weakref__",)
 
-    def add(self, entry, prepend=False, marks=()) -> RemovableHandle:
+    def add(self, entry: Any, prepend: bool = False, marks: Any = ()) -> RemovableHandle:
         """Append `entry` (or put it first) and return the handle that removes it.
 
         `marks` are pairs of another table and whether it holds this entry's id too, from which it goes with the entry.
@@ -47,14 +57,14 @@ class ActionTable(HookTable):
 
     __slots__ = ()
 
-    def pop(self, key, default=None):
+    def pop(self, key: Any, default: Any = None) -> Any:
         action = super().pop(key, default)
         if action is not None:
             action()
         return action
 
 
-def handle_that(remove) -> RemovableHandle:
+def handle_that(remove: Any) -> RemovableHandle:
     """A handle whose `remove` calls a function, once."""
     table = ActionTable()
     handle = table.add(remove)
@@ -84,7 +94,7 @@ class RemovableHandle:
     #: What a handle keeps alive itself: the table of a hook that lies elsewhere.
     table: HookTable | None = None
 
-    def __init__(self, hooks_dict, *, extra_dict=None):
+    def __init__(self, hooks_dict: Any, *, extra_dict: Any = None) -> None:
         self.id = RemovableHandle.next_id
         RemovableHandle.next_id += 1
         tables = [hooks_dict]
@@ -93,12 +103,12 @@ class RemovableHandle:
         self._tables = tuple(weakref.ref(table) for table in tables)
 
     @property
-    def hooks_dict_ref(self):
+    def hooks_dict_ref(self) -> Any:
         """A weak reference to the table."""
         return self._tables[0]
 
     @property
-    def extra_dict_ref(self):
+    def extra_dict_ref(self) -> Any:
         """Weak references to the further tables."""
         return self._tables[1:]
 
@@ -111,20 +121,20 @@ class RemovableHandle:
     def __enter__(self) -> RemovableHandle:
         return self
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, *exception: Any) -> None:
         self.remove()
 
     # A weak reference cannot be pickled: the tables travel, and the copy refers to the copies.
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         return self.id, tuple(reference() for reference in self._tables)
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         self.id, tables = state
         self._tables = tuple(weakref.ref(HookTable() if table is None else table) for table in tables)
         RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
 
 
-def unserializable_hook(hook):
+def unserializable_hook(hook: Callable[..., Any]) -> Any:
     """Decorate a hook of a tensor so that pickling the tensor, which leaves its hooks out, does not warn of it.
 
     Examples
@@ -141,7 +151,7 @@ def unserializable_hook(hook):
     return hook
 
 
-def warn_if_has_hooks(tensor) -> None:
+def warn_if_has_hooks(tensor: Tensor) -> None:
     """Warn of each hook of a tensor that its pickle will not have, unless it is an `unserializable_hook`."""
     from warnings import warn
 

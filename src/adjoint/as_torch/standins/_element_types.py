@@ -8,11 +8,18 @@ from __future__ import annotations
 import adjoint
 from adjoint.as_torch.standins._refused import NameOnly
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["NAMES"]
 
 
 class ElementType(NameOnly):
     """The name of a dtype; each is of a type called like it, which is what refusals print."""
+
+    limits: Any
+    tiny: Any
 
     name: str
     itemsize: int
@@ -65,6 +72,8 @@ NAMES["chalf"] = NAMES["complex32"]
 class _Facts:
     """Limits of a dtype, which they name by a text."""
 
+    _shown: Any
+
     dtype: str
 
     def __eq__(self, other):
@@ -87,6 +96,14 @@ class _Facts:
 class finfo(_Facts):
     """``torch.finfo``: that of Adjoint, and the facts of types that can only be named."""
 
+    bits: Any
+    eps: Any
+    max: Any
+    min: Any
+    resolution: Any
+    smallest_normal: Any
+    tiny: Any
+
     _shown = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
 
     def __new__(cls, type=None):
@@ -104,6 +121,10 @@ class finfo(_Facts):
 
 class iinfo(_Facts):
     """``torch.iinfo``, likewise."""
+
+    bits: Any
+    max: Any
+    min: Any
 
     _shown = ("min", "max")
 

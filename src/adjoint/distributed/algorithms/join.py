@@ -11,6 +11,10 @@ from collections import namedtuple
 import adjoint as ad
 from adjoint.distributed import _functions as collectives
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["Join", "JoinHook", "Joinable"]
 
 _JoinConfig = namedtuple("_JoinConfig", "enable throw_on_early_termination is_first_joinable")
@@ -30,7 +34,7 @@ class JoinHook:
 class Joinable:
     """What can take part in `Join`; it calls `Join.notify_join_context` before the collectives of each step."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         object.__setattr__(self, "_join_config", _OFF)
 
     def join_hook(self, **kwargs) -> JoinHook:
@@ -62,7 +66,9 @@ class Join:
         For the hooks.
     """
 
-    def __init__(self, joinables, enable=True, throw_on_early_termination=False, **kwargs):
+    def __init__(
+        self, joinables: Any, enable: Any = True, throw_on_early_termination: Any = False, **kwargs: Any
+    ) -> None:
         if not joinables:
             raise ValueError("The join context manager requires at least one joinable")
         groups = {id(j.join_process_group) for j in joinables}
@@ -74,10 +80,10 @@ class Join:
         for i, j in enumerate(joinables):
             object.__setattr__(j, "_join_config", _JoinConfig(enable, throw_on_early_termination, i == 0))
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         return self
 
-    def __exit__(self, kind, value, traceback):
+    def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
         try:
             if not self._enable or kind is not None:
                 return

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from adjoint.optim import Optimizer
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["PostLocalSGDOptimizer"]
 
 
@@ -17,7 +21,7 @@ class PostLocalSGDOptimizer(Optimizer):
         Such as `algorithms.model_averaging.averagers.PeriodicModelAverager`.
     """
 
-    def __init__(self, optim, averager):
+    def __init__(self, optim: Any, averager: Any) -> None:
         self.optim, self.averager = optim, averager
         self.param_groups, self.defaults = optim.param_groups, optim.defaults
 
@@ -26,7 +30,7 @@ class PostLocalSGDOptimizer(Optimizer):
         """That of the optimiser."""
         return self.optim.state
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return repr(self.optim)
 
     def state_dict(self) -> dict:

@@ -11,11 +11,15 @@ from adjoint._arguments import ignores
 from adjoint.distributed.algorithms.join import Join, Joinable, JoinHook
 from adjoint.optim import Optimizer
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["ZeroRedundancyOptimizer"]
 
 
 class _Hook(JoinHook):
-    def __init__(self, zero):
+    def __init__(self, zero: Any) -> None:
         self.zero = zero
 
     def main_hook(self):
@@ -43,13 +47,13 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
     @ignores("parameters_as_bucket_view", why="parameters stay where they are")
     def __init__(
         self,
-        params,
-        optimizer_class,
-        process_group=None,
-        parameters_as_bucket_view=False,
-        overlap_with_ddp=False,
-        **defaults,
-    ):
+        params: Any,
+        optimizer_class: Any,
+        process_group: Any = None,
+        parameters_as_bucket_view: Any = False,
+        overlap_with_ddp: Any = False,
+        **defaults: Any,
+    ) -> None:
         if overlap_with_ddp:
             raise NotImplementedError(
                 "ZeroRedundancyOptimizer: overlap_with_ddp is not provided; leave it False"

@@ -6,10 +6,16 @@ import contextlib
 import enum
 
 from adjoint._arguments import ignores
+from adjoint._register import listing
 
 from . import bias
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["WARN_FOR_UNFUSED_KERNELS", "SDPBackend", "bias", "sdpa_kernel"]
+__dir__ = listing(__name__)
 
 #: Kept; nothing warns.
 WARN_FOR_UNFUSED_KERNELS = False
@@ -31,7 +37,7 @@ _OURS = {SDPBackend.MATH, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTEN
 
 @contextlib.contextmanager
 @ignores("set_priority", why="there is one way", warns=False)
-def sdpa_kernel(backends, set_priority=False):
+def sdpa_kernel(backends: Any, set_priority: bool = False) -> Any:
     """A context in which attention may be computed in these ways; the results of all are the same but for rounding.
 
     There is one way, in blocks that never hold the whole table of scores: it is what `MATH`, `FLASH_ATTENTION` and

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint._register import listing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["causal_lower_right", "causal_upper_left"]
+__dir__ = listing(__name__)
 
 
-def causal_upper_left(*size):
+def causal_upper_left(*size: Any) -> Any:
     """A mask of bool: query i attends to the keys up to i.
 
     Examples
@@ -19,7 +25,7 @@ def causal_upper_left(*size):
     return _causal(size, 0)
 
 
-def causal_lower_right(*size):
+def causal_lower_right(*size: Any) -> Any:
     """A mask of bool: the last query attends to all keys, each one before it to one less.
 
     Examples

@@ -14,6 +14,13 @@ import adjoint as ad
 from adjoint._arguments import ignores
 from adjoint.func import vmap
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint import Tensor
+    from adjoint._types import Device
+
 __all__ = [
     "AuxOutput",
     "AuxRequest",
@@ -48,17 +55,17 @@ class AuxOutput(NamedTuple):
     max_scores: ad.Tensor | None = None
 
 
-def noop_mask(batch, head, token_q, token_kv):
+def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Any:
     """The mask that hides nothing."""
     return batch.new_ones(size=(), dtype=ad.bool)
 
 
-def and_masks(*mask_mods):
+def and_masks(*mask_mods: Any) -> Any:
     """The mask that shows what all show."""
     return _combined(mask_mods, True, lambda a, b: a & b)
 
 
-def or_masks(*mask_mods):
+def or_masks(*mask_mods: Any) -> Any:
     """The mask that shows what one of them shows."""
     return _combined(mask_mods, False, lambda a, b: a | b)
 
@@ -84,7 +91,7 @@ def _over_indices(function, scores):
     return function
 
 
-def create_mask(mod_fn, B, H, Q_LEN, KV_LEN, device=None):
+def create_mask(mod_fn: Any, B: Any, H: Any, Q_LEN: Any, KV_LEN: Any, device: Device | None = None) -> Any:
     """The table of a function of indices, of sizes (B, H, Q_LEN, KV_LEN): True where a key is seen.
 
     Parameters
@@ -124,7 +131,7 @@ class BlockMask:
     Made by `create_block_mask`. ``mask[i]`` is that of a part of the batch.
     """
 
-    def __init__(self, mask_mod, table, block_size):
+    def __init__(self, mask_mod: Any, table: Any, block_size: Any) -> None:
         self.mask_mod, self.BLOCK_SIZE, self._table = mask_mod, block_size, table
         self.shape, self.seq_lengths = tuple(table.shape), tuple(table.shape[-2:])
 
@@ -136,16 +143,16 @@ class BlockMask:
         return padded.unflatten(-1, (-1, columns)).unflatten(-3, (-1, rows)).amax((-3, -1))
 
     @property
-    def kv_num_blocks(self):
+    def kv_num_blocks(self) -> Any:
         """How many blocks of keys each block of queries sees."""
         return self._blocks.sum(-1).int()
 
     @property
-    def kv_indices(self):
+    def kv_indices(self) -> Any:
         """Which: the numbers of these blocks come first."""
         return self._blocks.argsort(dim=-1, descending=True, stable=True).int()
 
-    def to_dense(self):
+    def to_dense(self) -> Any:
         """A table of blocks: 1 where anything is seen."""
         return self._blocks
 
@@ -158,17 +165,17 @@ class BlockMask:
         """The number of elements of the table."""
         return math.prod(self.shape)
 
-    def to(self, device):
+    def to(self, device: Device) -> Any:
         """The mask on a device."""
         return BlockMask(self.mask_mod, self._table.to(device), self.BLOCK_SIZE)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         table = self._table[index]
         if table.ndim != 4:
             table = table.unsqueeze(0)
         return BlockMask(None, table, self.BLOCK_SIZE)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"BlockMask(shape={self.shape}, sparsity={self.sparsity():.2f}%)"
 
 
@@ -176,18 +183,18 @@ class BlockMask:
     "separate_full_blocks", "compute_dq_write_order", "dq_kv_order", why="the mask is kept whole", warns=False
 )
 def create_block_mask(
-    mask_mod,
-    B,
-    H,
-    Q_LEN,
-    KV_LEN,
-    device=None,
-    BLOCK_SIZE=_DEFAULT_SPARSE_BLOCK_SIZE,
-    _compile=False,
-    separate_full_blocks=True,
-    compute_dq_write_order=False,
-    dq_kv_order=True,
-):
+    mask_mod: Any,
+    B: Any,
+    H: Any,
+    Q_LEN: Any,
+    KV_LEN: Any,
+    device: Device | None = None,
+    BLOCK_SIZE: Any = _DEFAULT_SPARSE_BLOCK_SIZE,
+    _compile: bool = False,
+    separate_full_blocks: bool = True,
+    compute_dq_write_order: bool = False,
+    dq_kv_order: bool = True,
+) -> Any:
     """The mask ``mask_mod(b, h, q, kv)`` for `flex_attention`.
 
     Parameters
@@ -215,18 +222,18 @@ def create_block_mask(
 
 @ignores("kernel_options", why="there is one implementation")
 def flex_attention(
-    query,
-    key,
-    value,
-    score_mod=None,
-    block_mask=None,
-    scale=None,
-    enable_gqa=False,
-    return_lse=False,
-    kernel_options=None,
+    query: Tensor,
+    key: Any,
+    value: Any,
+    score_mod: Any = None,
+    block_mask: Any = None,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    return_lse: bool = False,
+    kernel_options: Any = None,
     *,
-    return_aux=None,
-):
+    return_aux: Any = None,
+) -> Any:
     """Attention with scores changed by a function of the indices: softmax(score_mod(Q Kᵀ · scale)) V.
 
     Parameters

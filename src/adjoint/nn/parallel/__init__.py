@@ -6,14 +6,22 @@ processes there is `DistributedDataParallel`, which is imported when it is asked
 
 from __future__ import annotations
 
+from adjoint._register import listing
+
 from .data_parallel import DataParallel, data_parallel
 
 __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
+__dir__ = listing(__name__)
 
 
-def __getattr__(name):
-    if name == "DistributedDataParallel":
-        from .distributed import DistributedDataParallel
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .distributed import DistributedDataParallel
+else:
 
-        return DistributedDataParallel
-    raise AttributeError(f"module 'adjoint.nn.parallel' has no attribute {name!r}")
+    def __getattr__(name):
+        if name == "DistributedDataParallel":
+            from .distributed import DistributedDataParallel
+
+            return DistributedDataParallel
+        raise AttributeError(f"module 'adjoint.nn.parallel' has no attribute {name!r}")

@@ -6,6 +6,10 @@ from adjoint._arguments import ignores
 
 from ..module import Module
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["DataParallel", "data_parallel"]
 
 
@@ -33,19 +37,28 @@ class DataParallel(Module):
     """
 
     @ignores("device_ids", "output_device", why="there is one device, the CPU")
-    def __init__(self, module, device_ids=None, output_device=None, dim=0):
+    def __init__(
+        self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0
+    ) -> None:
         super().__init__()
         self.module = module
-        self.device_ids = []
+        self.device_ids: list[Any] = []
         self.output_device = output_device
         self.dim = dim
 
-    def forward(self, *inputs, **kwargs):
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         return self.module(*inputs, **kwargs)
 
 
 @ignores("device_ids", "output_device", "dim", why="there is one device, the CPU")
-def data_parallel(module, inputs, device_ids=None, output_device=None, dim=0, module_kwargs=None):
+def data_parallel(
+    module: Module,
+    inputs: Any,
+    device_ids: Any = None,
+    output_device: Any = None,
+    dim: int = 0,
+    module_kwargs: Any = None,
+) -> Any:
     """Call a module on its inputs; devices have no effect, as a warning says.
 
     Examples

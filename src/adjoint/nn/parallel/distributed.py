@@ -17,13 +17,19 @@ from adjoint.distributed.algorithms.join import Join, Joinable, JoinHook
 
 from ..module import Module
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+
 __all__ = ["DistributedDataParallel"]
 
 
 class _Hook(JoinHook):
     """What a rank without inputs does while others have some."""
 
-    def __init__(self, ddp, divide_by_initial_world_size):
+    def __init__(self, ddp: Any, divide_by_initial_world_size: Any) -> None:
         self.ddp = ddp
         ddp._divide_by_initial_world_size = divide_by_initial_world_size
 
@@ -37,7 +43,7 @@ class _Hook(JoinHook):
             ddp.reducer.shadow()
         ddp.require_forward_param_sync = averaged
 
-    def post_hook(self, is_last_joiner):
+    def post_hook(self, is_last_joiner: Any):
         root = self.ddp._find_common_rank(self.ddp._distributed_rank, is_last_joiner)
         self.ddp._broadcast_state(root)
 
@@ -96,24 +102,24 @@ class DistributedDataParallel(Module, Joinable):
     )
     def __init__(
         self,
-        module,
-        device_ids=None,
-        output_device=None,
-        dim=0,
-        broadcast_buffers=None,
-        init_sync=True,
-        process_group=None,
-        bucket_cap_mb=None,
-        find_unused_parameters=False,
-        check_reduction=False,
-        gradient_as_bucket_view=False,
-        static_graph=False,
-        delay_all_reduce_named_params=None,
-        param_to_hook_all_reduce=None,
-        mixed_precision=None,
-        device_mesh=None,
-        skip_all_reduce_unused_params=False,
-    ):
+        module: Module,
+        device_ids: Any = None,
+        output_device: Any = None,
+        dim: int = 0,
+        broadcast_buffers: Any = None,
+        init_sync: bool = True,
+        process_group: Any = None,
+        bucket_cap_mb: Any = None,
+        find_unused_parameters: bool = False,
+        check_reduction: bool = False,
+        gradient_as_bucket_view: bool = False,
+        static_graph: bool = False,
+        delay_all_reduce_named_params: Any = None,
+        param_to_hook_all_reduce: Any = None,
+        mixed_precision: Any = None,
+        device_mesh: Any = None,
+        skip_all_reduce_unused_params: bool = False,
+    ) -> None:
         super().__init__()
         Joinable.__init__(self)
         if (
@@ -235,7 +241,7 @@ class DistributedDataParallel(Module, Joinable):
 
     # --- a step ------------------------------------------------------------------------------------------------------
 
-    def forward(self, *inputs, **kwargs):
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """The module's forward; gradients of what it returns are averaged."""
         averages = _C.is_grad_enabled() and self.require_backward_grad_sync
         if self._join_config.enable:
@@ -278,7 +284,7 @@ class DistributedDataParallel(Module, Joinable):
             self.reducer.begin()
 
     @contextlib.contextmanager
-    def no_sync(self):
+    def no_sync(self) -> Any:
         """For its scope, forward and backward add to this rank's gradients; the first pass after it averages all."""
         before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
         try:
@@ -313,7 +319,12 @@ class DistributedDataParallel(Module, Joinable):
             raise ValueError("BUG! Expected rank_cond to be true for at least one process.")
         return int(told)
 
-    def join(self, divide_by_initial_world_size=True, enable=True, throw_on_early_termination=False):
+    def join(
+        self,
+        divide_by_initial_world_size: bool = True,
+        enable: bool = True,
+        throw_on_early_termination: bool = False,
+    ) -> Any:
         """A context in which ranks may have different numbers of inputs."""
         return Join(
             [self],
@@ -322,17 +333,17 @@ class DistributedDataParallel(Module, Joinable):
             divide_by_initial_world_size=divide_by_initial_world_size,
         )
 
-    def join_hook(self, **kwargs):
+    def join_hook(self, **kwargs: Any) -> Any:
         """What `Join` calls on a rank without inputs."""
         return _Hook(self, kwargs.get("divide_by_initial_world_size", True))
 
     @property
-    def join_device(self):
+    def join_device(self) -> Any:
         """The device of what `Join` sends."""
         return self.device
 
     @property
-    def join_process_group(self):
+    def join_process_group(self) -> Any:
         """The group that `Join` asks."""
         return self.process_group
 
@@ -342,7 +353,7 @@ class DistributedDataParallel(Module, Joinable):
 
     # --- hooks, logs, states -----------------------------------------------------------------------------------------
 
-    def register_comm_hook(self, state, hook) -> None:
+    def register_comm_hook(self, state: Any, hook: Callable[..., Any]) -> None:
         """Let ``hook(state, bucket)`` average buckets; it returns a Future of a tensor. Ranks must register the same."""
         if not callable(hook):
             raise TypeError("Communication hook must be callable.")
@@ -388,7 +399,9 @@ class DistributedDataParallel(Module, Joinable):
             "comm_hook": getattr(reducer.hook and reducer.hook[1], "__qualname__", ""),
         }
 
-    def load_state_dict(self, state_dict, strict=True, assign=False):
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> Any:
         """Load a state whose names begin with ``module.``."""
         if strict and state_dict and not any(name.startswith("module.") for name in state_dict):
             raise RuntimeError(
@@ -397,7 +410,7 @@ class DistributedDataParallel(Module, Joinable):
             )
         return super().load_state_dict(state_dict, strict, assign)
 
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         raise TypeError(
             "a DistributedDataParallel belongs to the group of its process: pickle or copy its .module, or save its state_dict()"
         )

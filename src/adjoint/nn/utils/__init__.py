@@ -1,5 +1,7 @@
 """Helpers around parameters: clipping gradients, parameters as one vector or as functions, packed sequences, pruning, fusion."""
 
+from adjoint._register import listing
+
 from . import parametrizations, parametrize, prune, rnn, stateless
 from .clip import (
     clip_grad_norm,
@@ -40,3 +42,4 @@ __all__ = [
     "vector_to_parameters",
     "weight_norm",
 ]
+__dir__ = listing(__name__)

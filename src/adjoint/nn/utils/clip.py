@@ -9,6 +9,12 @@ import adjoint as ad
 from adjoint import _register
 from adjoint._arguments import ignores
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from adjoint import Tensor
+
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
 
@@ -17,7 +23,12 @@ def _tensors(parameters):
 
 
 @ignores("foreach", why="there is one implementation")
-def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+def get_total_norm(
+    tensors: Sequence[Tensor],
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
     """The `norm_type`-norm of all elements of all tensors taken together.
 
     Raises
@@ -40,7 +51,9 @@ def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=Non
 
 
 @ignores("foreach", why="there is one implementation")
-def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None) -> None:
+def clip_grads_with_norm_(
+    parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None
+) -> None:
     """Scale the gradients, in place, by max_norm / (total_norm + 1e-6) where that is below 1."""
     grads = [p.grad for p in _tensors(parameters) if p.grad is not None]
     factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
@@ -49,7 +62,13 @@ def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None) -> Non
 
 
 @ignores("foreach", why="there is one implementation")
-def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+def clip_grad_norm_(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
     """Scale the gradients, in place, so that their norm taken together is at most `max_norm`.
 
     Parameters
@@ -87,7 +106,13 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
     return total
 
 
-def clip_grad_norm(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+def clip_grad_norm(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
     """`clip_grad_norm_` by its old name."""
     warnings.warn(
         "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.",
@@ -98,7 +123,9 @@ def clip_grad_norm(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False
 
 
 @ignores("foreach", why="there is one implementation")
-def clip_grad_value_(parameters, clip_value, foreach=None) -> None:
+def clip_grad_value_(
+    parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
+) -> None:
     """Limit every element of every gradient, in place, to [-clip_value, clip_value]."""
     clip_value = float(clip_value)
     with ad.no_grad():

@@ -9,6 +9,13 @@ from adjoint import _register
 
 from ..parameter import Parameter
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint import Tensor
+    from adjoint.nn.module import Module
+
 __all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]
 
 
@@ -35,7 +42,16 @@ def _check(module, bn):
         raise AssertionError("bn.running_mean and bn.running_var must not be None")
 
 
-def fuse_conv_bn_weights(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, transpose=False):
+def fuse_conv_bn_weights(
+    conv_w: Tensor,
+    conv_b: Tensor | None,
+    bn_rm: Tensor,
+    bn_rv: Tensor,
+    bn_eps: float,
+    bn_w: Tensor | None,
+    bn_b: Tensor | None,
+    transpose: bool = False,
+) -> Any:
     """The weight and bias of a convolution followed by a batch normalisation.
 
     Parameters
@@ -56,12 +72,20 @@ def fuse_conv_bn_weights(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, trans
     return _fused(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, 1 if transpose else 0)
 
 
-def fuse_linear_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b):
+def fuse_linear_bn_weights(
+    linear_w: Tensor,
+    linear_b: Tensor | None,
+    bn_rm: Tensor,
+    bn_rv: Tensor,
+    bn_eps: float,
+    bn_w: Tensor | None,
+    bn_b: Tensor | None,
+) -> Any:
     """The weight and bias of a linear map followed by a batch normalisation; parameters as of `fuse_conv_bn_weights`."""
     return _fused(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, 0)
 
 
-def fuse_conv_bn_eval(conv, bn, transpose=False):
+def fuse_conv_bn_eval(conv: Module, bn: Module, transpose: bool = False) -> Module:
     """A copy of a convolution that takes over the batch normalisation behind it; both in evaluation mode.
 
     Raises
@@ -85,7 +109,7 @@ def fuse_conv_bn_eval(conv, bn, transpose=False):
     return fused
 
 
-def fuse_linear_bn_eval(linear, bn):
+def fuse_linear_bn_eval(linear: Module, bn: Module) -> Any:
     """A copy of a linear map that takes over the batch normalisation behind it; both in evaluation mode.
 
     Raises

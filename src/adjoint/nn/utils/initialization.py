@@ -8,10 +8,14 @@ import adjoint as ad
 
 from ..module import Module
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["skip_init"]
 
 
-def skip_init(module_cls, *args, **kwargs):
+def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
     """Make a module whose parameters will be overwritten; the state of the random numbers stays as it is.
 
     Parameters

@@ -7,6 +7,10 @@ from adjoint import _register
 from ..convolution import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
 from ..module import Module
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._types import MemoryFormat
+
 __all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"]
 
 
@@ -17,7 +21,7 @@ def _convert(module, memory_format, kinds):
     return module
 
 
-def convert_conv2d_weight_memory_format(module: Module, memory_format) -> Module:
+def convert_conv2d_weight_memory_format(module: Module, memory_format: MemoryFormat) -> Module:
     """Lay out the weights of all `Conv2d` and `ConvTranspose2d` in the module; return it.
 
     Examples
@@ -30,7 +34,7 @@ def convert_conv2d_weight_memory_format(module: Module, memory_format) -> Module
     return _convert(module, memory_format, (Conv2d, ConvTranspose2d))
 
 
-def convert_conv3d_weight_memory_format(module: Module, memory_format) -> Module:
+def convert_conv3d_weight_memory_format(module: Module, memory_format: MemoryFormat) -> Module:
     """Lay out the weights of all `Conv3d` and `ConvTranspose3d` in the module; return it."""
     return _convert(module, memory_format, (Conv3d, ConvTranspose3d))
 

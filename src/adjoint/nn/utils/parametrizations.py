@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint._arguments import dimension
+from adjoint._register import listing
 
 from .. import functional as F
 from ..module import Module
 from . import parametrize
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint import Tensor
+    from adjoint._types import Dims, StateDict
+
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
+__dir__ = listing(__name__)
 
 
 def norm_except(v, dim):
@@ -20,18 +29,18 @@ def norm_except(v, dim):
 
 
 class _WeightNorm(Module):
-    def __init__(self, dim=0):
+    def __init__(self, dim: int = 0) -> None:
         super().__init__()
         self.dim = -1 if dim is None else dim
 
-    def forward(self, weight_g, weight_v):
+    def forward(self, weight_g: Any, weight_v: Any) -> Tensor:
         return weight_v * (weight_g / norm_except(weight_v, self.dim))
 
-    def right_inverse(self, weight):
+    def right_inverse(self, weight: Tensor) -> Any:
         return norm_except(weight, self.dim), weight
 
 
-def weight_norm(module, name="weight", dim=0):
+def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Any:
     """Split a weight into its length and direction: w = g · v / ‖v‖ (Salimans and Kingma, 2016).
 
     Parameters
@@ -61,10 +70,10 @@ def weight_norm(module, name="weight", dim=0):
 class _OldNames:
     """A hook of a state dict: what `nn.utils.weight_norm` calls length and direction are the two originals."""
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self.name = name
 
-    def __call__(self, state_dict, prefix, *others):
+    def __call__(self, state_dict: StateDict, prefix: str, *others: Any) -> Any:
         old = [f"{prefix}{self.name}_{which}" for which in "gv"]
         if all(key in state_dict for key in old):
             for i, key in enumerate(old):
@@ -72,7 +81,7 @@ class _OldNames:
 
 
 class _SpectralNorm(Module):
-    def __init__(self, weight, n_power_iterations=1, dim=0, eps=1e-12):
+    def __init__(self, weight: Tensor, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
         super().__init__()
         dim = dimension(dim, weight.dim(), False)
         if n_power_iterations <= 0:
@@ -103,7 +112,7 @@ class _SpectralNorm(Module):
                 self._u = F.normalize(matrix.mv(self._v), dim=0, eps=self.eps)
                 self._v = F.normalize(matrix.mH.mv(self._u), dim=0, eps=self.eps)
 
-    def forward(self, weight):
+    def forward(self, weight: Tensor) -> Tensor:
         if weight.dim() == 1:
             return F.normalize(weight, dim=0, eps=self.eps)
         matrix = self._matrix(weight)
@@ -112,11 +121,13 @@ class _SpectralNorm(Module):
         # Copies: a second pass before backward() must not change what the first one saved.
         return weight / ad.vdot(self._u.clone(), matrix.mv(self._v.clone()))
 
-    def right_inverse(self, value):
+    def right_inverse(self, value: Any) -> Any:
         return value
 
 
-def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=None):
+def spectral_norm(
+    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: Dims = None
+) -> Any:
     """Divide a weight by its largest singular value (Miyato et al., 2018).
 
     Parameters
@@ -151,7 +162,7 @@ def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=No
 
 
 class _Orthogonal(Module):
-    def __init__(self, weight, orthogonal_map, use_trivialization=True):
+    def __init__(self, weight: Tensor, orthogonal_map: Any, use_trivialization: bool = True) -> None:
         super().__init__()
         if weight.is_complex() and orthogonal_map == "householder":
             raise ValueError("The householder parametrization does not support complex tensors.")
@@ -161,7 +172,7 @@ class _Orthogonal(Module):
         if use_trivialization:
             self.register_buffer("base", None)
 
-    def forward(self, x):
+    def forward(self, x: Any) -> Tensor:
         rows, columns = x.shape[-2:]
         wide = rows < columns
         if wide:
@@ -185,7 +196,7 @@ class _Orthogonal(Module):
             q = self.base @ q
         return q.mT if wide else q
 
-    def right_inverse(self, value):
+    def right_inverse(self, value: Any) -> Any:
         if value.shape != self.shape:
             raise ValueError(
                 f"Expected a matrix or batch of matrices of shape {tuple(self.shape)}. Got a tensor of shape "
@@ -230,7 +241,13 @@ def _nearest_by_qr(matrix):
     return q * r.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
 
 
-def orthogonal(module, name="weight", orthogonal_map=None, *, use_trivialization=True):
+def orthogonal(
+    module: Module,
+    name: str = "weight",
+    orthogonal_map: str | None = None,
+    *,
+    use_trivialization: bool = True,
+) -> Any:
     """Keep a matrix, or a batch of them, orthogonal: its columns, or its rows where it is wide.
 
     Parameters

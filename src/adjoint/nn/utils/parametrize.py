@@ -10,9 +10,17 @@ import copy
 from contextlib import contextmanager
 
 import adjoint as ad
+from adjoint._register import listing
 
 from ..containers import ModuleDict, ModuleList
 from ..parameter import Parameter
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint import Tensor
+    from adjoint.nn.module import Module
 
 __all__ = [
     "ParametrizationList",
@@ -23,13 +31,14 @@ __all__ = [
     "transfer_parametrizations_and_params",
     "type_before_parametrizations",
 ]
+__dir__ = listing(__name__)
 
 _cache: dict = {}
 _cached_depth = 0
 
 
 @contextmanager
-def cached():
+def cached() -> Any:
     """Compute each parametrised tensor once within the block.
 
     Examples
@@ -73,7 +82,7 @@ class ParametrizationList(ModuleList):
         The value computed has another shape or dtype than the tensor it stands for.
     """
 
-    def __init__(self, modules, original, unsafe=False):
+    def __init__(self, modules: Any, original: Any, unsafe: bool = False) -> None:
         if len(modules) == 0:
             raise ValueError("ParametrizationList requires one or more modules.")
         super().__init__(modules)
@@ -129,7 +138,7 @@ class ParametrizationList(ModuleList):
                     raise
         return value
 
-    def right_inverse(self, value) -> None:
+    def right_inverse(self, value: Any) -> None:
         """Change the originals so that the value computed becomes `value`."""
         for module in self:
             if not hasattr(module, "right_inverse"):
@@ -170,7 +179,7 @@ class ParametrizationList(ModuleList):
                     f"{original.dtype}"
                 )
 
-    def forward(self):
+    def forward(self) -> Tensor:
         """The value of the tensor."""
         if not len(self):
             raise RuntimeError("ParametrizationList has no modules")
@@ -249,7 +258,9 @@ def _own_property(module, name):
     setattr(type(module), name, property(read, write))
 
 
-def register_parametrization(module, tensor_name, parametrization, *, unsafe=False):
+def register_parametrization(
+    module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
+) -> Any:
     """Let a parameter or buffer of a module be computed by another module.
 
     Parameters
@@ -310,7 +321,7 @@ def register_parametrization(module, tensor_name, parametrization, *, unsafe=Fal
     return module
 
 
-def is_parametrized(module, tensor_name=None) -> bool:
+def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     """Whether a tensor of the module, or the one named, is parametrised."""
     parametrizations = getattr(module, "parametrizations", None)
     if not isinstance(parametrizations, ModuleDict):
@@ -318,7 +329,7 @@ def is_parametrized(module, tensor_name=None) -> bool:
     return len(parametrizations) > 0 if tensor_name is None else tensor_name in parametrizations
 
 
-def remove_parametrizations(module, tensor_name, leave_parametrized=True):
+def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
     """Make the tensor an ordinary one again, with its present value, or with that of the original.
 
     Parameters
@@ -376,12 +387,14 @@ def remove_parametrizations(module, tensor_name, leave_parametrized=True):
     return module
 
 
-def type_before_parametrizations(module) -> type:
+def type_before_parametrizations(module: Module) -> type:
     """The class that the module had before it was parametrised."""
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 
-def transfer_parametrizations_and_params(from_module, to_module, tensor_name=None):
+def transfer_parametrizations_and_params(
+    from_module: Module, to_module: Module, tensor_name: str | None = None
+) -> Any:
     """Give `to_module` the parametrisations of `from_module`, of one tensor or of all, with their tensors."""
     if not is_parametrized(from_module):
         return to_module

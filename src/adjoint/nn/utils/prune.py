@@ -12,6 +12,7 @@ import numbers
 from collections.abc import Iterable
 
 import adjoint as ad
+from adjoint._register import listing
 
 __all__ = [
     "BasePruningMethod",
@@ -32,6 +33,7 @@ __all__ = [
     "random_unstructured",
     "remove",
 ]
+__dir__ = listing(__name__)
 
 
 def _methods_of(module):

@@ -11,6 +11,14 @@ from typing import NamedTuple
 
 import adjoint as ad
 from adjoint import _register
+from adjoint._register import listing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from adjoint import Tensor
 
 __all__ = [
     "PackedSequence",
@@ -22,6 +30,7 @@ __all__ = [
     "unpack_sequence",
     "unpad_sequence",
 ]
+__dir__ = listing(__name__)
 
 
 class _Fields(NamedTuple):
@@ -54,7 +63,9 @@ class PackedSequence(_Fields):
 
     __slots__ = ()
 
-    def __new__(cls, data, batch_sizes=None, sorted_indices=None, unsorted_indices=None):
+    def __new__(
+        cls, data: Any, batch_sizes: Any = None, sorted_indices: Any = None, unsorted_indices: Any = None
+    ) -> Any:
         if unsorted_indices is None:
             unsorted_indices = invert_permutation(sorted_indices)
         if batch_sizes is None:
@@ -70,7 +81,7 @@ class PackedSequence(_Fields):
             )
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
-    def to(self, *args, **kwargs) -> PackedSequence:
+    def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """The packed sequence with its data converted as by `Tensor.to`; itself where nothing changes."""
         data = self.data.to(*args, **kwargs)
         if data is self.data:
@@ -79,11 +90,11 @@ class PackedSequence(_Fields):
         indices = [None if i is None else i.to(data.device, **kwargs) for i in self[2:]]
         return type(self)(data, self.batch_sizes, *indices)
 
-    def cuda(self, *args, **kwargs) -> PackedSequence:
+    def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """On the CUDA device."""
         return self.to(*args, device="cuda", **kwargs)
 
-    def cpu(self, *args, **kwargs) -> PackedSequence:
+    def cpu(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """On the CPU."""
         return self.to(*args, device="cpu", **kwargs)
 
@@ -133,7 +144,7 @@ class PackedSequence(_Fields):
         return self.data.device.type == "cuda"
 
 
-def invert_permutation(permutation):
+def invert_permutation(permutation: Tensor) -> Any:
     """The inverse of a permutation that is given as a vector of indices; None of None.
 
     Examples
@@ -148,7 +159,9 @@ def invert_permutation(permutation):
     return ad.empty_like(permutation).scatter_(0, permutation, count.to(permutation.dtype))
 
 
-def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True):
+def pack_padded_sequence(
+    input: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False, enforce_sorted: bool = True
+) -> PackedSequence:
     """Pack padded sequences; recorded.
 
     Parameters
@@ -218,7 +231,12 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
     return PackedSequence(data, reached.sum(1), order, None)
 
 
-def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_length=None):
+def pad_packed_sequence(
+    sequence: PackedSequence,
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    total_length: int | None = None,
+) -> tuple[Tensor, Tensor]:
     """Undo `pack_padded_sequence`; recorded.
 
     Parameters
@@ -269,7 +287,12 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_le
     return padded, lengths
 
 
-def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="right"):
+def pad_sequence(
+    sequences: Sequence[Tensor],
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    padding_side: str = "right",
+) -> Tensor:
     """Stack sequences that are padded to the length of the longest; recorded.
 
     Parameters
@@ -309,7 +332,9 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
     return ad.stack(padded, 0 if batch_first else 1)
 
 
-def unpad_sequence(padded_sequences, lengths, batch_first=False):
+def unpad_sequence(
+    padded_sequences: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False
+) -> list[Tensor]:
     """The list of sequences that `pad_sequence` padded on the right.
 
     Examples
@@ -325,7 +350,7 @@ def unpad_sequence(padded_sequences, lengths, batch_first=False):
     return [row[:length] for row, length in zip(padded_sequences, lengths, strict=True)]
 
 
-def pack_sequence(sequences, enforce_sorted=True):
+def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
     """Pack a list of sequences; recorded.
 
     Examples
@@ -339,7 +364,7 @@ def pack_sequence(sequences, enforce_sorted=True):
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 
-def unpack_sequence(packed_sequences):
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
     """The list of sequences that `pack_sequence` packed.
 
     Examples

@@ -8,6 +8,15 @@ from adjoint import _register
 from .. import functional as F
 from ..parameter import Parameter, UninitializedParameter
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from adjoint import Tensor
+    from adjoint._types import Dims, StateDict
+    from adjoint.nn.module import Module
+
 __all__ = ["SpectralNorm", "remove_spectral_norm", "spectral_norm"]
 
 
@@ -16,7 +25,9 @@ class SpectralNorm:
 
     _version = 1
 
-    def __init__(self, name="weight", n_power_iterations=1, dim=0, eps=1e-12):
+    def __init__(
+        self, name: str = "weight", n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12
+    ) -> None:
         if n_power_iterations <= 0:
             raise ValueError(
                 f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
@@ -26,11 +37,11 @@ class SpectralNorm:
         self.n_power_iterations = n_power_iterations
         self.eps = eps
 
-    def reshape_weight_to_matrix(self, weight):
+    def reshape_weight_to_matrix(self, weight: Tensor) -> Any:
         """The weight as a matrix whose rows are the slices along `dim`."""
         return weight.movedim(self.dim, 0).flatten(1)
 
-    def compute_weight(self, module, do_power_iteration):
+    def compute_weight(self, module: Module, do_power_iteration: Any) -> Any:
         """The weight; in training u and v, which stay in the module's buffers, come nearer to the singular vectors."""
         weight, u, v = (getattr(module, self.name + which) for which in ("_orig", "_u", "_v"))
         matrix = self.reshape_weight_to_matrix(weight)
@@ -43,7 +54,7 @@ class SpectralNorm:
             u, v = u.clone(), v.clone()
         return weight / ad.dot(u, matrix.mv(v))
 
-    def remove(self, module) -> None:
+    def remove(self, module: Module) -> None:
         """Make the weight a parameter again, with its present value."""
         with ad.no_grad():
             weight = self.compute_weight(module, do_power_iteration=False)
@@ -51,11 +62,11 @@ class SpectralNorm:
             delattr(module, self.name + which)
         module.register_parameter(self.name, Parameter(weight.detach()))
 
-    def __call__(self, module, inputs):
+    def __call__(self, module: Module, inputs: Any) -> Any:
         setattr(module, self.name, self.compute_weight(module, do_power_iteration=module.training))
 
     @staticmethod
-    def apply(module, name, n_power_iterations, dim, eps):
+    def apply(module: Module, name: str, n_power_iterations: int, dim: Any, eps: float) -> Any:
         """Put the hook on a module."""
         if _hook_of(module, name)[0] is not None:
             raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
@@ -88,19 +99,28 @@ class SpectralNorm:
 class _OfState:
     """A hook of the module's state dict, which belongs to a `SpectralNorm`."""
 
-    def __init__(self, fn):
+    def __init__(self, fn: Callable[..., Any]) -> None:
         self.fn = fn
 
 
 class _NoteVersion(_OfState):
-    def __call__(self, module, state_dict, prefix, local_metadata):
+    def __call__(self, module: Module, state_dict: StateDict, prefix: str, local_metadata: Any) -> Any:
         local_metadata.setdefault("spectral_norm", {})[self.fn.name + ".version"] = self.fn._version
 
 
 class _FindV(_OfState):
     """States of before version 1 hold the divided weight, and no v: it follows from the weights and u."""
 
-    def __call__(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs):
+    def __call__(
+        self,
+        state_dict: StateDict,
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: Any,
+        unexpected_keys: Any,
+        error_msgs: Any,
+    ) -> Any:
         if local_metadata.get("spectral_norm", {}).get(self.fn.name + ".version") is not None:
             return
         weight = prefix + self.fn.name
@@ -125,7 +145,9 @@ def _hook_of(module, name):
     return None, None
 
 
-def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=None):
+def spectral_norm(
+    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: Dims = None
+) -> Any:
     """Divide a weight by its largest singular value before each forward pass (Miyato et al., 2018).
 
     The parameter becomes ``name_orig``; the buffers ``name_u`` and ``name_v`` hold the singular vectors.
@@ -155,7 +177,7 @@ def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=No
     return module
 
 
-def remove_spectral_norm(module, name="weight"):
+def remove_spectral_norm(module: Module, name: str = "weight") -> Any:
     """Make the weight a parameter again, with its present value.
 
     Raises

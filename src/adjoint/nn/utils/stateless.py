@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from adjoint._register import listing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from adjoint import Tensor
+    from adjoint.nn.module import Module
+
 __all__ = ["functional_call"]
+__dir__ = listing(__name__)
 
 
 def functional_call(
-    module, parameters_and_buffers, args=None, kwargs=None, *, tie_weights=True, strict=False
-):
+    module: Module,
+    parameters_and_buffers: dict[str, Tensor],
+    args: Any = None,
+    kwargs: Any = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
     """Call a module with other parameters and buffers than its own: see `adjoint.func.functional_call`.
 
     .. deprecated:: torch 2.0

@@ -5,10 +5,16 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint import _register
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from adjoint import Tensor
+
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
 
-def parameters_to_vector(parameters):
+def parameters_to_vector(parameters: Tensor | Iterable[Tensor]) -> Tensor:
     """All elements of all parameters, one after the other; recorded.
 
     Examples
@@ -21,7 +27,7 @@ def parameters_to_vector(parameters):
     return ad.cat([p.reshape(-1) for p in parameters])
 
 
-def vector_to_parameters(vec, parameters) -> None:
+def vector_to_parameters(vec: Tensor, parameters: Tensor | Iterable[Tensor]) -> None:
     """Copy the elements of `vec` into the parameters, in order, in place and unrecorded.
 
     Raises

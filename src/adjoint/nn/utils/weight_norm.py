@@ -6,26 +6,30 @@ from ..module import Module
 from ..parameter import Parameter, UninitializedParameter
 from .parametrizations import norm_except
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
 
 
 class WeightNorm:
     """The hook: writes ``module.name`` from ``name_g`` and ``name_v``."""
 
-    def __init__(self, name, dim):
+    def __init__(self, name: str, dim: int | None) -> None:
         self.name = name
         self.dim = -1 if dim is None else dim
 
-    def compute_weight(self, module):
+    def compute_weight(self, module: Module) -> Any:
         """g · v / ‖v‖."""
         g, v = getattr(module, self.name + "_g"), getattr(module, self.name + "_v")
         return v * (g / norm_except(v, self.dim))
 
-    def __call__(self, module, inputs):
+    def __call__(self, module: Module, inputs: Any) -> Any:
         setattr(module, self.name, self.compute_weight(module))
 
 
-def weight_norm(module, name="weight", dim=0):
+def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Any:
     """Split a weight into ``name_g``, its lengths, and ``name_v``, its direction.
 
     `parametrizations.weight_norm` does the same without a hook.
@@ -59,7 +63,7 @@ def weight_norm(module, name="weight", dim=0):
     return module
 
 
-def remove_weight_norm(module, name="weight"):
+def remove_weight_norm(module: Module, name: str = "weight") -> Any:
     """Make the weight a parameter again, with its present value.
 
     Raises

@@ -6,6 +6,7 @@ called after the optimiser's. Most are factors: the rate of this epoch is the ra
 """
 
 from adjoint._register import document_classes as _document_classes
+from adjoint._register import listing
 
 from ._base import EPOCH_DEPRECATION_WARNING as EPOCH_DEPRECATION_WARNING
 from ._base import LRScheduler
@@ -42,6 +43,7 @@ __all__ = [
     "SequentialLR",
     "StepLR",
 ]
+__dir__ = listing(__name__)
 
 _LRScheduler = LRScheduler
 

@@ -8,6 +8,10 @@ import adjoint as ad
 
 from ..optimizer import Optimizer
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint._types import StateDict
+
 __all__ = ["LRScheduler"]
 
 
@@ -80,7 +84,7 @@ class LRScheduler:
     _get_lr_called_within_step = False
     _is_initial = False
 
-    def __init__(self, optimizer, last_epoch=-1):
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         _check_optimizer(optimizer)
         self.optimizer = optimizer
         optimizer._step_known = vars(optimizer).get("step")
@@ -104,7 +108,7 @@ class LRScheduler:
         """The rates that were set last, one for each group."""
         return self._last_lr
 
-    def step(self, epoch=None) -> None:
+    def step(self, epoch: float | None = None) -> None:
         """Go to the next epoch (or to `epoch`) and set its rates."""
         if self._step_count == 1 and self.optimizer._steps_taken == 0:
             warnings.warn(
@@ -169,7 +173,7 @@ class LRScheduler:
         """Everything but the optimiser."""
         return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
 
-    def load_state_dict(self, state_dict) -> None:
+    def load_state_dict(self, state_dict: StateDict) -> None:
         """Take over what `state_dict` returned."""
         self.__dict__.update(state_dict)
 

@@ -6,6 +6,10 @@ import math
 
 from ._base import LRScheduler
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from adjoint.optim.optimizer import Optimizer
+
 __all__ = ["CosineAnnealingLR", "CosineAnnealingWarmRestarts"]
 
 
@@ -15,7 +19,7 @@ class CosineAnnealingLR(LRScheduler):
     The rate is η_min + (η₀ - η_min)(1 + cos(π epoch / T_max)) / 2. Source: Loshchilov and Hutter (2017).
     """
 
-    def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
+    def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         self.T_max = T_max
         self.eta_min = eta_min
         super().__init__(optimizer, last_epoch)
@@ -23,7 +27,7 @@ class CosineAnnealingLR(LRScheduler):
     def _height(self, epoch):
         return (1 + math.cos(math.pi * epoch / self.T_max)) / 2
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         self._check_within_step()
         epoch = self.last_epoch
         if self._is_initial:
@@ -77,7 +81,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     [1.0, 0.5, 1.0, 0.5]
     """
 
-    def __init__(self, optimizer, T_0, T_mult=1, eta_min=0.0, last_epoch=-1):
+    def __init__(
+        self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
+    ) -> None:
         if not isinstance(T_0, int) or T_0 <= 0:
             raise ValueError(f"Expected positive integer T_0, but got {T_0}")
         if not isinstance(T_mult, int) or T_mult < 1:
@@ -91,12 +97,12 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.T_cur = last_epoch
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         self._check_within_step()
         height = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * height for base in self.base_lrs]
 
-    def step(self, epoch=None) -> None:
+    def step(self, epoch: float | None = None) -> None:
         """Go to the next epoch, or to `epoch`, which may be a fraction, and set its rates."""
         if epoch is None and self.last_epoch < 0:
             epoch = 0

@@ -6,6 +6,14 @@ import math
 
 from ._base import LRScheduler, _check_optimizer, _each_group, _set_rate
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from adjoint._types import StateDict
+    from adjoint.optim.optimizer import Optimizer
+
 __all__ = ["CyclicLR", "OneCycleLR"]
 
 
@@ -70,20 +78,20 @@ class CyclicLR(_WithMomentum):
 
     def __init__(
         self,
-        optimizer,
-        base_lr,
-        max_lr,
-        step_size_up=2000,
-        step_size_down=None,
-        mode="triangular",
-        gamma=1.0,
-        scale_fn=None,
-        scale_mode="cycle",
-        cycle_momentum=True,
-        base_momentum=0.8,
-        max_momentum=0.9,
-        last_epoch=-1,
-    ):
+        optimizer: Optimizer,
+        base_lr: float | Sequence[float],
+        max_lr: float | Sequence[float],
+        step_size_up: int = 2000,
+        step_size_down: int | None = None,
+        mode: str = "triangular",
+        gamma: float = 1.0,
+        scale_fn: Callable[..., Any] | None = None,
+        scale_mode: str = "cycle",
+        cycle_momentum: bool = True,
+        base_momentum: float = 0.8,
+        max_momentum: float = 0.9,
+        last_epoch: int = -1,
+    ) -> None:
         _check_optimizer(optimizer)
         if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
             raise ValueError("mode is invalid and scale_fn is None")
@@ -106,7 +114,7 @@ class CyclicLR(_WithMomentum):
         super().__init__(optimizer, last_epoch)
         self.base_lrs = base_lrs
 
-    def scale_fn(self, x) -> float:
+    def scale_fn(self, x: float) -> float:
         """The height of a cycle, by its number or by the number of steps, as `scale_mode` says."""
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
@@ -114,7 +122,7 @@ class CyclicLR(_WithMomentum):
             return 1.0
         return 2.0 ** (1 - x) if self.mode == "triangular2" else self.gamma**x
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         self._check_within_step()
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1 + self.last_epoch / self.total_size - cycle
@@ -134,7 +142,7 @@ class CyclicLR(_WithMomentum):
         state["_scale_fn_custom"] = dict(vars(function)) if _is_object(function) else None
         return state
 
-    def load_state_dict(self, state_dict) -> None:
+    def load_state_dict(self, state_dict: StateDict) -> None:
         """Take over what `state_dict` returned."""
         state = dict(state_dict)
         attributes = state.pop("_scale_fn_custom")
@@ -193,21 +201,21 @@ class OneCycleLR(_WithMomentum):
 
     def __init__(
         self,
-        optimizer,
-        max_lr,
-        total_steps=None,
-        epochs=None,
-        steps_per_epoch=None,
-        pct_start=0.3,
-        anneal_strategy="cos",
-        cycle_momentum=True,
-        base_momentum=0.85,
-        max_momentum=0.95,
-        div_factor=25.0,
-        final_div_factor=1e4,
-        three_phase=False,
-        last_epoch=-1,
-    ):
+        optimizer: Optimizer,
+        max_lr: float | Sequence[float],
+        total_steps: int | None = None,
+        epochs: int | None = None,
+        steps_per_epoch: int | None = None,
+        pct_start: float = 0.3,
+        anneal_strategy: str = "cos",
+        cycle_momentum: bool = True,
+        base_momentum: float = 0.85,
+        max_momentum: float = 0.95,
+        div_factor: float = 25.0,
+        final_div_factor: float = 1e4,
+        three_phase: bool = False,
+        last_epoch: int = -1,
+    ) -> None:
         _check_optimizer(optimizer)
         if total_steps is None:
             if epochs is None or steps_per_epoch is None:
@@ -255,7 +263,7 @@ class OneCycleLR(_WithMomentum):
             return start + (end - start) * part
         return end + (start - end) / 2 * (math.cos(math.pi * part) + 1)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         self._check_within_step()
         step = self.last_epoch
         if step > self.total_steps:

@@ -8,6 +8,14 @@ from collections import Counter
 
 from ._base import LRScheduler
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from adjoint._types import StateDict
+    from adjoint.optim.optimizer import Optimizer
+
 __all__ = [
     "ConstantLR",
     "ExponentialLR",
@@ -35,7 +43,12 @@ class LambdaLR(LRScheduler):
     [0.25]
     """
 
-    def __init__(self, optimizer, lr_lambda, last_epoch=-1):
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
+        last_epoch: int = -1,
+    ) -> None:
         groups = len(optimizer.param_groups)
         if isinstance(lr_lambda, (list, tuple)):
             if len(lr_lambda) != groups:
@@ -45,14 +58,14 @@ class LambdaLR(LRScheduler):
             self.lr_lambdas = [lr_lambda] * groups
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         self._check_within_step()
         return [
             base * function(self.last_epoch)
             for function, base in zip(self.lr_lambdas, self.base_lrs, strict=True)
         ]
 
-    def state_dict(self):
+    def state_dict(self) -> Any:
         """Everything but the optimiser and plain functions; callable objects give their attributes."""
         state = super().state_dict()
         state["lr_lambdas"] = [
@@ -60,7 +73,7 @@ class LambdaLR(LRScheduler):
         ]
         return state
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: StateDict) -> Any:
         state = dict(state_dict)
         for function, attributes in zip(self.lr_lambdas, state.pop("lr_lambdas")):
             if attributes is not None:
@@ -71,7 +84,7 @@ class LambdaLR(LRScheduler):
 class MultiplicativeLR(LambdaLR):
     """The rate of the epoch before times ``lr_lambda(epoch)``; one function, or one for each group."""
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         self._check_within_step()
         if self._is_initial:
             return self._rates()
@@ -87,7 +100,10 @@ class _FactorLR(LRScheduler):
     `_total_factor()` is the product of all factors so far: the jump to a given epoch.
     """
 
-    def get_lr(self):
+    _factor: Any
+    _total_factor: Any
+
+    def get_lr(self) -> list[float]:
         self._check_within_step()
         factor = self._factor()
         return [rate * factor for rate in self._rates()]
@@ -114,7 +130,9 @@ class StepLR(_FactorLR):
     [1.0, 1.0, 0.5, 0.5]
     """
 
-    def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1):
+    def __init__(
+        self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
+    ) -> None:
         self.step_size = step_size
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
@@ -129,7 +147,9 @@ class StepLR(_FactorLR):
 class MultiStepLR(_FactorLR):
     """The rate times `gamma` at each of the epochs `milestones`; one that is given twice counts twice."""
 
-    def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
+    def __init__(
+        self, optimizer: Optimizer, milestones: Sequence[int], gamma: float = 0.1, last_epoch: int = -1
+    ) -> None:
         self.milestones = Counter(milestones)
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
@@ -144,7 +164,7 @@ class MultiStepLR(_FactorLR):
 class ExponentialLR(_FactorLR):
     """The rate times `gamma` at every epoch."""
 
-    def __init__(self, optimizer, gamma, last_epoch=-1):
+    def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
@@ -158,7 +178,9 @@ class ExponentialLR(_FactorLR):
 class ConstantLR(_FactorLR):
     """The initial rate times `factor` for `total_iters` epochs, then the initial rate."""
 
-    def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1):
+    def __init__(
+        self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
+    ) -> None:
         if not 0 <= factor <= 1.0:
             raise ValueError("Constant multiplicative factor expected to be between 0 and 1.")
         self.factor = factor
@@ -185,7 +207,14 @@ class LinearLR(_FactorLR):
         A factor is outside [0, 1], or the first one is 0.
     """
 
-    def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1):
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        start_factor: float = 1.0 / 3,
+        end_factor: float = 1.0,
+        total_iters: int = 5,
+        last_epoch: int = -1,
+    ) -> None:
         if not 0 < start_factor <= 1.0:
             raise ValueError(
                 "Starting multiplicative factor expected to be greater than 0 and less or equal to 1."
@@ -213,7 +242,9 @@ class LinearLR(_FactorLR):
 class PolynomialLR(_FactorLR):
     """The initial rate times (1 - epoch / total_iters)^power, 0 after `total_iters` epochs."""
 
-    def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1):
+    def __init__(
+        self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1
+    ) -> None:
         self.total_iters = total_iters
         self.power = power
         super().__init__(optimizer, last_epoch)

@@ -6,6 +6,13 @@ import math
 
 from ._base import LRScheduler, _check_optimizer, _set_rate, _warn_epoch
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adjoint import Tensor
+    from adjoint.optim.optimizer import Optimizer
+
 __all__ = ["ReduceLROnPlateau"]
 
 
@@ -45,16 +52,16 @@ class ReduceLROnPlateau(LRScheduler):
 
     def __init__(
         self,
-        optimizer,
-        mode="min",
-        factor=0.1,
-        patience=10,
-        threshold=1e-4,
-        threshold_mode="rel",
-        cooldown=0,
-        min_lr=0,
-        eps=1e-8,
-    ):
+        optimizer: Optimizer,
+        mode: str = "min",
+        factor: float = 0.1,
+        patience: int = 10,
+        threshold: float = 1e-4,
+        threshold_mode: str = "rel",
+        cooldown: int = 0,
+        min_lr: float | Sequence[float] = 0,
+        eps: float = 1e-8,
+    ) -> None:
         if factor >= 1.0:
             raise ValueError("Factor should be < 1.0.")
         _check_optimizer(optimizer)
@@ -85,7 +92,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.cooldown_counter = 0
         self.num_bad_epochs = 0
 
-    def is_better(self, value, best) -> bool:
+    def is_better(self, value: float, best: float) -> bool:
         """Whether `value` beats `best` by more than the threshold."""
         sign = 1 if self.mode == "max" else -1
         if self.threshold_mode == "rel":
@@ -97,7 +104,7 @@ class ReduceLROnPlateau(LRScheduler):
         """Whether bad epochs do not count at present."""
         return self.cooldown_counter > 0
 
-    def step(self, metrics, epoch=None) -> None:  # type: ignore[override]  # it needs the metric
+    def step(self, metrics: float | Tensor, epoch: float | None = None) -> None:  # type: ignore[override]  # it needs the metric
         """Look at the metric of this epoch and reduce the rates if it is time to."""
         value = float(metrics)
         if epoch is not None:

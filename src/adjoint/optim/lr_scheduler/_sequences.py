@@ -7,6 +7,13 @@ from bisect import bisect_right
 from ._base import LRScheduler, _set_rate
 from ._plateau import ReduceLROnPlateau
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from adjoint._types import StateDict
+    from adjoint.optim.optimizer import Optimizer
+
 __all__ = ["ChainedScheduler", "SequentialLR"]
 
 
@@ -44,7 +51,7 @@ class _Several(LRScheduler):
         """Everything but the optimiser; "_schedulers" has the state dicts of the schedulers."""
         return {**super().state_dict(), "_schedulers": [s.state_dict() for s in self._schedulers]}
 
-    def load_state_dict(self, state_dict) -> None:
+    def load_state_dict(self, state_dict: StateDict) -> None:
         """Take over what `state_dict` returned."""
         state = dict(state_dict)
         for scheduler, inner in zip(self._schedulers, state.pop("_schedulers"), strict=True):
@@ -83,7 +90,13 @@ class SequentialLR(_Several):
     [0.25, 0.25, 1.0, 0.5]
     """
 
-    def __init__(self, optimizer, schedulers, milestones, last_epoch=-1):
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        schedulers: Iterable[LRScheduler],
+        milestones: Sequence[int],
+        last_epoch: int = -1,
+    ) -> None:
         self._check(schedulers, optimizer, "")
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
@@ -113,7 +126,7 @@ class SequentialLR(_Several):
         self._schedulers[turn]._go(epoch - (self._milestones[turn - 1] if turn else 0))
         self._last_lr = self._schedulers[turn].get_last_lr()
 
-    def step(self, epoch=None) -> None:
+    def step(self, epoch: float | None = None) -> None:
         """Go to the next epoch of the schedule whose turn it is; `epoch` 0 starts all over."""
         if epoch is not None:
             self._go(epoch)
@@ -157,7 +170,7 @@ class ChainedScheduler(_Several):
     [0.5, 0.25, 0.25, 0.125]
     """
 
-    def __init__(self, schedulers, optimizer=None):
+    def __init__(self, schedulers: Iterable[LRScheduler], optimizer: Optimizer | None = None) -> None:
         self.optimizer = self._check(schedulers, optimizer, " to be chained")
         self._schedulers = schedulers
         self._last_lr = schedulers[-1]._rates()
@@ -171,7 +184,7 @@ class ChainedScheduler(_Several):
             scheduler._go(epoch)
         self._last_lr = self._rates()
 
-    def step(self, epoch=None) -> None:
+    def step(self, epoch: float | None = None) -> None:
         """Go to the next epoch of every schedule."""
         for scheduler in self._schedulers:
             scheduler.step() if epoch is None else scheduler.step(epoch)

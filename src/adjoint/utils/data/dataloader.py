@@ -20,8 +20,16 @@ from typing import Any
 from adjoint._arguments import ignores
 from adjoint.utils.data._utils import options, shared, worker
 from adjoint.utils.data._utils.collate import default_collate, default_convert
+from adjoint.utils.data._utils.generic import Generic, T_co
 from adjoint.utils.data.dataset import IterableDataset
 from adjoint.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler, _generator
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from adjoint._types import Generator
+    from adjoint.utils.data.dataset import Dataset
 
 __all__ = ["DataLoader", "get_worker_info"]
 
@@ -31,7 +39,7 @@ get_worker_info = worker.get_worker_info
 class _ByNumber:
     """Fetches the samples of a data set by their numbers."""
 
-    def __init__(self, dataset, auto_collation, collate_fn, drop_last):
+    def __init__(self, dataset: Any, auto_collation: Any, collate_fn: Any, drop_last: Any) -> None:
         self.dataset, self.auto_collation, self.collate_fn = dataset, auto_collation, collate_fn
 
     def fetch(self, wanted):
@@ -44,7 +52,7 @@ class _ByNumber:
 class _InTurn:
     """Fetches as many samples of a stream as it is given numbers."""
 
-    def __init__(self, dataset, auto_collation, collate_fn, drop_last):
+    def __init__(self, dataset: Any, auto_collation: Any, collate_fn: Any, drop_last: Any) -> None:
         self.samples = iter(dataset)
         self.auto_collation, self.collate_fn, self.drop_last = auto_collation, collate_fn, drop_last
 
@@ -60,7 +68,7 @@ class _InTurn:
 class _Endless:
     """What is asked of a stream: the same, again and again."""
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return itertools.repeat(None)
 
 
@@ -68,7 +76,7 @@ class _Endless:
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
 
-class DataLoader:
+class DataLoader(Generic[T_co]):
     """Iterates over a data set in batches.
 
     Parameters
@@ -118,25 +126,25 @@ class DataLoader:
     )
     def __init__(
         self,
-        dataset,
-        batch_size=1,
-        shuffle=None,
-        sampler=None,
-        batch_sampler=None,
-        num_workers=0,
-        collate_fn=None,
-        pin_memory=False,
-        drop_last=False,
-        timeout=0,
-        worker_init_fn=None,
-        multiprocessing_context=None,
-        generator=None,
+        dataset: Dataset[T_co] | Sequence[T_co],
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Iterable[Any] | None = None,
+        batch_sampler: Iterable[Any] | None = None,
+        num_workers: int = 0,
+        collate_fn: Callable[..., Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: int = 0,
+        worker_init_fn: Callable[..., Any] | None = None,
+        multiprocessing_context: Any = None,
+        generator: Generator | None = None,
         *,
-        prefetch_factor=None,
-        persistent_workers=False,
-        pin_memory_device="",
-        in_order=True,
-    ):
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+    ) -> None:
         options.check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
         self._iterable = isinstance(dataset, IterableDataset)
         kind = "stream" if self._iterable else "numbered"
@@ -173,22 +181,19 @@ class DataLoader:
         self._said_length: int | None = None
         self._made = True
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Any) -> None:
         if self._made and name in _FIXED:
             raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
         super().__setattr__(name, value)
 
     @property
-    def multiprocessing_context(self):
+    def multiprocessing_context(self) -> Any:
         """How worker processes are started; None for the usual way."""
         return self._context
 
     @multiprocessing_context.setter
-    def multiprocessing_context(self, context):
+    def multiprocessing_context(self, context: Any) -> Any:
         self._context = options.checked_context(context, self.num_workers)
-
-    def __class_getitem__(cls, item):
-        return cls
 
     @property
     def _auto_collation(self):
@@ -198,7 +203,7 @@ class DataLoader:
     def _index_sampler(self):
         return self.sampler if self.batch_sampler is None else self.batch_sampler
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         if self.num_workers == 0:
             return _OneProcess(self)
         if not self.persistent_workers:
@@ -209,7 +214,7 @@ class DataLoader:
             self._kept.restart()
         return self._kept
 
-    def __len__(self):
+    def __len__(self) -> int:
         if not self._iterable:
             return len(self._index_sampler)
         length = self._said_length = len(self.dataset)
@@ -221,14 +226,16 @@ class DataLoader:
 class _Iterator:
     """What both kinds of passes are."""
 
+    _next: Any
+
     def _watch(self, loader):
         self._count_given, self._said_length = 0, loader._said_length
         self._dataset, self._num_workers = loader.dataset, loader.num_workers
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return self
 
-    def __next__(self):
+    def __next__(self) -> Any:
         batch = self._next()
         self._count_given += 1
         if self._said_length is not None and self._count_given > self._said_length:
@@ -241,7 +248,7 @@ class _Iterator:
 class _OneProcess(_Iterator):
     """One pass, batches made when they are asked for."""
 
-    def __init__(self, loader):
+    def __init__(self, loader: Any) -> None:
         self._numbers = iter(loader._index_sampler)
         # Drawn here too, so that a pass takes the same random numbers however many workers there are.
         _base_seed(loader)
@@ -253,7 +260,7 @@ class _OneProcess(_Iterator):
     def _next(self):
         return self._fetcher.fetch(next(self._numbers))
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._length()
 
 
@@ -282,7 +289,7 @@ class _Workers(_Iterator):
 
     _count = itertools.count()
 
-    def __init__(self, loader):
+    def __init__(self, loader: Any) -> None:
         self._loader = loader
         context = loader.multiprocessing_context
         if context is None:
@@ -390,7 +397,7 @@ class _Workers(_Iterator):
             f"DataLoader worker (pid {pid}) {how} Rerunning with num_workers=0 may give better error trace."
         )
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._loader)
 
     def _next(self):

@@ -8,6 +8,15 @@ import math
 import warnings
 
 from adjoint import _random
+from adjoint.utils.data._utils.generic import Generic, T, T_co
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any
+
+    from adjoint import Tensor
+    from adjoint._types import Generator
 
 __all__ = [
     "ChainDataset",
@@ -21,37 +30,34 @@ __all__ = [
 ]
 
 
-class Dataset:
+class Dataset(Generic[T_co]):
     """A collection of samples by number: subclasses write ``__getitem__`` and, mostly, ``__len__``.
 
     ``__getitems__``, where a subclass has it, takes a list of numbers and gives a list of samples. The sum of two data sets
     is one after the other.
     """
 
-    def __class_getitem__(cls, item):
-        return cls
-
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> T_co:
         raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
 
-    def __add__(self, other):
+    def __add__(self, other: Dataset[T_co]) -> ConcatDataset[T_co]:
         return ConcatDataset([self, other])
 
 
-class IterableDataset(Dataset):
+class IterableDataset(Dataset[T_co]):
     """A stream of samples: subclasses write ``__iter__``.
 
     With several workers each has a copy: `get_worker_info` tells it which part of the stream is its own.
     """
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
 
-    def __add__(self, other):
+    def __add__(self, other: Any) -> Any:
         return ChainDataset([self, other])
 
 
-class TensorDataset(Dataset):
+class TensorDataset(Dataset[tuple["Tensor", ...]]):
     """Samples that are slices of tensors along their first dimension.
 
     Examples
@@ -62,24 +68,24 @@ class TensorDataset(Dataset):
     5
     """
 
-    def __init__(self, *tensors):
+    def __init__(self, *tensors: Tensor) -> None:
         if any(tensors[0].size(0) != tensor.size(0) for tensor in tensors):
             raise AssertionError(
                 f"Size mismatch between tensors: their first dimensions are {[t.size(0) for t in tensors]}"
             )
         self.tensors = tensors
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         return tuple(tensor[index] for tensor in self.tensors)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.tensors[0].size(0)
 
 
-class StackDataset(Dataset):
+class StackDataset(Dataset[T_co]):
     """Samples that are tuples, or dicts where keywords are given, of the samples of several data sets of one length."""
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not args and not kwargs:
             raise ValueError("At least one dataset should be passed")
         if args and kwargs:
@@ -93,12 +99,12 @@ class StackDataset(Dataset):
         if any(len(d) != self._length for d in members):
             raise ValueError(f"Size mismatch between datasets: their lengths are {[len(d) for d in members]}")
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(self.datasets, dict):
             return {key: dataset[index] for key, dataset in self.datasets.items()}
         return tuple(dataset[index] for dataset in self.datasets)
 
-    def __getitems__(self, indices):
+    def __getitems__(self, indices: Any) -> Any:
         members = self.datasets.values() if isinstance(self.datasets, dict) else self.datasets
         columns = []
         for dataset in members:
@@ -112,14 +118,14 @@ class StackDataset(Dataset):
         samples = list(zip(*columns))
         return [dict(zip(self.datasets, s)) for s in samples] if isinstance(self.datasets, dict) else samples
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._length
 
 
-class ConcatDataset(Dataset):
+class ConcatDataset(Dataset[T_co]):
     """Several data sets, one after the other."""
 
-    def __init__(self, datasets):
+    def __init__(self, datasets: Iterable[Dataset[T_co]]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
             raise AssertionError("datasets should not be an empty iterable")
@@ -127,10 +133,10 @@ class ConcatDataset(Dataset):
             raise AssertionError("ConcatDataset does not support IterableDataset: use ChainDataset")
         self.cumulative_sizes = list(itertools.accumulate(len(d) for d in self.datasets))
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.cumulative_sizes[-1]
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         if index < 0:
             if -index > len(self):
                 raise ValueError("absolute value of index should not exceed dataset length")
@@ -140,7 +146,7 @@ class ConcatDataset(Dataset):
         return self.datasets[which][index - before]
 
     @property
-    def cummulative_sizes(self):
+    def cummulative_sizes(self) -> Any:
         """`cumulative_sizes`, by its old name."""
         warnings.warn(
             "`cummulative_sizes` attribute is renamed to `cumulative_sizes`", FutureWarning, stacklevel=2
@@ -148,44 +154,46 @@ class ConcatDataset(Dataset):
         return self.cumulative_sizes
 
 
-class ChainDataset(IterableDataset):
+class ChainDataset(IterableDataset[T_co]):
     """Several streams, one after the other."""
 
-    def __init__(self, datasets):
+    def __init__(self, datasets: Iterable[Dataset[T_co]]) -> None:
         self.datasets = datasets
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         for dataset in self.datasets:
             if not isinstance(dataset, IterableDataset):
                 raise AssertionError("ChainDataset only supports IterableDataset")
             yield from dataset
 
-    def __len__(self):
+    def __len__(self) -> int:
         return sum(len(dataset) for dataset in self.datasets)
 
 
-class Subset(Dataset):
+class Subset(Dataset[T_co]):
     """Those samples of a data set that a list of numbers names."""
 
-    def __init__(self, dataset, indices):
+    def __init__(self, dataset: Dataset[T_co] | Sequence[T_co], indices: Sequence[int]) -> None:
         self.dataset = dataset
         self.indices = indices
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, list):
             return self.dataset[[self.indices[i] for i in index]]
         return self.dataset[self.indices[index]]
 
-    def __getitems__(self, indices):
+    def __getitems__(self, indices: Any) -> Any:
         chosen = [self.indices[i] for i in indices]
         many = getattr(self.dataset, "__getitems__", None)
         return many(chosen) if callable(many) else [self.dataset[i] for i in chosen]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.indices)
 
 
-def random_split(dataset, lengths, generator=None):
+def random_split(
+    dataset: Dataset[T] | Sequence[T], lengths: Sequence[float], generator: Generator | None = None
+) -> list[Subset[T]]:
     """Split a data set at random into parts of the given lengths.
 
     Parameters

@@ -5,12 +5,19 @@ from __future__ import annotations
 import math
 
 from adjoint import _random
+from adjoint._register import listing
 from adjoint.utils.data.sampler import Sampler
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
 __all__ = ["DistributedSampler"]
+__dir__ = listing(__name__)
 
 
-class DistributedSampler(Sampler):
+class DistributedSampler(Sampler[int]):
     """The samples of one of `num_replicas` processes; all get as many, by repeating some or dropping the last.
 
     Parameters
@@ -21,7 +28,15 @@ class DistributedSampler(Sampler):
         By an order that `set_epoch` varies, the same in every process.
     """
 
-    def __init__(self, dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False):
+    def __init__(
+        self,
+        dataset: Any,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
         if num_replicas is None or rank is None:
             from adjoint import distributed
 
@@ -42,7 +57,7 @@ class DistributedSampler(Sampler):
         )
         self.total_size = self.num_samples * num_replicas
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         n = len(self.dataset)
         order = list(range(n))
         if self.shuffle:
@@ -53,9 +68,9 @@ class DistributedSampler(Sampler):
             order += (order * math.ceil((self.total_size - n) / n))[: self.total_size - n]
         return iter(order[self.rank : self.total_size : self.num_replicas])
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.num_samples
 
-    def set_epoch(self, epoch):
+    def set_epoch(self, epoch: int) -> None:
         """Choose another order."""
         self.epoch = epoch

@@ -5,6 +5,16 @@ from __future__ import annotations
 import itertools
 
 from adjoint import _C, _random
+from adjoint._register import listing
+from adjoint.utils.data._utils.generic import Generic, T_co
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any
+
+    from adjoint import Tensor
+    from adjoint._types import Generator
 
 __all__ = [
     "BatchSampler",
@@ -14,6 +24,7 @@ __all__ = [
     "SubsetRandomSampler",
     "WeightedRandomSampler",
 ]
+__dir__ = listing(__name__)
 
 
 def _is_count(n):
@@ -33,33 +44,30 @@ def _generator(given):
     return generator
 
 
-class Sampler:
+class Sampler(Generic[T_co]):
     """An iterable over sample numbers: subclasses write ``__iter__`` and, mostly, ``__len__``."""
 
-    def __init__(self, data_source=None):
+    def __init__(self, data_source: Any = None) -> None:
         pass
 
-    def __class_getitem__(cls, item):
-        return cls
-
-    def __iter__(self):
+    def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError("Subclasses of Sampler should implement __iter__.")
 
 
-class SequentialSampler(Sampler):
+class SequentialSampler(Sampler[int]):
     """0, 1, 2, …"""
 
-    def __init__(self, data_source):
+    def __init__(self, data_source: Any) -> None:
         self.data_source = data_source
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return iter(range(len(self.data_source)))
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.data_source)
 
 
-class RandomSampler(Sampler):
+class RandomSampler(Sampler[int]):
     """A permutation, or draws with replacement.
 
     Parameters
@@ -70,7 +78,13 @@ class RandomSampler(Sampler):
     generator : Generator, optional
     """
 
-    def __init__(self, data_source, replacement=False, num_samples=None, generator=None):
+    def __init__(
+        self,
+        data_source: Any,
+        replacement: bool = False,
+        num_samples: int | None = None,
+        generator: Generator | None = None,
+    ) -> None:
         if not isinstance(replacement, bool):
             raise TypeError(f"replacement should be a boolean value, but got replacement={replacement}")
         if num_samples is not None and not _is_count(num_samples):
@@ -83,10 +97,10 @@ class RandomSampler(Sampler):
         self.generator = generator
 
     @property
-    def num_samples(self):
+    def num_samples(self) -> Any:
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         n = len(self.data_source)
         generator = _generator(self.generator)
         if self.replacement:
@@ -100,32 +114,38 @@ class RandomSampler(Sampler):
             # Also where nothing of it is wanted: so torch does, and the next pass goes on from there.
             yield from _random.randperm(n, generator=generator).tolist()[: self.num_samples % n]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.num_samples
 
 
-class SubsetRandomSampler(Sampler):
+class SubsetRandomSampler(Sampler[int]):
     """A permutation of given numbers."""
 
-    def __init__(self, indices, generator=None):
+    def __init__(self, indices: Any, generator: Generator | None = None) -> None:
         self.indices = indices
         self.generator = generator
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         for i in _random.randperm(
             len(self.indices),
             generator=_random.default_generator if self.generator is None else self.generator,
         ).tolist():
             yield self.indices[i]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.indices)
 
 
-class WeightedRandomSampler(Sampler):
+class WeightedRandomSampler(Sampler[int]):
     """Draws with probabilities proportional to weights, which need not sum to one."""
 
-    def __init__(self, weights, num_samples, replacement=True, generator=None):
+    def __init__(
+        self,
+        weights: Tensor | Sequence[float],
+        num_samples: int,
+        replacement: bool = True,
+        generator: Generator | None = None,
+    ) -> None:
         if not _is_count(num_samples):
             raise ValueError(
                 f"num_samples should be a positive integer value, but got num_samples={num_samples}"
@@ -143,17 +163,17 @@ class WeightedRandomSampler(Sampler):
         self.replacement = replacement
         self.generator = generator
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         keywords = {} if self.generator is None else {"generator": self.generator}
         return iter(
             _random.multinomial(self.weights, self.num_samples, self.replacement, **keywords).tolist()
         )
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.num_samples
 
 
-class BatchSampler(Sampler):
+class BatchSampler(Sampler["list[int]"]):
     """Lists of `batch_size` numbers of another sampler; the last may be shorter, unless it is dropped.
 
     Examples
@@ -163,7 +183,7 @@ class BatchSampler(Sampler):
     [[0, 1], [2, 3], [4]]
     """
 
-    def __init__(self, sampler, batch_size, drop_last):
+    def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool) -> None:
         if not _is_count(batch_size):
             raise ValueError(
                 f"batch_size should be a positive integer value, but got batch_size={batch_size}"
@@ -174,13 +194,13 @@ class BatchSampler(Sampler):
         self.batch_size = batch_size
         self.drop_last = drop_last
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         numbers = iter(self.sampler)
         while batch := list(itertools.islice(numbers, self.batch_size)):
             if len(batch) == self.batch_size or not self.drop_last:
                 yield batch
 
-    def __len__(self):
+    def __len__(self) -> int:
         if self.drop_last:
             return len(self.sampler) // self.batch_size
         return (len(self.sampler) + self.batch_size - 1) // self.batch_size

@@ -8,6 +8,10 @@ from __future__ import annotations
 from adjoint.distributed._futures import Future
 from adjoint.distributed.algorithms.ddp_comm_hooks.default_hooks import _mean
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["PostLocalSGDState", "post_localSGD_hook"]
 
 
@@ -24,7 +28,13 @@ class PostLocalSGDState:
         Whether gradients are averaged at all afterwards.
     """
 
-    def __init__(self, process_group, subgroup, start_localSGD_iter, post_local_gradient_allreduce=True):
+    def __init__(
+        self,
+        process_group: Any,
+        subgroup: Any,
+        start_localSGD_iter: Any,
+        post_local_gradient_allreduce: Any = True,
+    ) -> None:
         self.process_group, self.subgroup = process_group, subgroup
         self.start_localSGD_iter = start_localSGD_iter
         self.post_local_gradient_allreduce = post_local_gradient_allreduce

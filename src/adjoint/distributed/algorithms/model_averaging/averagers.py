@@ -5,13 +5,17 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint import distributed as dist
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["ModelAverager", "PeriodicModelAverager"]
 
 
 class ModelAverager:
     """What averages parameters; it counts its calls."""
 
-    def __init__(self, process_group=None):
+    def __init__(self, process_group: Any = None) -> None:
         self.process_group = dist._world.need_group(process_group)
         self.step = 0
 
@@ -23,7 +27,7 @@ class ModelAverager:
 class PeriodicModelAverager(ModelAverager):
     """Averages every `period` steps, after `warmup_steps`."""
 
-    def __init__(self, period, warmup_steps=0, process_group=None):
+    def __init__(self, period: Any, warmup_steps: Any = 0, process_group: Any = None) -> None:
         super().__init__(process_group)
         if warmup_steps < 0:
             raise ValueError("Arg ``warmup_steps`` must be a non-negative number.")

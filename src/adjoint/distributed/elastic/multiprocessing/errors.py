@@ -11,6 +11,10 @@ import os
 import time
 import traceback
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["ChildFailedError", "ErrorHandler", "ProcessFailure", "get_error_handler", "record"]
 
 VARIABLE = "TORCHELASTIC_ERROR_FILE"
@@ -19,7 +23,7 @@ VARIABLE = "TORCHELASTIC_ERROR_FILE"
 class ProcessFailure:
     """How a process failed: its rank, its number for the system, its status, and what it recorded."""
 
-    def __init__(self, local_rank, pid, exitcode, error_file=""):
+    def __init__(self, local_rank: Any, pid: Any, exitcode: Any, error_file: Any = "") -> None:
         self.local_rank, self.pid, self.exitcode, self.error_file = local_rank, pid, exitcode, error_file
         self.timestamp, self.message = int(time.time()), f"exited with status {exitcode}"
         if error_file and os.path.isfile(error_file):
@@ -39,7 +43,7 @@ class ChildFailedError(Exception):
         By rank: `ProcessFailure`.
     """
 
-    def __init__(self, name, failures):
+    def __init__(self, name: Any, failures: Any) -> None:
         self.name, self.failures = name, failures
         first = self.get_first_failure()[1]
         super().__init__(f"{name} failed: rank {first.local_rank} {first.message}")

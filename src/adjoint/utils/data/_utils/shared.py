@@ -16,6 +16,10 @@ import tempfile
 from adjoint import _C
 from adjoint._C import Tensor
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["pack", "remove_unfetched", "unpack"]
 
 FOLDER = "/dev/shm"
@@ -28,13 +32,13 @@ class _Shared:
 
     __slots__ = ("dtype", "name", "shape")
 
-    def __init__(self, name, dtype, shape):
+    def __init__(self, name: Any, dtype: Any, shape: Any) -> None:
         self.name, self.dtype, self.shape = name, dtype, shape
 
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         return self.name, str(self.dtype).rpartition(".")[2], self.shape
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         self.name, dtype, self.shape = state
         self.dtype = getattr(_C, dtype)
 

@@ -38,7 +38,7 @@ class WorkerInfo:
     def __post_init__(self):
         self.__dict__["_made"] = True
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Any) -> None:
         if "_made" in self.__dict__:
             raise RuntimeError(f"Cannot assign attributes to {type(self).__name__} objects")
         self.__dict__[name] = value
@@ -61,14 +61,14 @@ class Restart:
 class Failure:
     """An error on its way to the process that asked: type and traceback as text, since the error may not pickle."""
 
-    def __init__(self, error, where):
+    def __init__(self, error: Any, where: Any) -> None:
         self.type = type(error)
         self.text = (
             f"Caught {type(error).__name__} {where}.\nOriginal {''.join(traceback.format_exception(error))}"
         )
         self.key = str(error.args[0]) if isinstance(error, KeyError) and error.args else None
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return _failure, (self.type, self.text)
 
     def reraise(self):
@@ -87,7 +87,7 @@ class Failure:
 class _Text(str):
     __slots__ = ()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return str(self)
 
 
