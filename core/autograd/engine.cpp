@@ -33,7 +33,7 @@ class Pass {
   bool selective() const { return selective_; }
   bool accumulates() const { return options_.accumulate; }
   /// The node whose rule runs, in a pass of one thread.
-  Node* current() const { return crew_ ? nullptr : current_; }
+  Node* current() const { return crew_ ? nullptr : current_.load(std::memory_order_relaxed); }
   void at_end(std::function<void()> callback) {
     std::lock_guard lock(callbacks_mutex_);
     callbacks_.push_back(std::move(callback));
@@ -319,12 +319,12 @@ class Pass {
     node.apply(in, out);
   }
   void apply(Node& node, Gradients& in, Gradients& out) {
-    current_ = &node;
+    current_.store(&node, std::memory_order_relaxed);
     if (flags_of(in) & TensorImpl::kElsewhere) [[unlikely]]
       apply_elsewhere(node, in, out);
     else
       node.apply(in, out);
-    current_ = nullptr;
+    current_.store(nullptr, std::memory_order_relaxed);
   }
   static bool has_hooks(const Node& node) {
     NodeExtras* extras = node.extras();
@@ -430,7 +430,8 @@ class Pass {
   std::vector<uint32_t> ready_;
   Tensors captured_;
   Crew* crew_ = nullptr;
-  Node* current_ = nullptr;
+  /// Of a pass in one thread; those of a crew write it too, and nobody reads it then.
+  std::atomic<Node*> current_{nullptr};
   std::mutex callbacks_mutex_;
   std::vector<std::function<void()>> callbacks_;
 };
