@@ -77,7 +77,36 @@ def grid_sample_slopes(g, x, grid, mode, padding, align, orders):
     return np.stack(parts, -1)
 
 
+def spellings(x, letters, blank):
+    """All paths that spell the letters, and the logarithms of their probabilities."""
+    for path in itertools.product(range(x.shape[1]), repeat=len(x)):
+        runs = [c for i, c in enumerate(path) if (i == 0 or path[i - 1] != c) and c != blank]
+        if runs == list(letters):
+            yield path, sum(x[t, c] for t, c in enumerate(path))
+
+
+def ctc_loss(x, targets, steps, letters, blank, zero_infinity):
+    y = np.zeros(len(steps), x.dtype)
+    for i, (n, k) in enumerate(zip(steps, letters, strict=True)):
+        y[i] = -np.logaddexp.reduce(
+            [p for _, p in spellings(x[:n, i], targets[i, :k], blank)], initial=-np.inf
+        )
+    return np.where(np.isinf(y) & zero_infinity, 0, y)
+
+
+def ctc_loss_backward(g, x, targets, steps, letters, blank, _):
+    slopes = np.zeros_like(x)
+    for i, (n, k) in enumerate(zip(steps, letters, strict=True)):
+        paths = list(spellings(x[:n, i], targets[i, :k], blank))
+        total = np.logaddexp.reduce([p for _, p in paths], initial=-np.inf)
+        for path, p in paths:
+            slopes[range(n), i, path] -= g[i] * np.exp(p - total)
+    return slopes
+
+
 REFERENCES = {
+    "_ctc_loss": ctc_loss,
+    "_ctc_loss_backward": ctc_loss_backward,
     "_grid_sample": grid_sample,
     "_grid_sample_transposed": lambda y, grid, sizes, *how: transposed(
         (*y.shape[: -len(sizes)], *sizes), y.dtype, lambda x: grid_sample(x, grid, *how), y
