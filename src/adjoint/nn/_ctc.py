@@ -11,6 +11,7 @@ from adjoint._arguments import ignores
 
 __all__ = ["ctc_loss", "linear_cross_entropy"]
 
+
 def _lengths(lengths, count, name):
     if isinstance(lengths, ad.Tensor) and (lengths.is_floating_point() or lengths.is_complex()):
         raise RuntimeError(f"{name} must be integral")
