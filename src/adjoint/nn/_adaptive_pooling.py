@@ -1,12 +1,11 @@
 """Adaptive pooling: as many windows as asked for, whose sizes differ, so that they share the image as evenly as they can.
 
-Means are sums of weighted elements along each dimension (core/ops/resampling.h), maxima are selections. Start reading at `adaptive_avg`; the functions of
+Means are sums of weighted elements along each dimension (core/ops/resampling.h), maxima a row of the core (core/ops/pooling.h). Start reading at `adaptive_avg`; the functions of
 `adjoint.nn.functional` are in `_pooling`.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
 from math import prod
 
 import adjoint as ad
@@ -89,11 +88,6 @@ def _adaptive(op, n, input, output_size):
     return sizes, output_size
 
 
-def _bounds(size, windows):
-    """(begin, end) of each window; they share the dimension as evenly as they can."""
-    return [(i * size // windows, -(-(i + 1) * size // windows)) for i in range(windows)]
-
-
 def adaptive_avg(op, n, input, output_size):
     sizes, windows = _adaptive(op, n, input, output_size)
     if 0 in windows:
@@ -107,48 +101,20 @@ def adaptive_avg(op, n, input, output_size):
     return in_order(result, input, n)
 
 
-@lru_cache(256)
-def _rows(size, count, step):
-    """Where the elements of each window of one dimension lie; short windows repeat their last element."""
-    bounds = _bounds(size, count)
-    longest = max((end - begin for begin, end in bounds), default=1)
-    return [[min(begin + k, end - 1) * step for k in range(longest)] for begin, end in bounds]
-
-
-def _places(sizes, windows):
-    """Positions in the flattened image, window by window."""
-    n = len(sizes)
-    place, step = None, 1
-    for d in reversed(range(n)):
-        rows = ad.tensor(_rows(sizes[d], windows[d], step), dtype=ad.int64)
-        shape = [1] * 2 * n
-        shape[d], shape[n + d] = rows.shape
-        rows = rows.reshape(shape)
-        place = rows if place is None else place + rows
-        step *= sizes[d]
-    return place.reshape(prod(windows), -1)
-
-
 def adaptive_max(op, n, input, output_size):
     sizes, windows = _adaptive(op, n, input, output_size)
     if 0 in windows:
         shape = (*input.shape[:-n], *windows)
         return _refuse_gradient(input, shape, op), ad.zeros(shape, dtype=ad.int64)
-    count = prod(windows)
     leading = tuple(input.shape[:-n])
     if 0 in leading:
         shape = (*leading, *windows)
         return input.new_zeros(shape) + input.sum() * 0, ad.zeros(shape, dtype=ad.int64)
-    if all(size % window == 0 for size, window in zip(sizes, windows)):
-        steps = [size // window for size, window in zip(sizes, windows)]
-        images = input if input.ndim == n + 2 else input.unsqueeze(0)
-        values, indices = _C._max_pool(images, steps, steps, [0] * n, [1] * n, windows)
-        if input.ndim != n + 2:
-            values, indices = values.squeeze(0), indices.squeeze(0)
-        return in_order(values, input, n), in_order(indices, input, n)
-    place = _places(sizes, windows)
-    picked = input.reshape(*leading, -1).index_select(-1, place.reshape(-1))
-    values, which = picked.reshape(*leading, count, -1).max(-1)
-    indices = place[ad.arange(count), which]
-    values, indices = values.reshape(*leading, *windows), indices.reshape(*leading, *windows)
+    one, none = (1,) * n, (0,) * n
+    if input.ndim == n + 2:
+        values, indices = _C._max_pool(input, one, none, none, one, windows)
+    else:
+        values, indices = (
+            t.squeeze(0) for t in _C._max_pool(input.unsqueeze(0), one, none, none, one, windows)
+        )
     return in_order(values, input, n), in_order(indices, input, n)
