@@ -425,7 +425,7 @@ def _publish(n):
         return adaptive_avg(adaptive_avg_name, n, input, output_size)
 
     def adaptive_max_pool(input, output_size, return_indices=False):
-        pair = adaptive_max(adaptive_max_name, n, input, output_size)
+        pair = adaptive_max(adaptive_max_name, n, input, output_size, values_alone=not return_indices)
         return pair if return_indices else pair[0]
 
     def adaptive_max_pool_with_indices(input, output_size, return_indices=False):
