@@ -43,9 +43,13 @@ bool beats(T later, T earlier) {
 /// What the planes of an image have in common: the windows along a row, of which [first, last) are whole.
 struct Columns : std::vector<Span> {
   int64_t first = 0, last = 0;
+  /// All of them lie side by side along the row, or overlap, without a step.
+  bool shared = false;
   Columns(const Windows& s, bool vectors) {
     for (int64_t c = 0; c < s.result[2]; ++c) emplace_back(s, 2, c);
-    if (!vectors || !s.stride[2] || s.image[0] * s.image[1] * s.image[2] >= int64_t{1} << 31) return;
+    if (!vectors || s.image[0] * s.image[1] * s.image[2] >= int64_t{1} << 31) return;
+    shared = !s.stride[2];
+    if (shared) return;
     const auto is_whole = [&](int64_t c) {
       const Span& w = (*this)[static_cast<size_t>(c)];
       return w.low == 0 && w.high == s.kernel[2];
@@ -55,10 +59,39 @@ struct Columns : std::vector<Span> {
   }
 };
 
-/// Where the taps of whole windows lie, beside the first: of the rows that were last asked for.
+/// Where the taps of whole windows lie, beside the first: of the rows that were last asked for. And the
+/// largest of each column.
+template <class T>
 struct Taps : std::vector<int64_t> {
   int64_t of[4] = {-1, -1, -1, -1};
+  std::vector<T> line;
+  std::vector<int64_t> places;
 };
+
+/// Windows that share the columns of some rows: first the largest of each column, then of each window.
+template <class T>
+void share(const Windows& s, const Columns& columns, Taps<T>& taps, const T* x, int64_t row, T* values,
+           int64_t* positions) {
+  taps.line.resize(static_cast<size_t>(s.image[2]));
+  if (positions) taps.places.resize(taps.line.size());
+  best_variant<PoolingTable<T>>().row(x, row, 1, s.image[2], static_cast<int64_t>(taps.size()), taps.data(),
+                                      taps.line.data(), positions ? taps.places.data() : nullptr);
+  for (int64_t c = 0; c < s.result[2]; ++c) {
+    const Span& w = columns[static_cast<size_t>(c)];
+    const T* line = taps.line.data() + w.start;
+    T most = line[0];
+    for (int64_t k = 1; k < w.high; ++k) most = beats(line[k], most) ? line[k] : most;
+    values[c] = most;
+    if (!positions) continue;
+    const int64_t* places = taps.places.data() + w.start;
+    int64_t at = -1;
+    for (int64_t k = 0; k < w.high; ++k) {
+      const bool last = most != most && line[k] != line[k], first = line[k] == most;
+      if (last ? places[k] > at : first && (at < 0 || places[k] < at)) at = places[k];
+    }
+    positions[c] = at;
+  }
+}
 
 template <class F>
 void each_tap(const Windows& s, const Span& z, const Span& y, int64_t low, int64_t high, const F& f) {
@@ -69,23 +102,33 @@ void each_tap(const Windows& s, const Span& z, const Span& y, int64_t low, int64
 }
 
 template <class T>
-void plane(const Windows& s, const Columns& columns, Taps& whole, const T* x, T* values, int64_t* positions) {
+void plane(const Windows& s, const Columns& columns, Taps<T>& whole, const T* x, T* values,
+           int64_t* positions) {
   for (int64_t a = 0; a < s.result[0]; ++a) {
     const Span z(s, 0, a);
     for (int64_t b = 0; b < s.result[1]; ++b) {
       const Span y(s, 1, b);
       const int64_t row = (z.start * s.image[1] + y.start) * s.image[2];
-      for (int64_t c = 0; c < s.result[2]; ++c) {
+      const auto find_taps = [&](int64_t columns_of) {
+        const int64_t rows[] = {z.low, z.high, y.low, y.high};
+        if (std::ranges::equal(whole.of, rows)) return;
+        whole.clear();
+        std::ranges::copy(rows, whole.of);
+        each_tap(s, z, y, 0, columns_of, [&](int64_t t) { whole.push_back(t); });
+      };
+      bool shared = false;
+      if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
+        if (columns.shared) {
+          find_taps(1);
+          share(s, columns, whole, x, row, values, positions);
+          shared = true;
+        }
+      for (int64_t c = 0; c < s.result[2] && !shared; ++c) {
         const Span& w = columns[static_cast<size_t>(c)];
         const int64_t first = row + w.start;
         if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
           if (c == columns.first && columns.last > c) {
-            const int64_t rows[] = {z.low, z.high, y.low, y.high};
-            if (!std::ranges::equal(whole.of, rows)) {
-              whole.clear();
-              std::ranges::copy(rows, whole.of);
-              each_tap(s, z, y, 0, s.kernel[2], [&](int64_t t) { whole.push_back(t); });
-            }
+            find_taps(s.kernel[2]);
             best_variant<PoolingTable<T>>().row(x, first, s.stride[2], columns.last - c,
                                                 static_cast<int64_t>(whole.size()), whole.data(), values + c,
                                                 positions ? positions + c : nullptr);
@@ -160,7 +203,7 @@ void max(const Windows& s, const Tensor& x, const Tensor& values, const Tensor& 
         const int64_t n = s.channels;
         const auto grain = std::max<int64_t>(1, 16384 / (work * n));
         runtime::parallel_for(0, s.planes / n, grain, [&](int64_t begin, int64_t end) {
-          Taps taps;
+          Taps<T> taps;
           for (int64_t i = begin; i < end; ++i) {
             const T* from = x.data<T>() + i * n * image;
             T* to = values.data<T>() + i * n * result;
