@@ -104,7 +104,27 @@ def ctc_loss_backward(g, x, targets, steps, letters, blank, _):
     return slopes
 
 
+def own_pad(x, pad, mode):
+    for i, (before, after) in enumerate(zip(pad[::2], pad[1::2], strict=True)):
+        axis = x.ndim - 1 - i
+        n = x.shape[axis]
+        place = np.arange(-before, n + after)
+        if mode == "replicate":
+            place = place.clip(0, n - 1)
+        elif mode == "reflect":
+            place = np.where(place < 0, -place, np.where(place >= n, 2 * (n - 1) - place, place))
+        else:  # what is cut away is not wrapped around
+            x = x.take(range(max(-before, 0), n - max(-after, 0)), axis)
+            place = (place - max(-before, 0)) % x.shape[axis]
+        x = x.take(place, axis)
+    return x
+
+
 REFERENCES = {
+    "_own_pad": own_pad,
+    "_own_pad_transposed": lambda y, sizes, pad, mode: transposed(
+        (*y.shape[: -len(sizes)], *sizes), y.dtype, lambda x: own_pad(x, pad, mode), y
+    ),
     "_ctc_loss": ctc_loss,
     "_ctc_loss_backward": ctc_loss_backward,
     "_grid_sample": grid_sample,

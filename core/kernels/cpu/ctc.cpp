@@ -130,7 +130,7 @@ struct Sample {
 
 /// The letters as long integers, each of which is a class.
 Tensor letters_of(const Tensor& targets, const Call& s, const Spelling& how) {
-  const Tensor letters = dense_as(targets, DType::Int64);
+  const Tensor letters = copy_of(targets, DType::Int64);  // which no other thread writes
   for (int64_t i = 0; i < s.batch * s.count; ++i) {
     const int64_t* from = letters.data<int64_t>() + i * s.letters;
     const auto n = static_cast<size_t>(i % s.count);
