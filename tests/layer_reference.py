@@ -120,7 +120,30 @@ def own_pad(x, pad, mode):
     return x
 
 
+def unfold(x, kernel, dilation, padding, stride):
+    p, q = padding
+    x = np.pad(x, [(0, 0)] * (x.ndim - 2) + [(p, p), (q, q)])
+    counts = [
+        (n - d * (k - 1) - 1) // s + 1
+        for n, k, d, s in zip(x.shape[-2:], kernel, dilation, stride, strict=True)
+    ]
+    parts = []
+    for at in np.ndindex(*kernel):
+        i, j = (
+            slice(a * d, a * d + (n - 1) * s + 1, s)
+            for a, d, n, s in zip(at, dilation, counts, stride, strict=True)
+        )
+        parts.append(x[..., i, j])
+    return np.stack(parts, -3).reshape(
+        *x.shape[:-3], -1 if x.size else x.shape[-3] * len(parts), np.prod(counts)
+    )
+
+
 REFERENCES = {
+    "_unfold_blocks": unfold,
+    "_fold_blocks": lambda y, size, kernel, *how: transposed(
+        (*y.shape[:-2], y.shape[-2] // np.prod(kernel), *size), y.dtype, lambda x: unfold(x, kernel, *how), y
+    ),
     "_own_pad": own_pad,
     "_own_pad_transposed": lambda y, sizes, pad, mode: transposed(
         (*y.shape[: -len(sizes)], *sizes), y.dtype, lambda x: own_pad(x, pad, mode), y
