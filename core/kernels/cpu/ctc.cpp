@@ -7,13 +7,13 @@
 
 #include <algorithm>
 #include <limits>
-#include <memory>
 
 #include "for_size.h"
 #include "kernels/cpu/ctc.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/cpu/with_number.h"
 #include "kernels/slices.h"
+#include "runtime/scratch.h"
 #include "tensor/access.h"
 
 namespace adjoint::kernels {
@@ -56,7 +56,7 @@ struct Sample {
   int64_t steps, width, classes, stride, row;
   const T* x;
   const int64_t *letters, blank;
-  std::unique_ptr<T[]> jump;  // 0 where a place is reached from the last but one, else -inf
+  runtime::Scratch<T> jump;  // 0 where a place is reached from the last but one, else -inf
 
   Sample(const Call& s, const Spelling& how, const Tensor& log_probs, const Tensor& targets, int64_t i)
       : classes(s.classes),
@@ -73,8 +73,8 @@ struct Sample {
       if (letters[k] != letters[k - 1]) jump[kPad + 2 * k + 1] = 0;
   }
   /// Rows of places, the first of a row kPad behind its beginning.
-  std::unique_ptr<T[]> filled(int64_t rows) const {
-    std::unique_ptr<T[]> to(new T[static_cast<size_t>(rows * row)]);
+  runtime::Scratch<T> filled(int64_t rows) const {
+    runtime::Scratch<T> to(rows * row);
     std::fill_n(to.get(), rows * row, never);
     return to;
   }
@@ -101,8 +101,8 @@ struct Sample {
   }
   /// -g times the derivative of that logarithm, added to rows of `to`.
   void backward(T g, bool zero_infinity, T* to) const {
-    const std::unique_ptr<T[]> alpha = filled(std::max<int64_t>(1, steps)), beta = filled(3),
-                               jumps = filled(1);
+    const runtime::Scratch<T> alpha = filled(std::max<int64_t>(1, steps)), beta = filled(3),
+                              jumps = filled(1);
     T *next = beta.get() + kPad, *here = next + row, *emitted = here + row;
     const T sum = forward(alpha.get(), true, emitted);
     if (sum == never) {
@@ -113,7 +113,8 @@ struct Sample {
     std::copy_n(jump.get() + kPad + 2, width - 2 > 0 ? width - 2 : 0, jumps.get());
     std::fill_n(here, width, never);
     for (int64_t s = std::max<int64_t>(0, width - 2); s < width; ++s) here[s] = 0;
-    const std::unique_ptr<T[]> zeros(new T[static_cast<size_t>(width)]());
+    const runtime::Scratch<T> zeros(width);
+    std::fill_n(zeros.get(), width, T(0));
     for (int64_t t = steps; t-- > 0;) {
       if (t + 1 < steps) table.step(next, next + 1, next + 2, jumps.get(), zeros.get(), width, here);
       T* row_of = to + t * stride;
@@ -164,7 +165,7 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Spelling& 
     with_floating(c, [&]<class T>(TypeTag<T>) {
       each_sample(s, [&](int64_t i) {
         const Sample<T> sample(s, how, x, letters, i);
-        const std::unique_ptr<T[]> rows = sample.filled(3);
+        const runtime::Scratch<T> rows = sample.filled(3);
         const T sum = sample.forward(rows.get(), false, rows.get() + 2 * sample.row);
         loss.data<T>()[i] = how.zero_infinity && sum == sample.never ? T(0) : -sum;
       });

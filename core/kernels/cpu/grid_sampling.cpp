@@ -2,7 +2,6 @@
 #include "kernels/grid_sampling.h"
 
 #include <algorithm>
-#include <memory>
 
 #include "for_size.h"
 #include "kernels/cpu/grid_sampling.h"
