@@ -42,9 +42,15 @@ def transposed(sizes, dtype, f, y):
 
 def max_pool(x, kernel, stride, padding, dilation, sizes):
     values, places = np.zeros((*x.shape[:2], *sizes), x.dtype), np.full((*x.shape[:2], *sizes), -1)
+
+    def along(d, o):
+        if stride[d] == 0:
+            n = x.shape[2 + d]
+            return range(o * n // sizes[d], -(-(o + 1) * n // sizes[d]))
+        return [o * stride[d] - padding[d] + k * dilation[d] for k in range(kernel[d])]
+
     for at in np.ndindex(*values.shape):
-        for k in itertools.product(*map(range, kernel)):
-            spot = [o * s - p + i * d for o, s, p, i, d in zip(at[2:], stride, padding, k, dilation)]
+        for spot in itertools.product(*(along(d, o) for d, o in enumerate(at[2:]))):
             inside = all(0 <= i < n for i, n in zip(spot, x.shape[2:]))
             if inside and (places[at] < 0 or x[(*at[:2], *spot)] > values[at]):
                 values[at] = x[(*at[:2], *spot)]
@@ -431,6 +437,7 @@ REFERENCES = {
         sizes, np.result_type(x, y), lambda w: convolution(x, w, *how), y
     ),
     "_max_pool": max_pool,
+    "_max_pool_values": lambda *args: max_pool(*args)[0],
     "cross_entropy": cross_entropy,
     "_cross_entropy": cross_entropy,
     "_cross_entropy_backward": cross_entropy_backward,

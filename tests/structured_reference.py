@@ -9,6 +9,7 @@ import numpy as np
 from creation_reference import CHECKS as CREATION_CHECKS
 from creation_reference import REFERENCES as CREATION
 from fourier_reference import REFERENCES as FOURIER
+from layer_reference import REFERENCES as LAYER
 from linalg_reference import CHECKS as LINALG_CHECKS
 from linalg_reference import REFERENCES as LINALG
 from network_reference import REFERENCES as NETWORK
@@ -197,6 +198,7 @@ REFERENCES = {
     **LINALG,
     **FOURIER,
     **NETWORK,
+    **LAYER,
     **OPTIMIZER,
     **REDUCTION,
     "_sort_positions": sorted_positions,

@@ -9,10 +9,12 @@ namespace adjoint::kernels::pooling {
 struct Windows {
   /// Neighbouring planes of which so many lie side by side, as channels that are innermost; else 1.
   int64_t planes, channels;
+  /// A stride of 0: `result` windows that share the image as evenly as they can.
   int64_t image[3], kernel[3], result[3], stride[3], padding[3], dilation[3];
 };
 
-/// Values and positions of each plane's windows, which lie as the planes do. Each window meets its image.
+/// Values and positions (undefined: not wanted) of each plane's windows, which lie as the planes do. Each
+/// window meets its image.
 void max(const Windows& s, const Tensor& x, const Tensor& values, const Tensor& positions);
 
 }  // namespace adjoint::kernels::pooling

@@ -1,6 +1,7 @@
 // What the rows of creation make.
 #include "ops/creation.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "autograd/meta.h"
@@ -210,6 +211,35 @@ Tensor Eye::forward(int64_t n, int64_t m, OptionalType dtype, bool requires_grad
   for (int64_t i = 0; access && i < std::min(n, m); ++i)
     write_element(t.bytes() + (i * m + i) * t.itemsize(), t.dtype(), Scalar(1));
   return made(t, requires_grad);
+}
+
+Tensor TriangleIndices::forward(int64_t row, int64_t col, int64_t offset, bool upper, DType dtype) {
+  const DeviceScope scope(thread_state.default_device);
+  if (row < 0 || col < 0)
+    fail(upper ? "triu" : "tril", "_indices(): row and col must be non-negative, got ", row, " and ", col);
+  __extension__ using Wide = __int128;
+  const auto within = [](Wide x, Wide low, Wide high) { return std::clamp(x, low, high); };
+  // Below a diagonal: rows have elements from the first on, and are whole from the second on.
+  const auto below = [&](Wide diagonal) {
+    const Wide first = within(-diagonal, 0, row), whole = within(col - diagonal - 1, first, row);
+    return (whole - first) * (first + whole + 1 + 2 * diagonal) / 2 + (row - whole) * col;
+  };
+  const Wide count = col == 0 ? 0 : upper ? Wide{row} * col - below(Wide{offset} - 1) : below(offset);
+  if (count > INT64_MAX / 16) fail(upper ? "triu" : "tril", "_indices(): invalid size, possible overflow");
+  const int64_t n = static_cast<int64_t>(count), sizes[] = {2, n};
+  const Tensor t = empty(sizes, DType::Int64);
+  if (const Access access(t); access && n) {
+    int64_t *rows = t.data<int64_t>(), *columns = rows + n;
+    // No row of these is empty.
+    const auto first = static_cast<int64_t>(upper ? 0 : within(-Wide{offset}, 0, row)),
+               last = static_cast<int64_t>(upper ? within(Wide{col} - offset, 0, row) : row);
+    for (int64_t i = first; i < last; ++i) {
+      const auto bound = static_cast<int64_t>(within(Wide{i} + offset + (upper ? 0 : 1), 0, col)),
+                 begin = upper ? bound : 0, end = upper ? col : bound;
+      for (int64_t j = begin; j < end; ++j) *rows++ = i, *columns++ = j;
+    }
+  }
+  return as_dtype(t, dtype);
 }
 
 }  // namespace adjoint

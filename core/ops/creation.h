@@ -104,6 +104,17 @@ struct Eye : CreationRow {
   static Tensor forward(int64_t n, int64_t m, OptionalType dtype, bool requires_grad);
 };
 
-using Creation = Family<Empty, Zeros, Full, EmptyLike, FullLike, Arange, Linspace, Logspace, Eye>;
+struct TriangleIndices : CreationRow {
+  static constexpr auto name = "_triangle_indices";
+  static constexpr auto doc =
+      "The rows and the columns of the elements on and below a diagonal of a matrix, or on and above it.";
+  static constexpr auto signature = "row, col, offset, upper, dtype";
+  static constexpr auto samples = Cases{"4, 3, 0, False, dtype=int64", "2, 5, -1, True, dtype=int64",
+                                        "3, 3, 1, False, dtype=int32", "0, 2, 0, True, dtype=int64"};
+  static Tensor forward(int64_t row, int64_t col, int64_t offset, bool upper, DType dtype);
+};
+
+using Creation =
+    Family<Empty, Zeros, Full, EmptyLike, FullLike, Arange, Linspace, Logspace, Eye, TriangleIndices>;
 
 }  // namespace adjoint

@@ -11,8 +11,10 @@
 
 namespace adjoint {
 
-std::tuple<Tensor, Tensor> MaxPool::forward(const Tensor& self, IntList kernel, IntList stride,
-                                            IntList padding, IntList dilation, IntList result) {
+namespace pooling {
+
+std::tuple<Tensor, Tensor> max(const Tensor& self, IntList kernel, IntList stride, IntList padding,
+                               IntList dilation, IntList result, bool with_positions, const char* name) {
   const size_t n = kernel.size();
   if (n < 1 || n > 3 || self.sizes().size() != n + 2 || stride.size() != n || padding.size() != n ||
       dilation.size() != n || result.size() != n)
@@ -20,7 +22,8 @@ std::tuple<Tensor, Tensor> MaxPool::forward(const Tensor& self, IntList kernel, 
          to_string(self.sizes()), " and kernel ", to_string(kernel));
   kernels::pooling::Windows s{};
   if (kernels::channels_innermost(self) && !kernels::channels_last(self))
-    return forward(kernels::with_channels_last(self), kernel, stride, padding, dilation, result);
+    return max(kernels::with_channels_last(self), kernel, stride, padding, dilation, result, with_positions,
+               name);
   const bool last = kernels::channels_last(self);
   s.planes = self.size(0) * self.size(1);
   s.channels = last ? self.size(1) : 1;
@@ -34,10 +37,16 @@ std::tuple<Tensor, Tensor> MaxPool::forward(const Tensor& self, IntList kernel, 
     s.padding[d] = there ? padding[i] : 0;
     s.dilation[d] = there ? dilation[i] : 1;
     s.result[d] = there ? result[i] : 1;
+    const bool adaptive = there && stride[i] == 0;
+    if (adaptive && s.result[d] > 0) {  // a regular one where that is the same
+      s.padding[d] = 0, s.dilation[d] = 1;
+      if (s.image[d] % s.result[d] == 0) s.kernel[d] = s.stride[d] = s.image[d] / s.result[d];
+    }
     if (there) sizes[2 + i] = result[i];
-    if (s.kernel[d] < 1 || s.stride[d] < 1 || s.dilation[d] < 1 || s.padding[d] < 0 || s.result[d] < 1 ||
-        s.image[d] < 1)
+    if (s.kernel[d] < 1 || s.stride[d] < (adaptive ? 0 : 1) || s.dilation[d] < 1 || s.padding[d] < 0 ||
+        s.result[d] < 1 || s.image[d] < 1)
       fail(name, "(): kernel, stride, dilation and sizes must be positive and padding not negative");
+    if (adaptive) continue;
     // Products of what a program gives may be beyond 64 bits.
     using Wide = __int128;
     const Wide span = Wide{s.kernel[d] - 1} * s.dilation[d] + 1;
@@ -65,12 +74,10 @@ std::tuple<Tensor, Tensor> MaxPool::forward(const Tensor& self, IntList kernel, 
   const auto room = [&](DType dtype) {
     return last ? kernels::empty_channels_last(sizes.span(), dtype) : empty(sizes.span(), dtype);
   };
-  const Tensor values = room(self.dtype()), positions = room(DType::Int64);
+  const Tensor values = room(self.dtype()), positions = with_positions ? room(DType::Int64) : Tensor();
   kernels::pooling::max(s, last ? self : dense(self), values, positions);
   return {values, positions};
 }
-
-namespace pooling {
 
 Tensor max_rule(const Tensor& g, const Tensor& positions, IntList sizes) {
   const int64_t planes = sizes[0] * sizes[1], image = product(sizes.subspan(2)),

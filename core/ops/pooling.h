@@ -11,9 +11,13 @@ namespace adjoint {
 
 namespace batching {
 void pool(BatchedCall& call);
+void pool_values(BatchedCall& call);
 }  // namespace batching
 
 namespace pooling {
+/// The largest elements, and where they lie, or an undefined tensor.
+std::tuple<Tensor, Tensor> max(const Tensor& self, IntList kernel, IntList stride, IntList padding,
+                               IntList dilation, IntList result, bool with_positions, const char* op);
 /// Zeros of the given shape with g added at the positions of each image: recorded.
 Tensor max_rule(const Tensor& g, const Tensor& positions, IntList sizes);
 }  // namespace pooling
@@ -22,21 +26,47 @@ struct MaxPool : Structured {
   static constexpr auto name = "_max_pool";
   static constexpr auto batch = batching::pool;
   static constexpr auto doc =
-      "The largest element of each window of images (N, C, …), with `result` windows, and where it lies.";
+      "The largest element of each window of images (N, C, …), with `result` windows, and where it lies; a "
+      "stride of "
+      "0 is for windows that share the image evenly, whatever the kernel.";
   static constexpr auto signature = "self, kernel, stride, padding, dilation, result";
   static constexpr TypeSet types = types::ordered;
   static constexpr auto samples =
       Cases{"(1, 2, 5), [3], [2], [1], [1], [3]", "(1, 2, 4, 5), [2, 2], [2, 1], [0, 0], [1, 2], [2, 3]",
             "(1, 1, 2, 3, 2), [2, 2, 2], [1, 1, 1], [0, 0, 0], [1, 1, 1], [1, 2, 1]",
-            "(0, 2, 5), [3], [2], [1], [1], [3]"};
+            "(1, 2, 5, 7), [1, 1], [0, 0], [0, 0], [1, 1], [3, 2]", "(0, 2, 5), [3], [2], [1], [1], [3]"};
   static constexpr auto returns = "values, indices";
   static constexpr bool method = false;
   static std::tuple<Tensor, Tensor> forward(const Tensor& self, IntList kernel, IntList stride,
-                                            IntList padding, IntList dilation, IntList result);
+                                            IntList padding, IntList dilation, IntList result) {
+    return pooling::max(self, kernel, stride, padding, dilation, result, true, name);
+  }
   static constexpr auto vjp =
       Rules{[](GradOf<0> g, Shape<0> s, Output<1> positions) { return pooling::max_rule(g, positions, s); }};
 };
 
-using Pooling = Family<MaxPool>;
+struct MaxPoolValues : Structured {
+  static constexpr auto name = "_max_pool_values";
+  static constexpr auto batch = batching::pool_values;
+  static constexpr auto doc =
+      "The values of _max_pool alone, in less time; its derivative finds where they lie.";
+  static constexpr auto signature = "self, kernel, stride, padding, dilation, result";
+  static constexpr TypeSet types = types::ordered;
+  static constexpr auto samples = MaxPool::samples;
+  static constexpr bool method = false;
+  static Tensor forward(const Tensor& self, IntList kernel, IntList stride, IntList padding, IntList dilation,
+                        IntList result) {
+    return std::get<0>(pooling::max(self, kernel, stride, padding, dilation, result, false, name));
+  }
+  static constexpr auto vjp =
+      Rules{[](Grad g, Input<0> x, Argument<IntList, 1> kernel, Argument<IntList, 2> stride,
+               Argument<IntList, 3> padding, Argument<IntList, 4> dilation, Argument<IntList, 5> result) {
+        const Tensors found =
+            call_all<MaxPool>(x, kernel.value, stride.value, padding.value, dilation.value, result.value);
+        return pooling::max_rule(g, found[1], x.sizes());
+      }};
+};
+
+using Pooling = Family<MaxPool, MaxPoolValues>;
 
 }  // namespace adjoint

@@ -5,6 +5,7 @@
 #include "dispatch/family.h"
 #include "for_size.h"
 #include "kernels/memory_format.h"
+#include "kernels/padding.h"
 #include "kernels/rearranging.h"
 #include "kernels/slices.h"
 #include "ops/indexing.h"
@@ -203,39 +204,17 @@ Tensor DiagEmbed::gradient(const Tensor& g, int64_t offset, int64_t dim1, int64_
 }
 
 Tensor ConstantPad::forward(const Tensor& self, IntList pad, Scalar value) {
-  const auto sizes = self.sizes();
-  const size_t n = sizes.size();
-  if (pad.size() % 2 != 0)
-    fail("constant_pad_nd(): Length of pad must be even but instead it equals ", pad.size());
-  if (pad.size() > 2 * n)
-    fail(
-        "constant_pad_nd(): Length of pad should be no more than twice the number of dimensions of the "
-        "input. Pad length is ",
-        pad.size(), " while the input has ", n, " dimensions.");
-  refuse_overflow(value, self.dtype(), "constant_pad_nd");
-  Dims shape(sizes);
-  Part from = whole(self);
-  for (size_t i = 0; i < pad.size() / 2; ++i) {
-    const size_t d = n - 1 - i;
-    const int64_t before = pad[2 * i], after = pad[2 * i + 1];
-    shape[d] = checked_add(shape[d], checked_add(before, after, name), name);
-    if (shape[d] < 0)
-      fail("constant_pad_nd(): The input size ", sizes[d], ", plus negative padding ", before, " and ", after,
-           ", resulted in a negative output size, which is invalid. Check dimension ", d, " of your input.");
-  }
-  const Tensor out = full(shape.span(), value, self.dtype());
-  if (out.numel() == 0) return out;
-  Part to = whole(out);
-  for (size_t i = 0; i < pad.size() / 2; ++i) {
-    const int64_t d = static_cast<int64_t>(n - 1 - i), before = pad[2 * i], after = pad[2 * i + 1];
-    const int64_t skipped = std::max<int64_t>(0, -before),
-                  length = sizes[d] - skipped - std::max<int64_t>(0, -after);
-    if (length <= 0) return out;
-    from = narrowed(from, d, skipped, length, name);
-    to = narrowed(to, d, std::max<int64_t>(0, before), length, name);
-  }
-  copy_into(view_of(out, to), view_of(self, from));
-  return kernels::laid_like(self, out);
+  refuse_overflow(value, self.dtype(), name);
+  return kernels::laid_like(self, kernels::padded(self, pad, "constant", value, name));
+}
+
+Tensor OwnPad::forward(const Tensor& self, IntList pad, Text mode) {
+  const Tensor y = kernels::padded(self, pad, mode, Scalar(0), "pad");
+  return mode == "circular" ? y : kernels::laid_like(self, y);
+}
+
+Tensor OwnPadTransposed::forward(const Tensor& g, IntList sizes, IntList pad, Text mode) {
+  return kernels::padded_transposed(g, sizes, pad, mode, name);
 }
 
 }  // namespace adjoint

@@ -161,6 +161,55 @@ struct ConstantPad : Structured {
   }};
 };
 
+struct OwnPadTransposed;
+
+struct OwnPad : Structured {
+  static constexpr auto name = "_own_pad";
+  template <class A>
+  static const char* recorded_as(const A&) {
+    return "pad";
+  }
+  static constexpr auto batch = batching::leading;
+  static constexpr auto doc =
+      "The tensor with a border of its own elements, reflected ('reflect'), repeated ('replicate') or "
+      "wrapped around "
+      "('circular'); `pad` as of constant_pad_nd.";
+  static constexpr auto signature = "self, pad, mode";
+  static constexpr auto samples = Cases{"(3, 4), [1, 2], 'reflect'", "(2, 3, 4), [-1, 3, 2, 0], 'replicate'",
+                                        "(2, 3, 4), [2, 1, 0, -1], 'circular'",
+                                        "(2, 3, 2), [0, 0, 1, 2], 'reflect'", "(0, 3), [1, 1], 'replicate'"};
+  static constexpr bool method = false;
+  static constexpr bool gradient_keeps_history = true;
+  static Tensor forward(const Tensor& self, IntList pad, Text mode);
+  static constexpr auto linear = LinearIn<0>{};
+  static Tensor rule(const Tensor& g, IntList shape, IntList pad, Text mode);
+  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<IntList, 1> pad, Argument<Text, 2> mode) {
+    return rule(g, s, pad.value, mode.value);
+  }};
+};
+
+struct OwnPadTransposed : Structured {
+  static constexpr auto name = "_own_pad_transposed";
+  static constexpr auto batch = batching::leading;
+  static constexpr auto doc =
+      "The transpose of _own_pad, for tensors whose last dimensions had these sizes: its gradient.";
+  static constexpr auto signature = "g, sizes, pad, mode";
+  static constexpr TypeSet types = types::field;
+  static constexpr auto samples =
+      Cases{"(3, 7), [4], [1, 2], 'reflect'", "(2, 5, 6), [3, 4], [-1, 3, 2, 0], 'replicate'",
+            "(2, 2, 7), [3, 4], [2, 1, 0, -1], 'circular'", "(0, 5), [3], [1, 1], 'replicate'"};
+  static constexpr bool method = false;
+  static Tensor forward(const Tensor& g, IntList sizes, IntList pad, Text mode);
+  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 2> pad, Argument<Text, 3> mode) {
+    return call<OwnPad>(g, pad.value, mode.value);
+  }};
+};
+
+inline Tensor OwnPad::rule(const Tensor& g, IntList shape, IntList pad, Text mode) {
+  return call<OwnPadTransposed>(g, shape.last(pad.size() / 2), pad, mode);
+}
+
 /// For the derivatives of derivatives: `keep_history` in autograd/arithmetic.h.
 struct Attach : Structured {
   static constexpr auto name = "_attach";
@@ -179,6 +228,6 @@ struct Attach : Structured {
 };
 
 using Rearranging = Family<Attach, Flip, Roll, Repeat, Tile, RepeatInterleave, RepeatInterleaveEach, Tril,
-                           Triu, DiagEmbed, ConstantPad>;
+                           Triu, DiagEmbed, ConstantPad, OwnPad, OwnPadTransposed>;
 
 }  // namespace adjoint

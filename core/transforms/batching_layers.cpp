@@ -209,6 +209,13 @@ void pool(BatchedCall& c) {
   for (Tensor& t : r) c.results.many.push_back(parted(c, t, 0));
 }
 
+void pool_values(BatchedCall& c) {
+  if (c.rank(0) != static_cast<int64_t>(c.ints(1).size()) + 2) return loop(c);
+  c.give(parted(
+      c, call<MaxPoolValues>(joined(c.samples(0), 0), c.ints(1), c.ints(2), c.ints(3), c.ints(4), c.ints(5)),
+      0));
+}
+
 // --- Normalisation --------------------------------------------------------------------------------
 
 void layer_norm(BatchedCall& c) {

@@ -436,16 +436,4 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DType | None = N
 
 
 def _indices(row, col, offset, dtype, part):
-    # How many there are depends on values, so they are found on the CPU.
-    place = _C._set_default_device(0)
-    try:
-        found = (
-            getattr(_full((row, col), True, None), part)(offset)
-            .nonzero()
-            .t()
-            .contiguous()
-            .to(dtype or _C.int64)
-        )
-    finally:
-        _C._set_default_device(place)
-    return _C._to_device(found, place, 0)
+    return _C._triangle_indices(row, col, offset, part == "triu", dtype or _C.int64)

@@ -393,3 +393,41 @@ def test_other_refusals_of_ctc():
         F.ctc_loss(ad.zeros(2), ad.tensor([[1]]), (2,), (1,))
     with pytest.raises(ValueError, match="bad is not a valid value for reduction"):
         F.ctc_loss(ad.zeros(2, 1, 3), ad.tensor([[1]]), (2,), (1,), reduction="bad")
+
+
+def test_ctc_impossible_alignments_have_no_derivative():
+    """As in torch: NaN where the sample has steps, unless infinities count 0; in both forms of the derivative."""
+    for recorded in (False, True):
+        x = tensor(log_softmax(normal(3, 2, 3)), requires_grad=True)
+        loss = F.ctc_loss(x, ad.tensor([[1, 1], [1, 2]]), (2, 3), (2, 2), reduction="none")
+        (g,) = ad.autograd.grad(loss[1], x, create_graph=recorded, retain_graph=True)
+        assert g[:2, 0].isnan().all() and not g[2, 0].any() and g[:, 1].isfinite().all()
+        loss = F.ctc_loss(x, ad.tensor([[1, 1], [1, 2]]), (2, 3), (2, 2), zero_infinity=True)
+        (g,) = ad.autograd.grad(loss, x, create_graph=recorded)
+        assert not g[:, 0].any() and g[:, 1].isfinite().all()
+
+
+def test_ctc_of_many_steps_in_both_forms():
+    """Long targets, halves, lengths of 0, each sample of a vmap: the fused gradient is the recorded one."""
+    x = tensor(log_softmax(normal(2, 40, 4, 6))).requires_grad_()
+    targets = ad.tensor(RNG.integers(1, 6, (4, 15)))
+    steps, letters = (40, 37, 0, 5), (15, 9, 0, 0)
+
+    def run(x):
+        return F.ctc_loss(x, targets, steps, letters, reduction="none")
+
+    loss = ad.vmap(run)(x)
+    fused, recorded = (
+        ad.autograd.grad(loss.sum(), x, create_graph=c, retain_graph=True)[0] for c in (False, True)
+    )
+    np.testing.assert_allclose(array(fused), array(recorded.detach()), rtol=1e-9, atol=1e-12)
+    # Each step has one class.
+    np.testing.assert_allclose(
+        array(fused.sum(-1))[:, :, 1], np.repeat([[-1.0] * 37 + [0.0] * 3], 2, 0), rtol=1e-9
+    )
+    assert loss[0, 2].item() == 0 and loss[0, 3].item() == pytest.approx(-array(x)[0, :5, 3, 0].sum())
+    for i in range(2):
+        np.testing.assert_allclose(array(run(x[i])), array(loss[i]), rtol=1e-12)
+        half = run(x[i].detach().half())
+        assert half.dtype == ad.float32
+        np.testing.assert_allclose(array(half), array(loss[i]), rtol=1e-2)

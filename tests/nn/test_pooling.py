@@ -193,7 +193,7 @@ def test_refused(message):
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize("window", [{"kernel": [1], "result": [9]}, {"padding": [3]}, {"stride": [0]}])
+@pytest.mark.parametrize("window", [{"kernel": [1], "result": [9]}, {"padding": [3]}, {"stride": [-1]}])
 def test_the_row_refuses_windows_outside(window):
     """What `_max_pool` reads is inside of the image, whoever calls it."""
     options = {"kernel": [2], "stride": [2], "padding": [0], "dilation": [1], "result": [2], **window}
@@ -210,3 +210,17 @@ def test_repr():
     assert repr(nn.AdaptiveMaxPool2d((1, None))) == "AdaptiveMaxPool2d(output_size=(1, None))"
     assert repr(nn.LPPool1d(2, 3)) == "LPPool1d(norm_type=2, kernel_size=3, stride=None, ceil_mode=False)"
     assert repr(nn.MaxUnpool1d(2)) == "MaxUnpool1d(kernel_size=(2,), stride=(2,), padding=(0,))"
+
+
+@pytest.mark.parametrize("sizes, windows", [((11, 9), (4, 5)), ((7, 16), (7, 3)), ((5, 6, 10), (2, 4, 3))])
+def test_adaptive_maxima_of_equals_and_of_nan(sizes, windows):
+    """Columns first, as floats do it, finds what one element after the other finds, as halves do."""
+    rng = np.random.default_rng(3)
+    x = rng.integers(0, 3, (2, 3, *sizes)).astype("float32")
+    x[rng.random(x.shape) < 0.04] = np.nan
+    pool = getattr(F, f"adaptive_max_pool{len(sizes)}d")
+    values, places = pool(tensor(x), windows, return_indices=True)
+    halves, found = pool(tensor(x).half(), windows, return_indices=True)
+    np.testing.assert_array_equal(array(places), array(found))
+    for got in (halves.float(), pool(tensor(x), windows)):
+        np.testing.assert_array_equal(array(values), array(got))

@@ -2,6 +2,7 @@
 
 import array as standard_array
 import inspect
+import itertools
 import math
 
 import numpy as np
@@ -218,6 +219,20 @@ def test_bad_sizes():
         ad.zeros(2**62, 2**62)
     with pytest.raises((RuntimeError, MemoryError)):
         ad.empty(2**55)
+
+
+def test_indices_of_triangles_of_any_form():
+    for row, col, offset in itertools.product(
+        (0, 1, 4), (0, 1, 3, 6), (-9, -4, -2, 0, 1, 3, 6, 2**62, -(2**62))
+    ):
+        for got, want in (
+            (ad.tril_indices, np.tri(row, col, max(-9, min(offset, 9)))),
+            (ad.triu_indices, 1 - np.tri(row, col, max(-9, min(offset, 9)) - 1)),
+        ):
+            assert_same(got(row, col, offset), np.stack(np.nonzero(want)))
+    assert ad.tril_indices(2**62, 0).shape == ad.triu_indices(2**62, 2**40, 2**41).shape == (2, 0)
+    with pytest.raises(RuntimeError, match="overflow"):
+        ad.tril_indices(2**62, 2**62)
 
 
 def test_tril_indices():

@@ -20,9 +20,15 @@ ADJOINT_INLINE void load(const T* p, V& to, std::integer_sequence<int, L...>) {
   if constexpr (S == 2) {
     const V high = *reinterpret_cast<const Given*>(p + N - 1);
     to = __builtin_shufflevector(to, high, (L < N / 2 ? 2 * L : 2 * L + 1)...);
+  } else if constexpr (S == 3) {
+    const V middle = *reinterpret_cast<const Given*>(p + N),
+            high = *reinterpret_cast<const Given*>(p + 2 * N - 2);
+    to = __builtin_shufflevector(to, middle, (3 * L < 2 * N ? 3 * L : 0)...);
+    to = __builtin_shufflevector(to, high, (3 * L < 2 * N ? L : 3 * L - N + 2)...);
   }
 }
 
+/// Without positions (null) the largest alone.
 template <int N, int S, class T>
 ADJOINT_INLINE void some(const T* x, int64_t first, int64_t taps, const int64_t* offsets, T* values,
                          int64_t* positions) {
@@ -33,6 +39,14 @@ ADJOINT_INLINE void some(const T* x, int64_t first, int64_t taps, const int64_t*
   constexpr auto lanes = std::make_integer_sequence<int, N>();
   V best, v;
   load<N, S>(x + first + offsets[0], best, lanes);
+  if (!positions) {
+    for (int64_t t = 1; t < taps; ++t) {
+      load<N, S>(x + first + offsets[t], v, lanes);
+      best = (v > best) | (v != v) ? v : best;
+    }
+    __builtin_memcpy(values, &best, sizeof best);
+    return;
+  }
   Places at = static_cast<Int>(offsets[0]) - Places{};
   for (int64_t t = 1; t < taps; ++t) {
     load<N, S>(x + first + offsets[t], v, lanes);
@@ -51,6 +65,12 @@ ADJOINT_INLINE void some(const T* x, int64_t first, int64_t taps, const int64_t*
 template <int N, int S, class T>
 ADJOINT_INLINE void all(const T* x, int64_t first, int64_t n, int64_t taps, const int64_t* offsets, T* values,
                         int64_t* positions) {
+  if (!positions) {
+    for (int64_t c = 0; c + N <= n; c += N)
+      some<N, S, T>(x, first + c * S, taps, offsets, values + c, nullptr);
+    if (n % N) some<N, S, T>(x, first + (n - N) * S, taps, offsets, values + n - N, nullptr);
+    return;
+  }
   for (int64_t c = 0; c + N <= n; c += N)
     some<N, S>(x, first + c * S, taps, offsets, values + c, positions + c);
   if (n % N) some<N, S>(x, first + (n - N) * S, taps, offsets, values + n - N, positions + n - N);
@@ -63,6 +83,8 @@ void row(const T* x, int64_t first, int64_t step, int64_t n, int64_t taps, const
   if (step == 2 && n >= 8) return all<8, 2>(x, first, n, taps, offsets, values, positions);
   if (step == 1 && n >= 4) return all<4, 1>(x, first, n, taps, offsets, values, positions);
   if (step == 2 && n >= 4) return all<4, 2>(x, first, n, taps, offsets, values, positions);
+  if (step == 3 && n >= 8) return all<8, 3>(x, first, n, taps, offsets, values, positions);
+  if (step == 3 && n >= 4) return all<4, 3>(x, first, n, taps, offsets, values, positions);
   for (int64_t c = 0; c < n; ++c, first += step) {
     int64_t at = first + offsets[0];
     for (int64_t t = 1; t < taps; ++t) {
@@ -70,7 +92,7 @@ void row(const T* x, int64_t first, int64_t step, int64_t n, int64_t taps, const
       at = (v > x[at]) | (v != v) ? first + offsets[t] : at;
     }
     values[c] = x[at];
-    positions[c] = at;
+    if (positions) positions[c] = at;
   }
 }
 

@@ -136,7 +136,29 @@ def embedding_bag(
         raise RuntimeError(f"embedding_bag: {flat.shape[0]} indices belong to no bag, since offsets is empty")
     if include_last_offset and input.dim() == 1:
         starts = starts[:-1]
+    bags = len(starts)
+    length = input.shape[1] if input.dim() == 2 else None
+
+    def bag():
+        """The bag of each index."""
+        if length is not None:
+            return ad.arange(bags).unsqueeze(1).expand(bags, length).reshape(-1)
+        lengths = [end - start for start, end in zip(starts, _ends(starts, flat))]
+        return ad.arange(bags).repeat_interleave(ad.tensor(lengths, dtype=ad.int64))
+
+    fused = mode != "max" and padding_idx is max_norm is None and not (sparse or scale_grad_by_freq)
+    given = [x for x in (flat, weight, per_sample_weights) if x is not None]
     try:
+        if fused and not any(map(_C._is_batched, given)):
+            # The product of a sparse matrix, with a row for each bag, and the table.
+            values = ad.ones(flat.shape, dtype=weight.dtype) if len(given) < 3 else given[2].reshape(-1)
+            result = _C._entries_times(values, bag(), flat, weight, bags)
+            if mode == "sum":
+                return result
+            if length is not None:
+                return result / max(length, 1)
+            number = [max(1, end - start) for start, end in zip(starts, _ends(starts, flat))]
+            return result / ad.tensor(number, dtype=weight.dtype).unsqueeze(1)
         rows = ad.nn.functional.embedding(
             flat, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse
         )
@@ -153,24 +175,18 @@ def embedding_bag(
         counted = flat != padding_idx % weight.shape[0]
     if mode == "max":
         return _maxima(rows, starts, _ends(starts, flat), counted)
-    bags = len(starts)
-    length = input.shape[1] if input.dim() == 2 else None
-    if length is None:
-        lengths = [end - start for start, end in zip(starts, _ends(starts, flat))]
-        bag = ad.arange(bags).repeat_interleave(ad.tensor(lengths, dtype=ad.int64))
-    else:
-        bag = ad.arange(bags).unsqueeze(1).expand(bags, length).reshape(-1)
+    which = bag()
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.reshape(-1, 1)
     if counted is not None:
         rows = ad.where(counted.unsqueeze(1), rows, 0.0)
-    result = ad.zeros(bags, weight.shape[1], dtype=weight.dtype).index_add(0, bag, rows)
+    result = ad.zeros(bags, weight.shape[1], dtype=weight.dtype).index_add(0, which, rows)
     if mode == "sum":
         return result
     if counted is None and length is not None:
         return result / max(length, 1)
-    number = ad.ones(len(bag), dtype=weight.dtype) if counted is None else counted.to(weight.dtype)
-    number = ad.zeros(bags, dtype=weight.dtype).index_add(0, bag, number)
+    number = ad.ones(len(which), dtype=weight.dtype) if counted is None else counted.to(weight.dtype)
+    number = ad.zeros(bags, dtype=weight.dtype).index_add(0, which, number)
     return result / number.clamp(min=1).unsqueeze(1)
 
 

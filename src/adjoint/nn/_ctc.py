@@ -1,16 +1,13 @@
 """The loss of connectionist temporal classification, and the cross entropy of a linear map: in `adjoint.nn.functional`.
 
-`ctc_loss` sums the probabilities of all ways to spell the target over time. The target is widened by blanks between its letters;
-α[s] is the logarithm of the probability to have come to place s, from s, from s - 1, or past a blank from s - 2.
+`ctc_loss` sums the probabilities of all ways to spell the target over time (core/kernels/cpu/ctc.cpp).
 """
 
 from __future__ import annotations
 
 import adjoint as ad
-from adjoint import _register
+from adjoint import _C, _register
 from adjoint._arguments import ignores
-
-from ._losses import _reduce
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,9 +17,6 @@ if TYPE_CHECKING:
     from adjoint import Tensor
 
 __all__ = ["ctc_loss", "linear_cross_entropy"]
-
-# The logarithm of 0, finite so that differences of it are no NaN.
-_NEVER = -1e30
 
 
 def _lengths(lengths, count, name):
@@ -96,7 +90,7 @@ def ctc_loss(
 
     Notes
     -----
-    The derivative is that by `log_probs`, whatever they are. torch's own takes them as normalised; behind `log_softmax` the
+    The derivative is that by `log_probs`, whatever they are. torch's own takes them as normalised; after `log_softmax` the
     two are the same.
 
     Examples
@@ -137,43 +131,13 @@ def ctc_loss(
             raise RuntimeError(
                 f"Expected target_lengths to be non-negative, but got {spelled} for sample {i}"
             )
-    letters = _rows(targets, target_lengths).to(ad.int64)
-    half = log_probs.dtype in (ad.float16, ad.bfloat16)
-    log_probs = log_probs.to(ad.float32) if half else log_probs
-    loss = -_log_probability(log_probs, letters, input_lengths, target_lengths, blank)
-    impossible = loss > -0.5 * _NEVER
-    loss = loss.masked_fill(impossible, 0.0 if zero_infinity else float("inf"))
+    if log_probs.dtype in (ad.float16, ad.bfloat16):
+        log_probs = log_probs.to(ad.float32)
+    letters = _rows(targets, target_lengths)
+    loss = _C._ctc_loss(log_probs, letters, input_lengths, target_lengths, blank, zero_infinity)
     if reduction == "mean":
-        loss = loss / ad.tensor(target_lengths, dtype=loss.dtype).clamp(min=1)
-    return _reduce(loss if batched or reduction != "none" else loss.squeeze(0), reduction)
-
-
-def _log_probability(log_probs, letters, input_lengths, target_lengths, blank):
-    steps, count, _ = log_probs.shape
-    width = 2 * letters.shape[1] + 1
-    spelled = ad.full((count, width), blank, dtype=ad.int64)
-    spelled[:, 1::2] = letters
-    lengths = ad.tensor(target_lengths, dtype=ad.int64).unsqueeze(1)
-    # What stands behind the end of a target is read by nobody, but must be a class.
-    spelled = spelled.masked_fill(ad.arange(width) > 2 * lengths, blank)
-    # A blank may be left out between letters that differ.
-    jumps = ad.zeros(count, width, dtype=ad.bool)
-    jumps[:, 2:] = (spelled[:, 2:] != blank) & (spelled[:, 2:] != spelled[:, :-2])
-    never = ad.full((count, 2), _NEVER, dtype=log_probs.dtype)
-    alpha = ad.full((count, width), _NEVER, dtype=log_probs.dtype)
-    alpha[:, 0] = 0.0  # before the first step, it is as if it had stood on the first blank
-    here = log_probs.gather(2, spelled.unsqueeze(0).expand(steps, count, width)).unbind(0)
-    running = (ad.arange(steps).unsqueeze(1) < ad.tensor(input_lengths, dtype=ad.int64)).unsqueeze(2)
-    shortest = min(input_lengths, default=0)
-    for t in range(steps):
-        before = ad.cat([never, alpha], 1)
-        ways = [alpha, before[:, 1:-1], before[:, :-2].masked_fill(~jumps, _NEVER)]
-        new = ad.logsumexp(ad.stack(ways), 0) + here[t]
-        alpha = new if t < shortest else ad.where(running[t], new, alpha)
-    last = ad.cat([never[:, :1], alpha], 1)
-    # At the last letter (which an empty target lacks) or at the blank behind it.
-    ends = ad.cat([2 * lengths, 2 * lengths + 1], 1)
-    return ad.logsumexp(last.gather(1, ends), 1)
+        return (loss / ad.tensor([max(1, n) for n in target_lengths], dtype=loss.dtype)).mean()
+    return loss.sum() if reduction == "sum" else loss if batched else loss.squeeze(0)
 
 
 @ignores("options", why="the scores are made in one piece")

@@ -137,7 +137,8 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    pair = max_pool("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode)
+    options = input, kernel_size, stride, padding, dilation, ceil_mode
+    pair = max_pool("max_pool1d", 1, *options, values_alone=not return_indices)
     return pair if return_indices else pair[0]
 
 
@@ -183,7 +184,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: int | Sequence[int | None] |
 def adaptive_max_pool1d(
     input: Tensor, output_size: int | Sequence[int | None] | None, return_indices: bool = False
 ) -> Any:
-    pair = adaptive_max("adaptive_max_pool1d", 1, input, output_size)
+    pair = adaptive_max("adaptive_max_pool1d", 1, input, output_size, values_alone=not return_indices)
     return pair if return_indices else pair[0]
 
 
@@ -217,7 +218,8 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    pair = max_pool("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode)
+    options = input, kernel_size, stride, padding, dilation, ceil_mode
+    pair = max_pool("max_pool2d", 2, *options, values_alone=not return_indices)
     return pair if return_indices else pair[0]
 
 
@@ -269,7 +271,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int | None] |
 def adaptive_max_pool2d(
     input: Tensor, output_size: int | Sequence[int | None] | None, return_indices: bool = False
 ) -> Any:
-    pair = adaptive_max("adaptive_max_pool2d", 2, input, output_size)
+    pair = adaptive_max("adaptive_max_pool2d", 2, input, output_size, values_alone=not return_indices)
     return pair if return_indices else pair[0]
 
 
@@ -303,7 +305,8 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    pair = max_pool("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode)
+    options = input, kernel_size, stride, padding, dilation, ceil_mode
+    pair = max_pool("max_pool3d", 3, *options, values_alone=not return_indices)
     return pair if return_indices else pair[0]
 
 
@@ -355,7 +358,7 @@ def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int | None] |
 def adaptive_max_pool3d(
     input: Tensor, output_size: int | Sequence[int | None] | None, return_indices: bool = False
 ) -> Any:
-    pair = adaptive_max("adaptive_max_pool3d", 3, input, output_size)
+    pair = adaptive_max("adaptive_max_pool3d", 3, input, output_size, values_alone=not return_indices)
     return pair if return_indices else pair[0]
 
 

@@ -1,6 +1,6 @@
 """Images of other sizes and orders: functions of `adjoint.nn.functional`, which exports every name of this file.
 
-Interpolation is separable: along each dimension a few neighbours are weighted (`_resample`, core/ops/resampling.h). `unfold` and `fold` are transposes of one another, made of strided slices. Start reading at `interpolate`.
+Interpolation is separable: along each dimension a few neighbours are weighted (`_resample`, core/ops/resampling.h). `unfold` and `fold` are transposes of one another (core/ops/blocks.h). Start reading at `interpolate`.
 """
 
 from __future__ import annotations
@@ -230,8 +230,10 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
         )
     if r == 1:
         return input.clone()  # never a view, as in torch
-    parts = input.reshape(*lead, c // (r * r), r, r, h, w).movedim((-4, -3), (-3, -1))
-    return like(parts.reshape(*lead, c // (r * r), h * r, w * r), input)
+    k, channels = len(lead), c // (r * r)
+    parts = input.reshape(*lead, channels, r, r, h, w).permute(*range(k + 1), k + 3, k + 1, k + 4, k + 2)
+    result = parts.reshape(*lead, channels, h * r, w * r)
+    return result if input.is_contiguous() else like(result, input)
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
@@ -258,8 +260,10 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
             )
     if r == 1:
         return input.clone()
-    parts = input.reshape(*lead, c, h // r, r, w // r, r).movedim((-3, -1), (-4, -3))
-    return like(parts.reshape(*lead, c * r * r, h // r, w // r), input)
+    k = len(lead)
+    parts = input.reshape(*lead, c, h // r, r, w // r, r).permute(*range(k + 1), k + 2, k + 4, k + 1, k + 3)
+    result = parts.reshape(*lead, c * r * r, h // r, w // r)
+    return result if input.is_contiguous() else like(result, input)
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
@@ -322,20 +326,7 @@ def unfold(
             f"padding={padding}, stride={stride}, calculated shape of the array of sliding blocks as ({rows}, {columns}), "
             "but its components must be at least one."
         )
-    x = ad.nn.functional.pad(x, (padding[1], padding[1], padding[0], padding[0]))
-    parts = []
-    for i in range(kernel[0]):
-        for j in range(kernel[1]):
-            a, b = i * dilation[0], j * dilation[1]
-            part = x[
-                :,
-                :,
-                a : a + (rows - 1) * stride[0] + 1 : stride[0],
-                b : b + (columns - 1) * stride[1] + 1 : stride[1],
-            ]
-            parts.append(part)
-    n, c = x.shape[:2]
-    result = ad.stack(parts, 2).reshape(n, c * len(parts), rows * columns)
+    result = _C._unfold_blocks(x, kernel, dilation, padding, stride)
     return result if input.ndim == 4 else result.squeeze(0)
 
 
@@ -378,24 +369,7 @@ def fold(
         raise RuntimeError(
             f"{given}calculated shape of the array of sliding blocks as ({rows}, {columns}), which is too small (non-positive)"
         )
-    # Where each number of a channel's blocks goes in the padded, flattened image.
-    height, width = (s + 2 * p for s, p in zip(size, padding))
-    down = [
-        i * dilation[0] + r * stride[0]
-        for i in range(kernel[0])
-        for _ in range(kernel[1])
-        for r in range(rows)
-    ]
-    across = [j * dilation[1] + c * stride[1] for j in range(kernel[1]) for c in range(columns)]
-    down = ad.tensor(down, dtype=ad.int64).reshape(kernel[0], kernel[1], rows, 1) * width
-    across = ad.tensor(across, dtype=ad.int64).reshape(1, kernel[1], 1, columns)
-    n, channels = x.shape[0], x.shape[1] // volume
-    flat = x.reshape(n, channels, volume * rows * columns)
-    image = ad.zeros(n, channels, height * width, dtype=x.dtype).index_add(
-        -1, (down + across).reshape(-1), flat
-    )
-    image = image.reshape(n, channels, height, width)
-    image = image[:, :, padding[0] : padding[0] + size[0], padding[1] : padding[1] + size[1]]
+    image = _C._fold_blocks(x, size, kernel, dilation, padding, stride)
     return image if input.ndim == 3 else image.squeeze(0)
 
 

@@ -1,14 +1,12 @@
 """Images read at any places: `grid_sample`, `affine_grid` of `adjoint.nn.functional`.
 
-A place lies between elements; each result is a sum of its neighbours, weighted by how near they are. The neighbours are gathered,
-so that both the image and the places have derivatives. Start reading at `grid_sample`.
+A place lies between elements; each result is a sum of its neighbours, weighted by how near they are. Both the image and the places
+have derivatives of every order (core/ops/grid_sampling.h).
 """
 
 from __future__ import annotations
 
-import itertools
 import warnings
-from math import prod
 
 import adjoint as ad
 from adjoint import _C, _register
@@ -26,7 +24,12 @@ _OLD_DEFAULT = (
 )
 
 
+# The weights themselves, not derivatives of them, along the dimensions of an image.
+_FIRST = {4: (0, 0), 5: (0, 0, 0)}
+
+
 def _check(input, grid, mode, padding_mode):
+    """Refuse in torch's words what the operator refuses."""
     if mode not in ("bilinear", "nearest", "bicubic"):
         raise ValueError(
             f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'"
@@ -58,54 +61,11 @@ def _check(input, grid, mode, padding_mode):
                 "grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes "
                 f"{list(input.shape)} with dimension {dim} being empty"
             )
-
-
-def _reflected(at, size, align_corners):
-    """Places outside of the image mirrored at its border: the middle of its last element, or its edge."""
-    low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
-    if span == 0:
-        return at * 0.0
-    away = (at - low).abs()
-    flips = (away / span).detach().floor()
-    rest = away - flips * span
-    return ad.where(flips % 2 == 0, rest, span - rest) + low
-
-
-def _bounded(at, size, padding_mode, align_corners):
-    if padding_mode == "reflection":
-        at = _reflected(at, size, align_corners)
-    if padding_mode != "zeros":
-        at = at.clamp(0, size - 1)
-    return at
-
-
-def _cubic(t):
-    """Weights of the four neighbours at distances 1 + t, t, 1 - t and 2 - t: Keys's kernel, with torch's constant."""
-    a = -0.75
-
-    def near(s):
-        return ((a + 2) * s - (a + 3)) * s * s + 1
-
-    def far(s):
-        return ((a * s - 5 * a) * s + 8 * a) * s - 4 * a
-
-    return far(t + 1), near(t), near(1 - t), far(2 - t)
-
-
-def _neighbours(at, size, mode, padding_mode, align_corners):
-    """Along one dimension: pairs of a neighbour's place, whole but in floating point, and its weight or None for 1."""
-    if mode == "bicubic":
-        low = at.detach().floor()
-        weights = _cubic(at - low)
-        return [
-            (_bounded(low + (k - 1), size, padding_mode, align_corners), w) for k, w in enumerate(weights)
-        ]
-    at = _bounded(at, size, padding_mode, align_corners)
-    if mode == "nearest":
-        return [(at.detach().round(), None)]
-    low = at.detach().floor()
-    share = at - low
-    return [(low, 1 - share), (low + 1, share)]
+    if input.dtype != grid.dtype:
+        raise RuntimeError(
+            "grid_sampler(): expected input and grid to have same dtype, but input has "
+            f"{input.dtype} and grid has {grid.dtype}"
+        )
 
 
 def grid_sample(
@@ -144,42 +104,16 @@ def grid_sample(
     >>> ad.nn.functional.grid_sample(image, ad.zeros(1, 1, 1, 2), align_corners=False).item()
     2.5
     """
-    _check(input, grid, mode, padding_mode)
     if align_corners is None:
+        _check(input, grid, mode, padding_mode)
         warnings.warn(_OLD_DEFAULT, stacklevel=2)
         align_corners = False
-    if input.dtype != grid.dtype:
-        raise RuntimeError(
-            "grid_sampler(): expected input and grid to have same dtype, but input has "
-            f"{input.dtype} and grid has {grid.dtype}"
-        )
-    n = input.dim() - 2
-    batch, channels, *sizes = input.shape
-    where = grid.shape[1:-1]
-    dims, places = [], prod(where)
-    for d, size in enumerate(sizes):
-        at = grid[..., n - 1 - d].reshape(batch, places)  # the width comes first
-        at = (at + 1) * ((size - 1) / 2) if align_corners else ((at + 1) * size - 1) / 2
-        dims.append(_neighbours(at, size, mode, padding_mode, align_corners))
-    flat = input.reshape(batch, channels, prod(sizes))
-    result = None
-    for corner in itertools.product(*dims):
-        index, inside, weight = 0, None, None
-        for (place, share), size in zip(corner, sizes):
-            seen = (place >= 0) & (place <= size - 1)  # false for NaN as well
-            inside = seen if inside is None else inside & seen
-            index = index * size + ad.where(seen, place, 0.0)
-            if share is not None:
-                weight = share if weight is None else weight * share
-        if padding_mode == "zeros" or weight is None:
-            weight = ad.where(inside, ad.ones_like(index) if weight is None else weight, 0.0)
-        index = index.to(ad.int64).unsqueeze(1).expand(batch, channels, index.shape[-1])
-        part = flat.gather(2, index) * weight.unsqueeze(1)
-        result = part if result is None else result + part
-    if mode == "nearest":
-        # As in torch, there is a gradient by the places, of zeros.
-        result = _C._attach(result, grid)
-    return result.reshape(batch, channels, *where)
+    try:
+        return _C._grid_sample(input, grid, mode, padding_mode, align_corners, _FIRST[input.ndim])
+    except (RuntimeError, ValueError, LookupError) as error:
+        refused = error
+    _check(input, grid, mode, padding_mode)
+    raise refused
 
 
 def affine_grid(theta: Tensor, size: Shape, align_corners: bool | None = None) -> Tensor:

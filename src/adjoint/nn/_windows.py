@@ -32,13 +32,17 @@ def _numbers(value, n, name, op):
     return value
 
 
-def _images(input, n, op):
-    """The input with a batch dimension."""
-    if input.ndim not in (n + 1, n + 2) or 0 in input.shape[input.ndim - n - 1 :]:
+def _check_images(shape, n, op):
+    if len(shape) not in (n + 1, n + 2) or 0 in shape[len(shape) - n - 1 :]:
         raise RuntimeError(
             f"{op}: Expected {n + 1}D or {n + 2}D (batch mode) tensor with optional 0 dim batch size for input, but "
-            f"got:{list(input.shape)}: a non-empty {n + 1}D or {n + 2}D (batch mode) tensor expected for input"
+            f"got:{list(shape)}: a non-empty {n + 1}D or {n + 2}D (batch mode) tensor expected for input"
         )
+
+
+def _images(input, n, op):
+    """The input with a batch dimension."""
+    _check_images(input.shape, n, op)
     return input if input.ndim == n + 2 else input.unsqueeze(0)
 
 
@@ -60,9 +64,14 @@ def _check_padding(op, n, kernel_size, padding, dilation):
 
 def _windows(op, n, input, kernel_size, stride, padding, dilation, ceil_mode):
     """All options as tuples, and how many windows there are: found once for each signature of plain numbers."""
+    return _found(_windows_of, _windows_once, op, n, input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def _found(find, find_once, op, n, input, kernel_size, stride, padding, dilation, ceil_mode):
     plain = type(kernel_size) is type(padding) is type(dilation) is int and type(stride) in _PLAIN
-    find = _windows_once if plain else _windows_of
-    return find(op, n, input.shape, kernel_size, stride, padding, dilation, ceil_mode)
+    return (find_once if plain else find)(
+        op, n, input.shape, kernel_size, stride, padding, dilation, ceil_mode
+    )
 
 
 def _windows_of(op, n, shape, kernel_size, stride, padding, dilation, ceil_mode):
@@ -102,20 +111,29 @@ def _windows_of(op, n, shape, kernel_size, stride, padding, dilation, ceil_mode)
 _windows_once = lru_cache(1024)(_windows_of)
 
 
-def max_pool(op, n, input, kernel_size, stride, padding, dilation, ceil_mode):
+def _max_windows(op, n, shape, kernel_size, stride, padding, dilation, ceil_mode):
+    """The windows of a maximum; and whether one has all its elements outside of the image."""
     if n == 1:
         for name, value in (("kernel_size", kernel_size), ("stride", stride), ("dilation", dilation)):
             if value is not None and value != [] and min(_numbers(value, n, name, op), default=1) <= 0:
                 raise RuntimeError(f"{op}() {name} must be greater than zero, but got {value}")
     if padding != 0:
         _check_padding(op, n, kernel_size, padding, dilation)
-    images = _images(input, n, op)
-    options = _windows(op, n, images, kernel_size, stride, padding, dilation, ceil_mode)
-    if max(options[3]) > 1 and _beyond(images.shape[2:], *options):
-        values, indices = _max_pool_beyond(n, images, *options)
-    else:
-        values, indices = _C._max_pool(images, *options)
-    return _like(values, input, n), _like(indices, input, n)
+    _check_images(shape, n, op)
+    options = _windows_of(op, n, shape, kernel_size, stride, padding, dilation, ceil_mode)
+    return options, max(options[3]) > 1 and _beyond(shape[-n:], *options)
+
+
+_max_windows_once = lru_cache(1024)(_max_windows)
+
+
+def max_pool(op, n, input, *options, values_alone=False):
+    options, beyond = _found(_max_windows, _max_windows_once, op, n, input, *options)
+    if values_alone and not beyond and input.ndim == n + 2 and not input.requires_grad:
+        return _C._max_pool_values(input, *options), None
+    images = input if input.ndim == n + 2 else input.unsqueeze(0)
+    values, indices = _max_pool_beyond(n, images, *options) if beyond else _C._max_pool(images, *options)
+    return (values, indices) if images is input else (values.squeeze(0), indices.squeeze(0))
 
 
 def _beyond(sizes, kernel, stride, padding, dilation, windows):

@@ -420,31 +420,19 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             f"Padding length should be less than or equal to two times the input dimension but got padding "
             f"length {len(pad)} and input of dimension {input.dim()}"
         )
-    value = 0 if value is None else value
-    given, grown = input, False
-    for i in range(len(pad) // 2):
-        dim, (before, after) = input.dim() - 1 - i, pad[2 * i : 2 * i + 2]
+    if max(pad, default=0) > 0:
+        # Rounded to the input's type, also where that is an infinity.
+        value = ad.full((), value, dtype=input.dtype).item() if value else 0
+        return _C.constant_pad_nd(input, pad, value)
+    # A part, or nothing but the input itself, is to be a tensor of its own too, in the input's order.
+    for dim, before, after in zip(range(-1, -len(pad), -1), pad[::2], pad[1::2]):
         size = input.shape[dim]
-        if size + before + after < 0 or size + min(before, 0) + min(after, 0) < 0:
+        if size + before + after < 0:
             raise RuntimeError(
                 f"pad: the size {size} of dimension {dim} with padding {before}, {after} would be negative"
             )
-        if before < 0 or after < 0:
-            start = max(-before, 0)
-            input = input.narrow(dim, start, size - start - max(-after, 0))
-        if before > 0 or after > 0:
-            parts = [_block(input, dim, before, value), input, _block(input, dim, after, value)]
-            input = ad.cat(parts, dim)
-            grown = True
-    # A part, or nothing but the input itself, is to be a tensor of its own too.
-    return _memory_format.like(input, given) if grown else input.clone()
-
-
-def _block(like, dim, size, value):
-    """A constant tensor of the shape of `like`, but for its size along `dim`."""
-    shape = list(like.shape)
-    shape[dim] = max(size, 0)
-    return like.new_full(shape, value)
+        input = input.narrow(dim, -before, size + before + after)
+    return input.clone()
 
 
 _register.publish(globals())

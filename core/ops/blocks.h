@@ -1,0 +1,71 @@
+// The blocks of images that a kernel passes over: `unfold` and `fold` of adjoint.nn.functional, linear, and
+// each other's transposes.
+#pragma once
+
+#include "kernels/blocks.h"
+#include "ops/op.h"
+
+namespace adjoint {
+
+struct FoldBlocks;
+
+struct UnfoldBlocks : Structured {
+  static constexpr auto name = "_unfold_blocks";
+  template <class A>
+  static const char* recorded_as(const A&) {
+    return "im2col";
+  }
+  static constexpr auto batch = batching::leading;
+  static constexpr auto doc =
+      "The blocks of images that a kernel passes over, as columns: (…, C, H, W) to (…, C · kernel, blocks).";
+  static constexpr auto signature = "self, kernel, dilation, padding, stride";
+  static constexpr auto samples =
+      Cases{"(2, 3, 4, 5), [2, 3], [1, 1], [0, 0], [1, 1]", "(1, 2, 5, 6), [2, 2], [2, 1], [1, 2], [2, 3]",
+            "(0, 2, 3, 3), [2, 2], [1, 1], [0, 0], [1, 1]"};
+  static constexpr bool method = false;
+  static Tensor forward(const Tensor& self, IntList kernel, IntList dilation, IntList padding,
+                        IntList stride) {
+    return kernels::unfold(self, {kernel, dilation, padding, stride}, name);
+  }
+  static constexpr auto linear = LinearIn<0>{};
+  static Tensor rule(const Tensor& g, IntList shape, IntList kernel, IntList dilation, IntList padding,
+                     IntList stride);
+  static constexpr auto vjp =
+      Rules{[](Grad g, Shape<0> s, Argument<IntList, 1> kernel, Argument<IntList, 2> dilation,
+               Argument<IntList, 3> padding, Argument<IntList, 4> stride) {
+        return rule(g, s, kernel.value, dilation.value, padding.value, stride.value);
+      }};
+};
+
+struct FoldBlocks : Structured {
+  static constexpr auto name = "_fold_blocks";
+  template <class A>
+  static const char* recorded_as(const A&) {
+    return "col2im";
+  }
+  static constexpr auto batch = batching::leading;
+  static constexpr auto doc = "The transpose of _unfold_blocks, for images of this height and width.";
+  static constexpr auto signature = "self, size, kernel, dilation, padding, stride";
+  static constexpr auto samples = Cases{"(2, 18, 9), [4, 5], [2, 3], [1, 1], [0, 0], [1, 1]",
+                                        "(1, 8, 9), [5, 6], [2, 2], [2, 1], [1, 2], [2, 3]",
+                                        "(0, 8, 4), [3, 3], [2, 2], [1, 1], [0, 0], [1, 1]"};
+  static constexpr bool method = false;
+  static Tensor forward(const Tensor& self, IntList size, IntList kernel, IntList dilation, IntList padding,
+                        IntList stride) {
+    return kernels::fold(self, size, {kernel, dilation, padding, stride}, name);
+  }
+  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 2> kernel, Argument<IntList, 3> dilation,
+                                       Argument<IntList, 4> padding, Argument<IntList, 5> stride) {
+    return call<UnfoldBlocks>(g, kernel.value, dilation.value, padding.value, stride.value);
+  }};
+};
+
+inline Tensor UnfoldBlocks::rule(const Tensor& g, IntList shape, IntList kernel, IntList dilation,
+                                 IntList padding, IntList stride) {
+  return call<FoldBlocks>(g, shape.last(2), kernel, dilation, padding, stride);
+}
+
+using Blocks = Family<UnfoldBlocks, FoldBlocks>;
+
+}  // namespace adjoint

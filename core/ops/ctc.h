@@ -1,0 +1,66 @@
+// Connectionist temporal classification: `ctc_loss` (adjoint/nn/_ctc.py).
+//
+// The gradient makes the sums over time again and keeps nothing; where it is itself recorded, it is written
+// in recorded operations.
+#pragma once
+
+#include "kernels/ctc.h"
+#include "ops/op.h"
+
+namespace adjoint {
+
+namespace rules {
+Tensor ctc_loss(const Tensor& g, const Tensor& log_probs, const Tensor& targets,
+                const kernels::Spelling& how);
+}  // namespace rules
+
+struct CtcLoss : Structured {
+  static constexpr auto name = "_ctc_loss";
+  template <class A>
+  static const char* recorded_as(const A&) {
+    return "ctc_loss";
+  }
+  static constexpr auto batch = batching::leading;
+  static constexpr auto doc =
+      "The negative logarithm of the probability of each target (N, S), of target_lengths letters, over all "
+      "ways to spell "
+      "it in log_probs (T, N, C), of input_lengths steps.";
+  static constexpr auto signature = "log_probs, targets, input_lengths, target_lengths, blank, zero_infinity";
+  static constexpr TypeSet types = types::floating;
+  static constexpr auto samples = Cases{"(4, 2, 3), [[1, 2], [1, 1]], [4, 3], [2, 2], 0, False",
+                                        "(3, 3, 3), [[0, 1], [1, 1], [1, 0]], [3, 2, 3], [1, 2, 0], 2, True",
+                                        "(2, 0, 3), index(0, 2, below=3), [], [], 0, False"};
+  static constexpr bool method = false;
+  static Tensor forward(const Tensor& log_probs, const Tensor& targets, IntList input_lengths,
+                        IntList target_lengths, int64_t blank, bool zero_infinity) {
+    return kernels::ctc_loss(log_probs, targets, {input_lengths, target_lengths, blank, zero_infinity}, name);
+  }
+  static constexpr auto vjp =
+      Rules{[](Grad g, Input<0> x, Input<1> targets, Argument<IntList, 2> steps, Argument<IntList, 3> letters,
+               Argument<int64_t, 4> blank, Argument<bool, 5> zero) {
+        return rules::ctc_loss(g, x, targets, {steps, letters, blank, zero});
+      }};
+};
+
+struct CtcLossBackward : Structured {
+  static constexpr auto name = "_ctc_loss_backward";
+  static constexpr auto batch = batching::leading;
+  static constexpr auto doc = "The gradient of _ctc_loss, whose own is g.";
+  static constexpr auto signature =
+      "g, log_probs, targets, input_lengths, target_lengths, blank, zero_infinity";
+  static constexpr TypeSet types = types::floating;
+  static constexpr auto samples =
+      Cases{"(2,), (4, 2, 3), [[1, 2], [1, 1]], [4, 3], [2, 2], 0, False",
+            "(3,), (3, 3, 3), [[0, 1], [1, 1], [1, 0]], [3, 2, 3], [1, 2, 0], 2, True",
+            "(0,), (2, 0, 3), index(0, 2, below=3), [], [], 0, False"};
+  static constexpr bool method = false;
+  static Tensor forward(const Tensor& g, const Tensor& log_probs, const Tensor& targets,
+                        IntList input_lengths, IntList target_lengths, int64_t blank, bool zero_infinity) {
+    return kernels::ctc_loss_backward(g, log_probs, targets,
+                                      {input_lengths, target_lengths, blank, zero_infinity}, name);
+  }
+};
+
+using Ctc = Family<CtcLoss, CtcLossBackward>;
+
+}  // namespace adjoint
