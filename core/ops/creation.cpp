@@ -1,6 +1,7 @@
 // What the rows of creation make.
 #include "ops/creation.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "autograd/meta.h"
@@ -11,6 +12,7 @@
 #include "kernels/slices.h"
 #include "runtime/parallel.h"
 #include "tensor/access.h"
+#include "tensor/checked.h"
 #include "tensor/number.h"
 
 namespace adjoint {
@@ -210,6 +212,53 @@ Tensor Eye::forward(int64_t n, int64_t m, OptionalType dtype, bool requires_grad
   for (int64_t i = 0; access && i < std::min(n, m); ++i)
     write_element(t.bytes() + (i * m + i) * t.itemsize(), t.dtype(), Scalar(1));
   return made(t, requires_grad);
+}
+
+namespace {
+
+[[gnu::noinline, gnu::optimize("O3")]] void write_row(int64_t* rows, int64_t* columns, int64_t n, int64_t row,
+                                                      int64_t first) {
+  for (int64_t k = 0; k < n; ++k) {
+    rows[k] = row;
+    columns[k] = first + k;
+  }
+}
+
+}  // namespace
+
+Tensor TriangleIndices::forward(int64_t n, int64_t m, int64_t offset, bool upper, OptionalType dtype,
+                                bool requires_grad) {
+  const DeviceScope scope(thread_state.default_device);
+  const char* op = upper ? "triu_indices" : "tril_indices";
+  constexpr int64_t kMost = int64_t{1} << 60;
+  if (n < 0 || m < 0 || n > kMost || m > kMost)
+    fail(op, "(): expected sizes from 0 to 2**60, got ", n, " rows and ", m, " columns");
+  offset = std::clamp(offset, -n, m);
+  // Row i has the columns from `begin` up to `end`; rows before `first` and from `last` on have none.
+  const int64_t first = upper ? 0 : -std::min<int64_t>(offset, 0);
+  const int64_t last = m == 0 ? first : std::max(first, upper ? std::min(n, m - offset) : n);
+  const auto begin = [&](int64_t i) { return upper ? std::max<int64_t>(i + offset, 0) : 0; };
+  const auto end = [&](int64_t i) { return upper ? m : std::min(i + offset + 1, m); };
+  // From the shortest row on each has one more, up to m.
+  const int64_t shortest = last == first ? m : upper ? m - begin(last - 1) : end(first);
+  const int64_t unequal = std::min(m - shortest, last - first);
+  const int64_t least = checked_multiply(unequal, shortest, op),
+                more = checked_multiply(unequal, unequal - 1, op) / 2;
+  const int64_t count =
+      checked_add(checked_add(least, more, op), checked_multiply(last - first - unequal, m, op), op);
+  const int64_t sizes[] = {2, count};
+  const Tensor t = empty(sizes, DType::Int64);
+  if (const Access access(t); access) {
+    int64_t *rows = t.data<int64_t>(), *columns = rows + count;
+    for (int64_t i = first; i < last; ++i) {
+      const int64_t from = begin(i), n = end(i) - from;
+      write_row(rows, columns, n, i, from);
+      rows += n;
+      columns += n;
+    }
+  }
+  const DType type = dtype.value_or(DType::Int64);
+  return made(type == DType::Int64 ? t : copy_of(t, type), requires_grad);
 }
 
 }  // namespace adjoint

@@ -104,6 +104,18 @@ struct Eye : CreationRow {
   static Tensor forward(int64_t n, int64_t m, OptionalType dtype, bool requires_grad);
 };
 
-using Creation = Family<Empty, Zeros, Full, EmptyLike, FullLike, Arange, Linspace, Logspace, Eye>;
+struct TriangleIndices : CreationRow {
+  static constexpr auto name = "_triangle_indices";
+  static constexpr auto doc =
+      "Rows and columns of the elements of an (n, m) matrix up to and on a diagonal, or from it on.";
+  static constexpr auto signature = "n, m, offset, upper, dtype=None, requires_grad=False";
+  static constexpr auto samples = Cases{"3, 4, -1, False", "3, 4, 1, True, dtype=int32", "4, 3, 9, False",
+                                        "3, 3, -9, True, dtype=float64, requires_grad=True", "0, 2, 0, True"};
+  static Tensor forward(int64_t n, int64_t m, int64_t offset, bool upper, OptionalType dtype,
+                        bool requires_grad);
+};
+
+using Creation =
+    Family<Empty, Zeros, Full, EmptyLike, FullLike, Arange, Linspace, Logspace, Eye, TriangleIndices>;
 
 }  // namespace adjoint

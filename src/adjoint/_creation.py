@@ -371,29 +371,13 @@ def eye(n, m=None, *, dtype=None) -> Tensor:
 @creation(out=False)
 def tril_indices(row, col, offset=0, *, dtype=None) -> Tensor:
     """Rows and columns of the elements on and below a diagonal of a (row, col) matrix, as a tensor of two rows."""
-    return _indices(row, col, offset, dtype, "tril")
+    return _C._triangle_indices(row, col, offset, False, dtype)
 
 
 @creation(out=False)
 def triu_indices(row, col, offset=0, *, dtype=None) -> Tensor:
     """Rows and columns of the elements on and above a diagonal of a (row, col) matrix, as a tensor of two rows."""
-    return _indices(row, col, offset, dtype, "triu")
-
-
-def _indices(row, col, offset, dtype, part):
-    # How many there are depends on values, so they are found on the CPU.
-    place = _C._set_default_device(0)
-    try:
-        found = (
-            getattr(_full((row, col), True, None), part)(offset)
-            .nonzero()
-            .t()
-            .contiguous()
-            .to(dtype or _C.int64)
-        )
-    finally:
-        _C._set_default_device(place)
-    return _C._to_device(found, place, 0)
+    return _C._triangle_indices(row, col, offset, True, dtype)
 
 
 # --- like a tensor -----------------------------------------------------------------------------------------------
