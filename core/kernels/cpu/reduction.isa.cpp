@@ -123,9 +123,8 @@ struct Additive {
       W sum = a[r];
       for (int64_t at = 0; at < n; at += kBlock) {
         const T* q = p + r * row_stride + at;
-        sum = sum + W(lane_sum<S, kFrom<S, T>>(least(kBlock, n - at), [q, parameter](int64_t i) {
-                return F::term(q[i], parameter);
-              }));
+        sum = sum + W(lane_sum<S, kFrom<S, T>>(least(kBlock, n - at),
+                                               [=](int64_t i) { return F::term(q[i], parameter); }));
       }
       a[r] = sum;
     }

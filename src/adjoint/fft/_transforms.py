@@ -7,7 +7,6 @@ the norm at its other end. `norm` is SciPy's: which of the two directions divide
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._data import from_numpy
 from adjoint.library import primitive
 
 __all__ = ["c2c", "c2r", "r2c"]
@@ -30,8 +29,6 @@ def library():
     if _library is None:
         try:
             import scipy.fft as module
-
-            _find_loops()
         except ImportError:
             try:
                 import numpy.fft as module
@@ -44,12 +41,14 @@ def library():
     return _library
 
 
-_loops = None
+_loops = _from_numpy = None
 
 
 def _find_loops():
     """SciPy's compiled module, which has no public name; where a release has moved it, its functions are called."""
-    global _loops
+    global _loops, _from_numpy
+    from adjoint import from_numpy as _from_numpy
+
     try:
         from scipy.fft._pocketfft import pypocketfft as found
 
@@ -63,13 +62,15 @@ def _run_few(name, x, result, axes, norm, s=None):
     forward = name[0] != "i"
     factor = 1 if norm == "ortho" else 2 if forward is (norm == "forward") else 0
     last = () if s is None else (s[-1],)
-    found = from_numpy(_loops[name](x.numpy(), axes, *last, forward, factor, None, 1))
+    found = _from_numpy(_loops[name](x.numpy(), axes, *last, forward, factor, None, 1))
     return found if found.dtype is result else found.to(result)
 
 
 def _run(name, x, result, **options):
     """One of the library's transforms, in the type that the result has."""
     module, scipy = _library or library()
+    if _from_numpy is None:
+        _find_loops()
     x = x.detach()
     if scipy and _loops and 0 < x.numel() <= FEW and x.is_cpu and 0 not in options.get("s", ()):
         return _run_few(name, x, result, **options)
@@ -84,7 +85,7 @@ def _run(name, x, result, **options):
         # Nothing to transform: the library is not asked.
         return None
     found = getattr(module, name)((x if x.is_cpu else x.cpu()).numpy(), **options)
-    made = from_numpy(found)
+    made = _from_numpy(found)
     return made if made.dtype is result and x.is_cpu else made.to(x.device, result)
 
 

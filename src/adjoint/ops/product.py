@@ -151,6 +151,7 @@ def _cross(input, other, dim, out=None):
         )
     if input.shape != other.shape:
         input, other = broadcast_tensors(input, other)
+
     # x[i] y[i+1] - x[i+1] y[i] is element i + 2, so that all turn by one place.
     def turned(x):
         return _C.roll(x, [-1], [dim])
