@@ -12,8 +12,8 @@ REFERENCES = {
     "_arange": lambda start, end, step, *_: np.arange(start, end, step),
     "_linspace": lambda start, end, n, *_: np.linspace(start, end, n),
     "_logspace": lambda start, end, n, base, *_: np.logspace(start, end, n, base=base),
-    "_triangle_indices": lambda row, col, offset, upper, *_: np.stack(
-        (np.triu_indices if upper else np.tril_indices)(row, offset, col)
+    "_triangle_indices": lambda n, m, offset, upper, *_: np.stack(
+        (np.triu_indices if upper else np.tril_indices)(n, offset, m)
     ),
     "_eye": lambda n, m, *_: np.eye(n, m),
 }

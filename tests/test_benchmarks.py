@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import adjoint as ad
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -51,3 +53,36 @@ def test_a_case_runs_without_torch(tmp_path):
     assert run.returncode == 0, run.stderr
     rows = json.loads(file.read_text(encoding="utf-8"))["rows"]
     assert rows and all(row["ours"] > 0 and row["theirs"] is None for row in rows)
+
+
+def run(module, *arguments):
+    found = subprocess.run(
+        [sys.executable, "-m", module, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+    assert found.returncode == 0, found.stderr
+    return found.stdout
+
+
+def test_every_call_of_the_surface_runs():
+    """With so little time each that it is no measurement, and without torch; the middle size has the same calls as the others."""
+    out = run("benchmarks.surface", "--only", "small", "--seconds", "0", "--theirs", "no_such_library")
+    broken = [line for line in out.splitlines() if line.startswith("does not run")]
+    assert [line.split()[5] for line in broken] == ["t.histc(x,50)"], out
+    assert len(out.splitlines()) > 500
+
+
+def test_the_surface_prints_ratios_and_what_is_slow():
+    out = run("benchmarks.surface", "--only", "small unary t.s", "--theirs", "adjoint", "--below", "100")
+    assert re.search(r"unary +[\d.]+ +[\d.]+ +[\d.]+\n", out)
+    assert re.search(r"[\d.]+  small unary t.sin\(sx\) +torch +[\d.]+ µs, Adjoint +[\d.]+ µs", out)
+
+
+def test_two_builds_take_turns_with_cold_caches():
+    out = run("benchmarks.cold", "--samples", "2", "--other", str(Path(ad.__file__).parents[1]))
+    assert [line.split()[0] for line in out.splitlines()[3:]] == [
+        "products",
+        "mixed",
+        "indexing",
+        "functions",
+        "second_order",
+    ]

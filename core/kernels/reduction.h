@@ -31,6 +31,7 @@ Tensor extreme_of_all(const Tensor& self, bool max, const char* op);
 Pair extreme_at(const Tensor& self, int64_t dim, bool keepdim, bool max, const char* op);
 Tensor place_of_extreme(const Tensor& self, const std::optional<int64_t>& dim, bool keepdim, bool max,
                         const char* op);
+Tensor same_elements(const Tensor& self, const Tensor& other, const char* op);
 Tensor truth(const Tensor& self, const OptionalInts& dim, bool keepdim, bool all, const char* op);
 Tensor count_nonzero(const Tensor& self, const OptionalInts& dim, const char* op);
 Tensor logsumexp(const Tensor& self, const OptionalInts& dim, bool keepdim, const char* op);

@@ -223,7 +223,9 @@ struct SphericalBesselJ0 : Values<SphericalBesselJ0, RareFunction> {
 };
 struct SphericalBesselJ1 : RareFunction {
   static constexpr auto name = "_spherical_bessel_j1";
-  static constexpr auto doc = "The spherical Bessel function of order 1 at each element.";
+  static constexpr auto doc =
+      "The spherical Bessel function of order 1 at each element. An element at a time: ranges have formulas "
+      "of their own.";
   template <class T>
   static T forward(T x) {
     return T(math::spherical_bessel_j1(double(x)));
@@ -237,7 +239,8 @@ struct SphericalBesselJ1 : RareFunction {
 struct AirySlope;
 struct AiryAi : RareFunction {
   static constexpr auto name = "_airy_ai";
-  static constexpr auto doc = "Airy's function Ai at each element.";
+  static constexpr auto doc =
+      "Airy's function Ai at each element. An element at a time: ranges have formulas of their own.";
   template <class T>
   static T forward(T x) {
     return T(math::airy<false>(double(x)));
@@ -249,7 +252,9 @@ struct AiryAi : RareFunction {
 };
 struct AirySlope : RareFunction {
   static constexpr auto name = "_airy_ai_slope";
-  static constexpr auto doc = "The derivative of Airy's function Ai at each element.";
+  static constexpr auto doc =
+      "The derivative of Airy's function Ai at each element. An element at a time: ranges have formulas of "
+      "their own.";
   template <class T>
   static T forward(T x) {
     return T(math::airy<true>(double(x)));

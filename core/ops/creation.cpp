@@ -12,6 +12,7 @@
 #include "kernels/slices.h"
 #include "runtime/parallel.h"
 #include "tensor/access.h"
+#include "tensor/checked.h"
 #include "tensor/number.h"
 
 namespace adjoint {
@@ -213,33 +214,51 @@ Tensor Eye::forward(int64_t n, int64_t m, OptionalType dtype, bool requires_grad
   return made(t, requires_grad);
 }
 
-Tensor TriangleIndices::forward(int64_t row, int64_t col, int64_t offset, bool upper, DType dtype) {
+namespace {
+
+[[gnu::noinline, gnu::optimize("O3")]] void write_row(int64_t* rows, int64_t* columns, int64_t n, int64_t row,
+                                                      int64_t first) {
+  for (int64_t k = 0; k < n; ++k) {
+    rows[k] = row;
+    columns[k] = first + k;
+  }
+}
+
+}  // namespace
+
+Tensor TriangleIndices::forward(int64_t n, int64_t m, int64_t offset, bool upper, OptionalType dtype,
+                                bool requires_grad) {
   const DeviceScope scope(thread_state.default_device);
-  if (row < 0 || col < 0)
-    fail(upper ? "triu" : "tril", "_indices(): row and col must be non-negative, got ", row, " and ", col);
-  __extension__ using Wide = __int128;
-  const auto within = [](Wide x, Wide low, Wide high) { return std::clamp(x, low, high); };
-  // Below a diagonal: rows have elements from the first on, and are whole from the second on.
-  const auto below = [&](Wide diagonal) {
-    const Wide first = within(-diagonal, 0, row), whole = within(col - diagonal - 1, first, row);
-    return (whole - first) * (first + whole + 1 + 2 * diagonal) / 2 + (row - whole) * col;
-  };
-  const Wide count = col == 0 ? 0 : upper ? Wide{row} * col - below(Wide{offset} - 1) : below(offset);
-  if (count > INT64_MAX / 16) fail(upper ? "triu" : "tril", "_indices(): invalid size, possible overflow");
-  const int64_t n = static_cast<int64_t>(count), sizes[] = {2, n};
+  const char* op = upper ? "triu_indices" : "tril_indices";
+  constexpr int64_t kMost = int64_t{1} << 60;
+  if (n < 0 || m < 0 || n > kMost || m > kMost)
+    fail(op, "(): expected sizes from 0 to 2**60, got ", n, " rows and ", m, " columns");
+  offset = std::clamp(offset, -n, m);
+  // Row i has the columns from `begin` up to `end`; rows before `first` and from `last` on have none.
+  const int64_t first = upper ? 0 : -std::min<int64_t>(offset, 0);
+  const int64_t last = m == 0 ? first : std::max(first, upper ? std::min(n, m - offset) : n);
+  const auto begin = [&](int64_t i) { return upper ? std::max<int64_t>(i + offset, 0) : 0; };
+  const auto end = [&](int64_t i) { return upper ? m : std::min(i + offset + 1, m); };
+  // From the shortest row on each has one more, up to m.
+  const int64_t shortest = last == first ? m : upper ? m - begin(last - 1) : end(first);
+  const int64_t unequal = std::min(m - shortest, last - first);
+  const int64_t least = checked_multiply(unequal, shortest, op),
+                more = checked_multiply(unequal, unequal - 1, op) / 2;
+  const int64_t count =
+      checked_add(checked_add(least, more, op), checked_multiply(last - first - unequal, m, op), op);
+  const int64_t sizes[] = {2, count};
   const Tensor t = empty(sizes, DType::Int64);
-  if (const Access access(t); access && n) {
-    int64_t *rows = t.data<int64_t>(), *columns = rows + n;
-    // No row of these is empty.
-    const auto first = static_cast<int64_t>(upper ? 0 : within(-Wide{offset}, 0, row)),
-               last = static_cast<int64_t>(upper ? within(Wide{col} - offset, 0, row) : row);
+  if (const Access access(t); access) {
+    int64_t *rows = t.data<int64_t>(), *columns = rows + count;
     for (int64_t i = first; i < last; ++i) {
-      const auto bound = static_cast<int64_t>(within(Wide{i} + offset + (upper ? 0 : 1), 0, col)),
-                 begin = upper ? bound : 0, end = upper ? col : bound;
-      for (int64_t j = begin; j < end; ++j) *rows++ = i, *columns++ = j;
+      const int64_t from = begin(i), n = end(i) - from;
+      write_row(rows, columns, n, i, from);
+      rows += n;
+      columns += n;
     }
   }
-  return as_dtype(t, dtype);
+  const DType type = dtype.value_or(DType::Int64);
+  return made(type == DType::Int64 ? t : copy_of(t, type), requires_grad);
 }
 
 }  // namespace adjoint

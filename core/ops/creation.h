@@ -107,11 +107,12 @@ struct Eye : CreationRow {
 struct TriangleIndices : CreationRow {
   static constexpr auto name = "_triangle_indices";
   static constexpr auto doc =
-      "The rows and the columns of the elements on and below a diagonal of a matrix, or on and above it.";
-  static constexpr auto signature = "row, col, offset, upper, dtype";
-  static constexpr auto samples = Cases{"4, 3, 0, False, dtype=int64", "2, 5, -1, True, dtype=int64",
-                                        "3, 3, 1, False, dtype=int32", "0, 2, 0, True, dtype=int64"};
-  static Tensor forward(int64_t row, int64_t col, int64_t offset, bool upper, DType dtype);
+      "Rows and columns of the elements of an (n, m) matrix up to and on a diagonal, or from it on.";
+  static constexpr auto signature = "n, m, offset, upper, dtype=None, requires_grad=False";
+  static constexpr auto samples = Cases{"3, 4, -1, False", "3, 4, 1, True, dtype=int32", "4, 3, 9, False",
+                                        "3, 3, -9, True, dtype=float64, requires_grad=True", "0, 2, 0, True"};
+  static Tensor forward(int64_t n, int64_t m, int64_t offset, bool upper, OptionalType dtype,
+                        bool requires_grad);
 };
 
 using Creation =

@@ -22,7 +22,8 @@ struct RareBinary : Binary {
 struct GammaDensity : RareBinary {
   static constexpr auto name = "_gamma_density";
   static constexpr auto doc =
-      "x^(a - 1) e^-x / gamma(a) for the elements a of self and x of other: the derivative of igamma by x.";
+      "x^(a - 1) e^-x / gamma(a) for the elements a of self and x of other: the derivative of igamma by x. "
+      "An element at a time: its power is the C library's.";
   static constexpr Domain samples{0.4, 5};
   template <class T>
   static T forward(T a, T x) {
@@ -43,7 +44,8 @@ struct IncompleteGammaFunction : RareBinary {
 struct Igamma : IncompleteGammaFunction {
   static constexpr auto name = "igamma";
   static constexpr auto doc =
-      "The regularised lower incomplete gamma function P(a, x) of the elements a of self and x of other.";
+      "The regularised lower incomplete gamma function P(a, x) of the elements a of self and x of other. "
+      "An element at a time: how many terms a sum or a fraction takes depends on it.";
   template <class T>
   static T forward(T a, T x) {
     return T(math::incomplete_gamma(double(a), double(x), false, std::is_same_v<T, float>));
@@ -57,7 +59,8 @@ struct Igamma : IncompleteGammaFunction {
 struct Igammac : IncompleteGammaFunction {
   static constexpr auto name = "igammac";
   static constexpr auto doc =
-      "The regularised upper incomplete gamma function Q(a, x) of the elements a of self and x of other.";
+      "The regularised upper incomplete gamma function Q(a, x) of the elements a of self and x of other. "
+      "An element at a time: how many terms a sum or a fraction takes depends on it.";
   template <class T>
   static T forward(T a, T x) {
     return T(math::incomplete_gamma(double(a), double(x), true, std::is_same_v<T, float>));
@@ -71,7 +74,8 @@ struct Igammac : IncompleteGammaFunction {
 struct Zeta : RareBinary {
   static constexpr auto name = "_zeta";
   static constexpr auto doc =
-      "Hurwitz's zeta function, the sum of (q + k)^-x over k >= 0, of the elements x of self and q of other.";
+      "Hurwitz's zeta function, the sum of (q + k)^-x over k >= 0, of the elements x of self and q of other. "
+      "An element at a time: its powers are the C library's.";
   static constexpr Domain samples{1.5, 5};
   template <class T>
   static T forward(T s, T q) {
@@ -87,7 +91,7 @@ struct OrthogonalPolynomial : RareBinary {
   static constexpr auto name = "_orthogonal_polynomial";
   static constexpr auto doc =
       "An orthogonal polynomial of the degrees in other at the elements of self, or one of its derivatives: "
-      "see orthogonal_polynomial in core.";
+      "see orthogonal_polynomial in core. An element at a time: the degree is the number of steps.";
   static constexpr auto parameters = "kind=0, order=0";
   template <class T>
   static bool uniform(T* out, const T* x, T degree, int64_t n, T kind, T order) {
@@ -113,7 +117,9 @@ struct OrthogonalPolynomial : RareBinary {
 struct ErfcxSlope;
 struct Erfcx : RareFunction {
   static constexpr auto name = "_erfcx";
-  static constexpr auto doc = "e^(x^2) erfc(x) for each element x, also where that power is out of range.";
+  static constexpr auto doc =
+      "e^(x^2) erfc(x) for each element x, also where that power is out of range. "
+      "An element at a time: ranges have formulas of their own.";
   template <class T>
   static T forward(T x) {
     return T(math::erfcx(double(x)));
@@ -125,7 +131,8 @@ struct Erfcx : RareFunction {
 };
 struct ErfcxSlope : RareFunction {
   static constexpr auto name = "_erfcx_slope";
-  static constexpr auto doc = "The derivative of erfcx at each element.";
+  static constexpr auto doc =
+      "The derivative of erfcx at each element. An element at a time: ranges have formulas of their own.";
   template <class T>
   static T forward(T x) {
     return T(math::erfcx_slope(double(x)));

@@ -162,6 +162,8 @@ void forward_loop(void* out, const void* const* in, int64_t n, const double* p) 
       const auto* a = static_cast<const input_t<Op, 0, T>*>(in[0]);
       const auto* b = static_cast<const input_t<Op, 1, T>*>(in[1]);
       const auto* c = static_cast<const input_t<Op, 2, T>*>(in[2]);
+      if constexpr (requires { Op::uniform(o, a, *b, *c, n); })
+        if (uniform(b, n) && uniform(c, n) && Op::uniform(o, a, *b, *c, n)) return;
 #pragma GCC ivdep
       for (int64_t i = 0; i < n; ++i)
         o[i] = Op::forward(read(a, i), read(b, i), read(c, i), parameters[K]...);

@@ -419,6 +419,21 @@ struct Any : NoGradient {
   }
 };
 
+struct SameElements : NoGradient {
+  static constexpr auto name = "_same_elements";
+  static constexpr auto doc =
+      "Whether each element of one tensor equals that of another of its shape and type; the search ends at "
+      "the "
+      "first that does not.";
+  static constexpr auto signature = "self, other";
+  static constexpr bool method = false;
+  static constexpr auto samples = Cases{
+      "(3, 4), (3, 4)", "[[0.0, 2.0], [1.0, 3.0]], [[0.0, 2.0], [1.0, 3.0]]", "(0, 3), (0, 3)", "(), ()"};
+  static Tensor forward(const Tensor& self, const Tensor& other) {
+    return kernels::same_elements(self, other, name);
+  }
+};
+
 struct CountNonzero : NoGradient {
   static constexpr auto name = "count_nonzero";
   static constexpr auto doc = "Number of nonzero elements over the given dimensions.";
@@ -474,6 +489,6 @@ struct VectorNorm : Structured {
 
 using Reduction =
     Family<Sum, NanSum, Mean, Prod, Var, Std, VarMean, StdMean, Amax, Amin, MaxAll, MinAll, MaxDim, MinDim,
-           Aminmax, Argmax, Argmin, All, Any, CountNonzero, LogSumExp, VectorNorm>;
+           Aminmax, Argmax, Argmin, All, Any, SameElements, CountNonzero, LogSumExp, VectorNorm>;
 
 }  // namespace adjoint

@@ -100,7 +100,8 @@ struct Digamma : RealFunction {
 
 struct Trigamma : RealFunction {
   static constexpr auto name = "_trigamma";
-  static constexpr auto doc = "The derivative of digamma at each element.";
+  static constexpr auto doc =
+      "The derivative of digamma at each element. An element at a time: its own derivative is polygamma.";
   static constexpr Domain samples{0.4, 5};
   template <class T>
   ADJOINT_INLINE static T forward(T x) {
@@ -114,7 +115,9 @@ struct Trigamma : RealFunction {
 
 struct Polygamma : RealFunction {
   static constexpr auto name = "_polygamma";
-  static constexpr auto doc = "The n-th derivative of digamma at each element, for whole n from 1.";
+  static constexpr auto doc =
+      "The n-th derivative of digamma at each element, for whole n from 1. An element at a time: its powers "
+      "are the C library's.";
   static constexpr auto parameters = "n=1";
   static constexpr Domain samples{0.4, 5};
   template <class T>
@@ -216,6 +219,11 @@ struct Ndtri : NormalFunction {
 
 template <class T>
 ADJOINT_INLINE T Erfinv::derivative(First<T> x) {
+  // Doubles have the digits that the square and the exponential of a float's result would cost.
+  if constexpr (std::is_same_v<T, float>) {
+    const double y = math::erfinv(double(x.value));
+    return float(0.88622692545275801365 * math::exp(y * y));
+  }
   const T y = apply<Erfinv>(x.value);
   // erfinv(x) is ndtri((1 + x) / 2) over the root of 2.
   const T root(1.41421356237309504880);

@@ -426,14 +426,10 @@ def eye(n: int, m: int | None = None, *, dtype: DType | None = None) -> Tensor:
 @creation(out=False)
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: DType | None = None) -> Tensor:
     """Rows and columns of the elements on and below a diagonal of a (row, col) matrix, as a tensor of two rows."""
-    return _indices(row, col, offset, dtype, "tril")
+    return _C._triangle_indices(row, col, offset, False, dtype)
 
 
 @creation(out=False)
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DType | None = None) -> Tensor:
     """Rows and columns of the elements on and above a diagonal of a (row, col) matrix, as a tensor of two rows."""
-    return _indices(row, col, offset, dtype, "triu")
-
-
-def _indices(row, col, offset, dtype, part):
-    return _C._triangle_indices(row, col, offset, part == "triu", dtype or _C.int64)
+    return _C._triangle_indices(row, col, offset, True, dtype)

@@ -315,6 +315,11 @@ def normal(
     size : tuple of int
         The shape, where neither is a tensor.
     """
+    if type(mean) is Tensor and isinstance(std, (float, int)) and std >= 0 and _C._batching() is None:
+        if mean.is_floating_point() and mean.is_contiguous():
+            centre = mean.detach()  # the usual case, in four calls
+            return _drawn(_C._randn_like(centre, generator).mul_(std).add_(centre), mean)
+
     from adjoint.autograd import no_grad
 
     with no_grad():

@@ -27,7 +27,7 @@ CALLS = {
     "_linspace": lambda: ad.linspace(0, 1, 3),
     "_logspace": lambda: ad.logspace(0, 1, 3),
     "_eye": lambda: ad.eye(3),
-    "_triangle_indices": lambda: ad.tril_indices(2, 2),
+    "_triangle_indices": lambda: ad.tril_indices(3, 3),
     "_rand": lambda: ad.rand(2),
     "_rand_like": lambda: ad.rand_like(X),
     "_randn": lambda: ad.randn(2),

@@ -17,7 +17,7 @@ template <class T>
 void moments(const T* x, int64_t n, double* mean, double* squares) {
   double sum = 0, all = 0;
   for (int64_t at = 0; at < n; at += kBlock)
-    sum += double(stream_sum<T>(x + at, least(kBlock, n - at), [](T v) { return v; }));
+    sum += double(lane_sum<T>(least(kBlock, n - at), [x, at](int64_t i) { return x[at + i]; }));
   const T m = T(sum / double(n));
   for (int64_t at = 0; at < n; at += kBlock) {
     const T* p = x + at;

@@ -12,12 +12,26 @@
 
 namespace adjoint::inline ADJOINT_ISA {
 
-/// Lanes of short rows: a vector of the longest kind. Long ones take eight of them, so that each lane adds up
-/// few.
+/// Lanes of short rows: a vector of the longest kind. Long ones take four of them, so that each lane adds up
+/// few and no addition waits for the one before.
 template <class T>
 inline constexpr int kShort = sizeof(T) >= 4 ? 64 / sizeof(T) : 16;
+/// Of T made from narrower elements: as many as fill a vector of those, where compilers then use whole
+/// vectors.
+template <class T, class E>
+inline constexpr int kFrom = ADJOINT_LEVEL >= 4 && sizeof(T) > sizeof(E) ? 2 * kShort<T> : kShort<T>;
 /// Vectors of a row that are worth putting so many more lanes together at the end.
 inline constexpr int kLong = 16;
+
+/// The lanes of a vector as one, by a tree.
+template <int S, class T, class Join>
+ADJOINT_INLINE T join_lanes(T* lane, Join join) {
+#pragma GCC unroll 8
+  for (int width = S / 2; width > 0; width /= 2)
+#pragma GCC ivdep
+    for (int l = 0; l < width; ++l) lane[l] = join(lane[l], lane[l + width]);
+  return lane[0];
+}
 
 /// join over S lanes of step(… step(identity, 0), …, n - 1), where n >= S: the last elements are taken by S
 /// lanes that end with them, and of these only those that are new. `step` may be asked for an element whose
@@ -28,11 +42,9 @@ ADJOINT_INLINE T fold_whole(int64_t n, T identity, Step step, Join join) {
 #pragma GCC ivdep
   for (int l = 0; l < S; ++l) lane[l] = step(identity, l);
   int64_t i = S;
-  for (; i + S <= n; i += S) {
-    if constexpr (requires { step.ahead(i, S); }) step.ahead(i, S);
+  for (; i + S <= n; i += S)
 #pragma GCC ivdep
     for (int l = 0; l < S; ++l) lane[l] = step(lane[l], i + l);
-  }
   if (i < n) {
     const int64_t first = n - S;
     const int old = static_cast<int>(i - first);
@@ -42,18 +54,47 @@ ADJOINT_INLINE T fold_whole(int64_t n, T identity, Step step, Join join) {
       lane[l] = l < old ? lane[l] : next;
     }
   }
+  return join_lanes<S>(lane, join);
+}
+
+/// The same over V vectors of S lanes, where n >= V S. (Written as one row of lanes they would not stay in
+/// registers.)
+template <int V, int S, class T, class Step, class Join>
+ADJOINT_INLINE T fold_long(int64_t n, T identity, Step step, Join join) {
+  alignas(64) T lane[V][S];
 #pragma GCC unroll 8
-  for (int width = S / 2; width > 0; width /= 2)
+  for (int v = 0; v < V; ++v)
 #pragma GCC ivdep
-    for (int l = 0; l < width; ++l) lane[l] = join(lane[l], lane[l + width]);
-  return lane[0];
+    for (int l = 0; l < S; ++l) lane[v][l] = step(identity, v * S + l);
+  int64_t i = V * S;
+  for (; i + V * S <= n; i += V * S)
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v)
+#pragma GCC ivdep
+      for (int l = 0; l < S; ++l) lane[v][l] = step(lane[v][l], i + v * S + l);
+#pragma GCC unroll 8
+  for (int v = 1; v < V; ++v)
+#pragma GCC ivdep
+    for (int l = 0; l < S; ++l) lane[0][l] = join(lane[0][l], lane[v][l]);
+  for (; i + S <= n; i += S)
+#pragma GCC ivdep
+    for (int l = 0; l < S; ++l) lane[0][l] = step(lane[0][l], i + l);
+  if (i < n) {
+    const int64_t first = n - S;
+    const int old = static_cast<int>(i - first);
+#pragma GCC ivdep
+    for (int l = 0; l < S; ++l) {
+      const T next = step(lane[0][l], first + l);
+      lane[0][l] = l < old ? lane[0][l] : next;
+    }
+  }
+  return join_lanes<S>(lane[0], join);
 }
 
 /// The same for any n: over one vector's lanes where rows are short, over several vectors' where they are
 /// long.
-template <class T, class Step, class Join>
+template <class T, int S = kShort<T>, class Step, class Join>
 ADJOINT_INLINE T fold_lanes(int64_t n, T identity, Step step, Join join) {
-  constexpr int S = kShort<T>;
   if (n < S / 2) {
     T a = identity;
     for (int64_t i = 0; i < n; ++i) a = step(a, i);
@@ -61,32 +102,13 @@ ADJOINT_INLINE T fold_lanes(int64_t n, T identity, Step step, Join join) {
   }
   if (n < S) return fold_whole<S / 2>(n, identity, step, join);
   if (n < kLong * S) return fold_whole<S>(n, identity, step, join);
-  return fold_whole<8 * S>(n, identity, step, join);
+  return fold_long<4, S>(n, identity, step, join);
 }
 
 /// The sum of f(i) over i < n in T; n is at most some thousands, so that rounding errors stay small.
-template <class T, class F>
+template <class T, int S = kShort<T>, class F>
 ADJOINT_INLINE T lane_sum(int64_t n, F f) {
-  return fold_lanes<T>(n, T(0), [f](T a, int64_t i) { return a + f(i); }, [](T a, T b) { return a + b; });
-}
-
-/// The sum of f(p[i]) over a run that comes from memory, row after row: what lies some lines ahead is asked
-/// for before the processor, which starts anew at every page, would ask.
-template <class T, class E, class F>
-ADJOINT_INLINE T stream_sum(const E* p, int64_t n, F f) {
-  struct Step {
-    const E* p;
-    F f;
-    ADJOINT_INLINE T operator()(T a, int64_t i) const { return a + f(p[i]); }
-    ADJOINT_INLINE void ahead(int64_t i, int lanes) const {
-      constexpr int kLine = 64;
-      const char* at = reinterpret_cast<const char*>(p + i) + 1536;
-      if (lanes > kShort<T>)
-        for (int64_t b = 0; b < static_cast<int64_t>(lanes * sizeof(E)); b += kLine)
-          __builtin_prefetch(at + b);
-    }
-  };
-  return fold_lanes<T>(n, T(0), Step{p, f}, [](T a, T b) { return a + b; });
+  return fold_lanes<T, S>(n, T(0), [f](T a, int64_t i) { return a + f(i); }, [](T a, T b) { return a + b; });
 }
 
 /// Two sums over S lanes, where n >= S.

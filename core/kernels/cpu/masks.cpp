@@ -1,9 +1,13 @@
 // Masks: the elements where one holds, packed, and back. Each block of a mask is first made a list of
 // positions, without branches, so that an irregular mask costs no more than a regular one.
+#include <algorithm>
+#include <atomic>
+
 #include "kernels/copy.h"
 #include "kernels/cpu/indexing.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/indexing.h"
+#include "kernels/reduction.h"
 #include "runtime/parallel.h"
 #include "tensor/access.h"
 
@@ -138,4 +142,38 @@ Tensors positions_of(const Tensor& t) {
   return out;
 }
 
+namespace kernels {
+
+Tensor same_elements(const Tensor& self, const Tensor& other, const char* op) {
+  if (!same(self.sizes(), other.sizes()) || self.dtype() != other.dtype())
+    fail(op, "(): expected tensors of one shape and type, but got ", to_string(self.sizes()), " ",
+         name_of(self.dtype()), " and ", to_string(other.sizes()), " ", name_of(other.dtype()));
+  const Tensor x = dense(self), y = dense(other), out = empty_scalar(DType::Bool);
+  const Access access(out);
+  if (!access) return out;
+  std::atomic<bool> differ = false;
+  visit(x.dtype(), [&]<class T>(TypeTag<T>) {
+    // Of halves the numbers are compared, of which two zeros and no two NaN are equal.
+    using C = compute_t<T>;
+    const T *a = x.data<T>(), *b = y.data<T>();
+    const auto found = [=](int64_t begin, int64_t end) {
+      int other = 0;
+      for (int64_t i = begin; i < end; ++i) other |= static_cast<C>(a[i]) == static_cast<C>(b[i]) ? 0 : 1;
+      return other != 0;
+    };
+    // Different tensors differ early.
+    constexpr int64_t kFirst = 64, kBlock = 4096;
+    const int64_t n = x.numel(), first = std::min(n, kFirst);
+    differ = found(0, first);
+    if (n == first || differ) return;
+    runtime::parallel_for(first, n, 1 << 16, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end && !differ.load(std::memory_order_relaxed); i += kBlock)
+        if (found(i, std::min(end, i + kBlock))) differ.store(true, std::memory_order_relaxed);
+    });
+  });
+  *out.data<bool>() = !differ;
+  return out;
+}
+
+}  // namespace kernels
 }  // namespace adjoint

@@ -23,7 +23,7 @@ ADJOINT_INLINE Statistics<T> statistics(const T* x, int64_t n, double eps, bool 
   double sum = 0, squares = 0, off = 0;
   for (int64_t at = 0; centred && at < n; at += kBlock) {
     const T* p = x + at;
-    sum += double(stream_sum<T>(p, n - at < kBlock ? n - at : kBlock, [](T v) { return v; }));
+    sum += double(lane_sum<T>(n - at < kBlock ? n - at : kBlock, [p](int64_t i) { return p[i]; }));
   }
   const T mean = T(sum / double(n));
   for (int64_t at = 0; at < n; at += kBlock) {

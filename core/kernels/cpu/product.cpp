@@ -128,10 +128,27 @@ template <class T>
 void multiply_one(const T* a, const Operand& x, const T* b, const Operand& y, const T* start,
                   int64_t start_down, int64_t start_across, T* c, int64_t m, int64_t n, int64_t k,
                   bool shared) {
-  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+    // Rows times a vector, which libraries are slow at.
+    constexpr int64_t kLeast = 32;
+    const bool column = n == 1 && x.across == 1 && y.down == 1, row = m == 1 && y.down == 1 && x.across == 1;
+    if (k >= kLeast && !start && (column || row)) {
+      const int64_t rows = column ? m : n, down = column ? x.down : y.across;
+      const T *from = column ? a : b, *by = column ? b : a;
+      const auto part = [=](int64_t begin, int64_t end) {
+        best_variant<ProductTable<T>>().rows_by_vector(end - begin, k, from + begin * down, down, by,
+                                                       c + begin);
+      };
+      if (shared)
+        runtime::parallel_for(0, rows, std::max<int64_t>(1, kPart / 8 / k), part);
+      else
+        part(0, rows);
+      return;
+    }
     if (has_product_loops<T>(m, n, k))
       return multiply_by_loops(m, n, k, Matrix<T>{a, x.down, x.across}, Matrix<T>{b, y.down, y.across}, start,
                                start_down, start_across, c, shared);
+  }
   if (start)
     for (int64_t i = 0; i < m; ++i)
       for (int64_t j = 0; j < n; ++j) c[i * n + j] = start[i * start_down + j * start_across];

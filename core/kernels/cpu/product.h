@@ -35,6 +35,8 @@ struct ProductTable {
   /// The same for a b of which elements are picked.
   void (*multiply_picked)(int64_t m, int64_t n, int64_t k, Matrix<T> a, Picked<T> b, const T* start,
                           int64_t start_down, int64_t start_across, T* c, int64_t c_down, T* scratch);
+  /// c[i] = row i of a, k numbers side by side and `down` from the next, times x: on every processor.
+  void (*rows_by_vector)(int64_t m, int64_t k, const T* a, int64_t down, const T* x, T* c);
 };
 
 namespace kernels {

@@ -17,12 +17,26 @@
 #include <type_traits>
 #include <utility>
 
+#include "kernels/cpu/lanes.h"
 #include "kernels/cpu/math/math.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/cpu/vectors.h"
 
 namespace adjoint::inline ADJOINT_ISA {
 namespace {
+
+template <class T>
+void rows_by_vector(int64_t m, int64_t k, const T* a, int64_t down, const T* x, T* c) {
+  constexpr int64_t kBlock = 4096;
+  for (int64_t i = 0; i < m; ++i, a += down) {
+    T sum(0);
+    for (int64_t at = 0; at < k; at += kBlock) {
+      const T *p = a + at, *q = x + at;
+      sum += lane_sum<T>(k - at < kBlock ? k - at : kBlock, [p, q](int64_t j) { return p[j] * q[j]; });
+    }
+    c[i] = sum;
+  }
+}
 
 #if ADJOINT_LEVEL >= 3
 
@@ -342,12 +356,12 @@ void multiply_picked(int64_t m, int64_t n, int64_t k, Matrix<T> a, Picked<T> b, 
 }
 
 template <class T>
-constexpr ProductTable<T> table{&multiply<T>, &multiply_picked<T>};
+constexpr ProductTable<T> table{&multiply<T>, &multiply_picked<T>, &rows_by_vector<T>};
 
 #else
 
 template <class T>
-constexpr ProductTable<T> table{nullptr, nullptr};
+constexpr ProductTable<T> table{nullptr, nullptr, &rows_by_vector<T>};
 
 #endif
 

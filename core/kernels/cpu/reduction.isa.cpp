@@ -107,7 +107,7 @@ struct Additive {
           const T* q = p + r * row_stride + at;
           const int64_t m = least(kTerms, n - at);
           for (int64_t i = 0; i < m; ++i) terms[i] = F::term(q[i], parameter);
-          a[r] = a[r] + W(stream_sum<S>(terms, m, [](S v) { return v; }));
+          a[r] = a[r] + W(lane_sum<S>(m, [&terms](int64_t i) { return terms[i]; }));
         }
       return;
     }
@@ -123,8 +123,8 @@ struct Additive {
       W sum = a[r];
       for (int64_t at = 0; at < n; at += kBlock) {
         const T* q = p + r * row_stride + at;
-        sum = sum +
-              W(stream_sum<S>(q, least(kBlock, n - at), [parameter](T v) { return F::term(v, parameter); }));
+        sum = sum + W(lane_sum<S, kFrom<S, T>>(least(kBlock, n - at),
+                                               [=](int64_t i) { return F::term(q[i], parameter); }));
       }
       a[r] = sum;
     }

@@ -165,6 +165,32 @@ Tensor logcumsumexp(const Tensor& self, int64_t dim, const char* op) {
   return as_dtype(out, self.dtype());
 }
 
+namespace {
+
+/// Of rows: what is more extreme than all before it becomes rare soon, so that a branch costs less than to
+/// choose.
+template <bool max, class T>
+void extreme_so_far(const Slices& s, const T* x, T* values, int64_t* where) {
+  runtime::parallel_for(0, s.n ? s.outer : 0, std::max<int64_t>(1, 16384 / (s.n + 1)),
+                        [&](int64_t b, int64_t e) {
+                          for (int64_t row = b; row < e; ++row) {
+                            const T* p = x + row * s.n;
+                            T best = p[0];
+                            int64_t at = 0;
+                            for (int64_t k = 0; k < s.n; ++k) {
+                              const T v = p[k];
+                              // The last of equals; a NaN stays until the next one.
+                              if (!(max ? v < best : v > best)) [[unlikely]]
+                                if (best == best || v != v) best = v, at = k;
+                              values[row * s.n + k] = best;
+                              where[row * s.n + k] = at;
+                            }
+                          }
+                        });
+}
+
+}  // namespace
+
 std::tuple<Tensor, Tensor> cumulative_extreme(const Tensor& self, int64_t dim, bool max, const char* op) {
   if (self.is_complex())
     fail(op, "(): not implemented for '", name_of(self.dtype()), "': complex numbers have no order");
@@ -178,6 +204,9 @@ std::tuple<Tensor, Tensor> cumulative_extreme(const Tensor& self, int64_t dim, b
         const T* p = x.data<T>();
         T* o = values.data<T>();
         int64_t* where = indices.data<int64_t>();
+        const Slices s(x.sizes(), d);
+        if (s.inner == 1)
+          return max ? extreme_so_far<true>(s, p, o, where) : extreme_so_far<false>(s, p, o, where);
         sweep(Slices(x.sizes(), d), false, Located<T>{T(0), -1}, [&](Located<T>& a, int64_t i, int64_t k) {
           const T v = p[i];
           const bool beats = v != v || (a.value == a.value && (max ? v >= a.value : v <= a.value));

@@ -11,20 +11,39 @@ namespace {
 
 template <class T>
 struct Rows {
+  // Short rows several at a time, a pass after the other: what one row waits for, the next ones fill.
+  static constexpr int64_t kTogether = 8, kShortRow = 512;
+
   static void forward(const T* x, T* y, int64_t rows, int64_t n, const T* scale, bool log) {
-    for (int64_t r = 0; r < rows; ++r, x += n, y += n) {
-      const T max = lane_max(x, n);
+    const int64_t together = n <= kShortRow ? kTogether : 1;
+    for (int64_t row = 0; row < rows; row += together, x += together * n, y += together * n) {
+      const int64_t m = rows - row < together ? rows - row : together;
+      T max[kTogether], sum[kTogether];
+      for (int64_t r = 0; r < m; ++r) max[r] = lane_max(x + r * n, n);
       if (log) {
-        const T sum = lane_sum<T>(n, [x, max](int64_t i) { return math::exp(x[i] - max); });
-        const T total = math::log(sum);
+        for (int64_t r = 0; r < kTogether; ++r) sum[r] = T(1);
+        for (int64_t r = 0; r < m; ++r) {
+          const T *p = x + r * n, shift = max[r];
+          sum[r] = lane_sum<T>(n, [p, shift](int64_t i) { return math::exp(p[i] - shift); });
+        }
 #pragma GCC ivdep
-        for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - max) - total;
+        for (int64_t r = 0; r < kTogether; ++r) sum[r] = math::log(sum[r]);
+        for (int64_t r = 0; r < m; ++r)
+#pragma GCC ivdep
+          for (int64_t i = 0; i < n; ++i) y[r * n + i] = (x[r * n + i] - max[r]) - sum[r];
       } else {
+        for (int64_t r = 0; r < m; ++r)
 #pragma GCC ivdep
-        for (int64_t i = 0; i < n; ++i) y[i] = math::exp(x[i] - max);
-        const T factor = (scale ? scale[r] : T(1)) / lane_sum<T>(n, [y](int64_t i) { return y[i]; });
+          for (int64_t i = 0; i < n; ++i) y[r * n + i] = math::exp(x[r * n + i] - max[r]);
+        for (int64_t r = 0; r < m; ++r) {
+          const T* p = y + r * n;
+          sum[r] = lane_sum<T>(n, [p](int64_t i) { return p[i]; });
+        }
+        for (int64_t r = 0; r < m; ++r) {
+          const T factor = (scale ? scale[row + r] : T(1)) / sum[r];
 #pragma GCC ivdep
-        for (int64_t i = 0; i < n; ++i) y[i] *= factor;
+          for (int64_t i = 0; i < n; ++i) y[r * n + i] *= factor;
+        }
       }
     }
   }

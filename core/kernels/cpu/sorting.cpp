@@ -26,18 +26,18 @@ namespace {
 // --- Keys -----------------------------------------------------------------------------------------
 
 ADJOINT_INLINE uint32_t key_of(float x) {
-  if (x != x) return ~uint32_t{0};
   uint32_t u;
-  x += 0.0f;  // -0 is equal to 0
-  std::memcpy(&u, &x, 4);
-  return u >> 31 ? ~u : u | 0x80000000u;
+  const float y = x + 0.0f;  // -0 is equal to 0
+  std::memcpy(&u, &y, 4);
+  u ^= u >> 31 ? ~uint32_t{0} : 0x80000000u;
+  return x != x ? ~uint32_t{0} : u;
 }
 ADJOINT_INLINE uint64_t key_of(double x) {
-  if (x != x) return ~uint64_t{0};
   uint64_t u;
-  x += 0.0;
-  std::memcpy(&u, &x, 8);
-  return u >> 63 ? ~u : u | uint64_t{1} << 63;
+  const double y = x + 0.0;
+  std::memcpy(&u, &y, 8);
+  u ^= u >> 63 ? ~uint64_t{0} : uint64_t{1} << 63;
+  return x != x ? ~uint64_t{0} : u;
 }
 ADJOINT_INLINE uint64_t key_of(int64_t x) {
   return static_cast<uint64_t>(x) ^ uint64_t { 1 } << 63;
@@ -82,13 +82,13 @@ void sort_entries(E* e, int64_t n, E* other) {
     return;
   }
   // From the lowest digit up; digits that all entries share are passed over.
-  auto counts = std::make_unique<int64_t[]>(static_cast<size_t>(E::kDigits) * 256);
-  for (int64_t i = 0; i < n; ++i)
-    for (int d = 0; d < E::kDigits; ++d) ++counts[static_cast<size_t>(d * 256) + e[i].digit(d)];
+  decltype(e->key()) varied = 0;
+  for (int64_t i = 1; i < n; ++i) varied |= e[i].key() ^ e[0].key();
   E *from = e, *to = other;
   for (int d = 0; d < E::kDigits; ++d) {
-    int64_t* c = &counts[static_cast<size_t>(d * 256)];
-    if (c[from[0].digit(d)] == n) continue;
+    if ((varied >> (8 * d) & 255) == 0) continue;
+    int64_t c[256] = {};
+    for (int64_t i = 0; i < n; ++i) ++c[e[i].digit(d)];
     for (int64_t v = 0, at = 0; v < 256; ++v) {
       const int64_t here = c[v];
       c[v] = at;
@@ -98,6 +98,18 @@ void sort_entries(E* e, int64_t n, E* other) {
     std::swap(from, to);
   }
   if (from != e) std::memcpy(static_cast<void*>(e), from, static_cast<size_t>(n) * sizeof(E));
+}
+
+/// Entries of a row whose elements lie `step` apart.
+template <class T, class E>
+[[gnu::noinline, gnu::optimize("O3")]] void make_entries(const T* p, int64_t step, int64_t n, bool descending,
+                                                         E* e) {
+  using Key = decltype(key_of(T()));
+  const Key flip = descending ? static_cast<Key>(~Key{0}) : Key{0};
+  if (step == 1)
+    for (int64_t i = 0; i < n; ++i) e[i] = E(key_of(p[i]) ^ flip, i);
+  else
+    for (int64_t i = 0; i < n; ++i) e[i] = E(key_of(p[i * step]) ^ flip, i);
 }
 
 // --- Rows -----------------------------------------------------------------------------------------
@@ -128,10 +140,7 @@ void each_row(const Tensor& x, int64_t dim, bool descending, const Tensor& value
                                 for (int64_t slice = b; slice < e; ++slice) {
                                   const int64_t o = slice / s.inner, j = slice % s.inner;
                                   const T* p = x.data<T>() + o * s.n * s.inner + j;
-                                  for (int64_t i = 0; i < s.n; ++i) {
-                                    const auto key = key_of(p[i * s.inner]);
-                                    entries[i] = E(descending ? static_cast<decltype(key)>(~key) : key, i);
-                                  }
+                                  make_entries(p, s.inner, s.n, descending, entries);
                                   const int64_t first = o * results * s.inner + j;
                                   f(entries, entries + s.n, p, s, [&](int64_t k, E entry) {
                                     if (values.defined())
@@ -272,6 +281,38 @@ Pair median(const Tensor& self, int64_t dim, bool keepdim, bool skip_nan, const 
   return out;
 }
 
+namespace {
+
+/// The most frequent of a row of up to kCounted entries, the least of several, and of it the last: by a table
+/// of the keys seen, which is quicker than to sort them. NaN equals nothing.
+constexpr int64_t kCounted = 1024;
+template <class E, class IsNumber>
+E most_frequent(const E* e, int64_t n, const IsNumber& is_number) {
+  uint16_t first[2 * kCounted], count[kCounted], last[kCounted];  // by place in the table; by its first entry
+  int bits = 4;
+  while ((int64_t{1} << bits) < 2 * n) ++bits;
+  std::memset(first, 0, sizeof(uint16_t) << bits);
+  const size_t mask = (size_t{1} << bits) - 1;
+  int64_t best = -1;
+  for (int64_t i = 0; i < n; ++i) {
+    if (!is_number(i)) continue;
+    size_t at = static_cast<size_t>(e[i].key() * uint64_t{0x9e3779b97f4a7c15} >> (64 - bits));
+    while (first[at] && e[first[at] - 1].key() != e[i].key()) at = (at + 1) & mask;
+    if (!first[at]) {
+      first[at] = static_cast<uint16_t>(i + 1);
+      count[i] = 0;
+    }
+    const int64_t k = first[at] - 1;
+    ++count[k];
+    last[k] = static_cast<uint16_t>(i);
+    if (best < 0 || count[k] > count[best] || (count[k] == count[best] && e[k].key() < e[best].key()))
+      best = k;
+  }
+  return best < 0 ? e[0] : e[last[best]];
+}
+
+}  // namespace
+
 Tensor mode_index(const Tensor& self, int64_t dim, bool keepdim, const char* op) {
   refuse_complex(self, op);
   const int d = wrap_dim(dim, self.dim(), op);
@@ -281,6 +322,11 @@ Tensor mode_index(const Tensor& self, int64_t dim, bool keepdim, const char* op)
   if (x.numel() == 0) return out;
   each_row(x, d, false, Tensor(), out, 1,
            [](auto* e, auto* other, const auto* p, const Slices& s, const auto& put) {
+             if (s.n <= kCounted)
+               return put(0, most_frequent(e, s.n, [&](int64_t i) {
+                            const auto v = p[i * s.inner];
+                            return v == v;
+                          }));
              sort_entries(e, s.n, other);
              int64_t length = 0, longest = 0, end = 0;
              for (int64_t i = 0; i < s.n; ++i) {

@@ -287,9 +287,14 @@ fft2, ifft2, rfft2, irfft2, hfft2, ihfft2 = map(_of_two, (fftn, ifftn, rfftn, ir
 
 def _checked(name, input, norm, **numbers):
     """The input in a type that has a transform; numbers are ints."""
-    need_tensors(f"fft_{name}", input=input)
+    if not isinstance(input, Tensor):
+        need_tensors(f"fft_{name}", input=input)
     for argument, value in numbers.items():
-        if value is not None and (isinstance(value, (bool, float)) or not hasattr(value, "__index__")):
+        if (
+            value is not None
+            and type(value) is not int
+            and (isinstance(value, (bool, float)) or not hasattr(value, "__index__"))
+        ):
             raise TypeError(f"fft_{name}(): argument '{argument}' must be int, not {type(value).__name__}")
     if norm not in (None, "backward", "forward", "ortho"):
         raise RuntimeError(f'Invalid normalization mode: "{norm}"')

@@ -17,6 +17,9 @@ OTHER_END = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 #: Elements from which several threads of SciPy's pay.
 MANY = 2**16
 
+#: Elements up to which SciPy's loops are called without its choice among backends, which takes longer than the transform.
+FEW = 2**12
+
 _library = None
 
 
@@ -38,11 +41,39 @@ def library():
     return _library
 
 
+_loops = _from_numpy = None
+
+
+def _find_loops():
+    """SciPy's compiled module, which has no public name; where a release has moved it, its functions are called."""
+    global _loops, _from_numpy
+    from adjoint import from_numpy as _from_numpy
+
+    try:
+        from scipy.fft._pocketfft import pypocketfft as found
+
+        _loops = {"fftn": found.c2c, "ifftn": found.c2c, "rfftn": found.r2c, "irfftn": found.c2r}
+    except (ImportError, AttributeError):
+        _loops = None
+
+
+def _run_few(name, x, result, axes, norm, s=None):
+    """`_run` by the loops themselves: they take the direction, and 0, 1 or 2 for no factor, 1/√n and 1/n."""
+    forward = name[0] != "i"
+    factor = 1 if norm == "ortho" else 2 if forward is (norm == "forward") else 0
+    last = () if s is None else (s[-1],)
+    found = _from_numpy(_loops[name](x.numpy(), axes, *last, forward, factor, None, 1))
+    return found if found.dtype is result else found.to(result)
+
+
 def _run(name, x, result, **options):
     """One of the library's transforms, in the type that the result has."""
-    from adjoint import from_numpy
-
-    module, scipy = library()
+    module, scipy = _library or library()
+    if _from_numpy is None:
+        _find_loops()
+    x = x.detach()
+    if scipy and _loops and 0 < x.numel() <= FEW and x.is_cpu and 0 not in options.get("s", ()):
+        return _run_few(name, x, result, **options)
     if len(options["axes"]) == 1 and options.get("s") != [0]:
         # Of one dimension they know a shorter way.
         name, options["axis"] = name.removesuffix("n"), options.pop("axes")[0]
@@ -53,8 +84,8 @@ def _run(name, x, result, **options):
     if x.is_meta or not x.numel() or 0 in options.get("s", ()):
         # Nothing to transform: the library is not asked.
         return None
-    found = getattr(module, name)((x if x.is_cpu else x.cpu()).detach().numpy(), **options)
-    made = from_numpy(found)
+    found = getattr(module, name)((x if x.is_cpu else x.cpu()).numpy(), **options)
+    made = _from_numpy(found)
     return made if made.dtype is result and x.is_cpu else made.to(x.device, result)
 
 

@@ -52,16 +52,9 @@ def equal(input: Tensor, other: Tensor) -> bool:
         raise TypeError(f"equal(): argument 'other' must be Tensor, not {type(other).__name__}")
     if input.shape != other.shape:
         return False
-    n = input.numel()
-    if n <= 4096 or not (input.is_contiguous() and other.is_contiguous()):
-        return bool((input == other).all())
-    # Different tensors differ early.
-    one, two, start, step = input.detach().view(-1), other.detach().view(-1), 0, 512
-    while start < n:
-        if not bool((one[start : start + step] == two[start : start + step]).all()):
-            return False
-        start, step = start + step, min(32 * step, 1 << 18)
-    return True
+    if input.dtype is other.dtype and input.is_contiguous() and other.is_contiguous():
+        return bool(_C._same_elements(input, other))
+    return bool((input == other).all())
 
 
 @composition

@@ -155,9 +155,12 @@ def _cross(input, other, dim, out=None):
         )
     if input.shape != other.shape:
         input, other = broadcast_tensors(input, other)
-    x, y, z = input.unbind(dim)
-    u, v, w = other.unbind(dim)
-    return give(out, _C.stack([y * w - z * v, z * u - x * w, x * v - y * u], dim), "cross", converts=False)
+
+    # x[i] y[i+1] - x[i+1] y[i] is element i + 2, so that all turn by one place.
+    def turned(x):
+        return _C.roll(x, [-1], [dim])
+
+    return give(out, turned(input * turned(other) - turned(input) * other), "cross", converts=False)
 
 
 def _legacy_order(function):

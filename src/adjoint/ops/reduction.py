@@ -332,12 +332,19 @@ def _extent(flat, name):
 
 
 def _interval(x, edge, even):
-    """The number of the interval between edges that each element lies in; the last one includes its end."""
+    """The number of the interval between edges that each element lies in; the last one includes its end.
+
+    Edges may be `even`; as (low, high) that says also that these are the least and the largest element."""
     last = edge.numel() - 2
     if not even:
         return (searchsorted(edge, x, right=True) - 1).clamp(0, last)
-    low, high = edge[0].item(), edge[-1].item()
-    place = ((x - low) * ((last + 1) / (high - low))).nan_to_num(0.0).clamp(0, last).to(_C.int64)
+    if type(even) is tuple:
+        low, high = even
+        place = (x - low) * ((last + 1) / (high - low))
+    else:
+        low, high = edge[0].item(), edge[-1].item()
+        place = ((x - low) * ((last + 1) / (high - low))).nan_to_num(0.0)
+    place = place.clamp(0, last).to(_C.int64)
     # Rounding is off by one at most.
     place = place - (x < edge[place]).to(_C.int64)
     return (place + (x >= edge[place + 1]).to(_C.int64)).clamp(0, last)
@@ -348,11 +355,12 @@ def _counts(name, points, edges, even, weight, density):
     shape = [e.numel() - 1 for e in edges]
     inside, place = None, 0
     for x, edge, equal, size in zip(points.unbind(-1), edges, even, shape):
-        within = (x >= edge[0]) & (x <= edge[-1])
-        inside = within if inside is None else inside & within
+        if type(equal) is not tuple:
+            within = (x >= edge[0]) & (x <= edge[-1])
+            inside = within if inside is None else inside & within
         place = place * size + _interval(x, edge, equal)
     if weight is None:
-        weight = _C._full((points.shape[0],), 1, points.dtype)
+        weight = _C._full((), 1, points.dtype).expand(points.shape[0])
     elif weight.dtype is not points.dtype:
         raise RuntimeError(
             f"torch.{name}: if weight tensor is provided, input tensor and weight tensor should have the same dtype, but got "
@@ -361,8 +369,10 @@ def _counts(name, points, edges, even, weight, density):
     total = 1
     for size in shape:
         total *= size
-    hist = _C._zeros((total,), points.dtype)
-    hist = hist.scatter_add(0, place[inside], weight.detach().reshape(-1)[inside]).reshape(shape)
+    weight = weight.detach().reshape(-1)
+    if inside is not None:
+        place, weight = place[inside], weight[inside]
+    hist = _C._zeros((total,), points.dtype).scatter_add_(0, place, weight).reshape(shape)
     if density:
         hist = hist / hist.sum()
         for d, edge in enumerate(edges):
@@ -415,11 +425,13 @@ def histogram(
             f"innermost dimension, but got input with shape {list(input.shape)} and weight with shape {list(weight.shape)}"
         )
     if isinstance(bins, Tensor):
-        edges = bins
+        edges, even = bins, False
     else:
         _need_bins("histogram", bins)
-        edges = _edges(flat, bins, *(_extent(flat, "torch.histogram") if range is None else range))
-    hist = _counts("histogram", flat.unsqueeze(-1), [edges], [not isinstance(bins, Tensor)], weight, density)
+        low, high = _extent(flat, "torch.histogram") if range is None else range
+        edges = _edges(flat, bins, low, high)
+        even = (low, high) if range is None and low < high else True
+    hist = _counts("histogram", flat.unsqueeze(-1), [edges], [even], weight, density)
     return give_all(out, result_type(hist, edges), "histogram", converts=False)
 
 

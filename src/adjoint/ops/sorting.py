@@ -286,17 +286,20 @@ def histc(
     if _C._is_batched(flat):
         result = _histc_of_each(flat, bins, min, max)
         return _without_derivative("histc", result, input) if _C._is_differentiated(input) else result
-    if min == max and flat.numel():
-        min, max = flat.min().item(), flat.max().item()
+    whole = min == max and flat.numel() > 0
+    if whole:
+        min, max = (x.item() for x in _C.aminmax(flat))
     if min == max:
         min, max = min - 1, max + 1
     if min > max:
         raise RuntimeError("max must be larger than min")
     if not (math.isfinite(min) and math.isfinite(max)):
         raise RuntimeError(f"histc(): range of [{min}, {max}] is not finite")
-    flat = flat[(flat >= min) & (flat <= max)]
-    place = ((flat - min) * (bins / (max - min))).to(_C.int64).clamp(max=bins - 1)
-    result = bincount(place, minlength=bins).to(input.dtype)
+    if not whole:
+        flat = flat[(flat >= min) & (flat <= max)]
+    place = ((flat - min) * (bins / (max - min))).to(_C.int64).clamp_(max=bins - 1)
+    one = _C._full((), 1, _C.int64).expand(flat.shape)
+    result = _C._zeros((bins,), _C.int64).scatter_add_(0, place, one).to(input.dtype)
     if out is not None:
         return give(out, result, "histc", converts=False)
     return _without_derivative("histc", result, input) if _C._is_differentiated(input) else result

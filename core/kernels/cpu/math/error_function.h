@@ -152,19 +152,23 @@ ADJOINT_INLINE float ndtr(float x) {
   return select(a < float(-normal_tail), middle, select(x < 0.0f, tail, 1.0f - tail));
 }
 
+/// 2 e^(x^2/2) Phi(x) from -39 to `normal_tail`.
+ADJOINT_INLINE double scaled_tail(double x) {
+  return erfcx_middle(limit(abs(x), -normal_tail, 39.0) * root_half).value;
+}
+
 /// log Phi(x).
-[[gnu::noinline]] inline double log_ndtr(double x) {
-  if (!(x < normal_tail)) return log1p(-ndtr(-x));
+ADJOINT_INLINE double log_ndtr(double x) {
   const double scaled =
-      x < -39.0 ? 0.79788456080286535588 * normal_tail_series(x) / -x : erfcx_middle(-x * root_half).value;
-  return log(0.5 * scaled) - (0.5 * x) * x;
+      select(x < -39.0, 0.79788456080286535588 * normal_tail_series(x) / -x, scaled_tail(x));
+  return select(x < normal_tail, log(0.5 * scaled) - (0.5 * x) * x, log1p(-ndtr(-x)));
 }
 ADJOINT_INLINE float log_ndtr(float x) { return float(log_ndtr(double(x))); }
 
 /// The derivative of log Phi: the normal density over Phi(x).
-[[gnu::noinline]] inline double normal_hazard(double x) {
-  if (!(x < normal_tail)) return 0.39894228040143267794 * exp_minus_half_square(x) / ndtr(x);
-  return x < -39.0 ? -x / normal_tail_series(x) : 0.79788456080286535588 / erfcx_middle(-x * root_half).value;
+ADJOINT_INLINE double normal_hazard(double x) {
+  const double left = select(x < -39.0, -x / normal_tail_series(x), 0.79788456080286535588 / scaled_tail(x));
+  return select(x < normal_tail, left, 0.39894228040143267794 * exp_minus_half_square(x) / ndtr(x));
 }
 ADJOINT_INLINE float normal_hazard(float x) { return float(normal_hazard(double(x))); }
 
