@@ -111,7 +111,8 @@ struct Additive {
         }
       return;
     }
-    if (n <= 4) {
+    // Fewer terms than columns take in at a time: in order, and so the same in both forms.
+    if (n < 8) {
       for (int64_t r = 0; r < rows; ++r) {
         W sum = a[r];
         for (int64_t i = 0; i < n; ++i) sum = sum + W(F::term(p[r * row_stride + i], parameter));
