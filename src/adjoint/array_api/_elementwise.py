@@ -35,9 +35,7 @@ def together(*operands):
 
 
 def _two(name):
-    f = {"equal": ad.eq, "floor_divide": _floor_divide, "remainder": _remainder}.get(name) or getattr(
-        ad, name
-    )
+    f = {"equal": ad.eq, "floor_divide": _floor_divide}.get(name) or getattr(ad, name)
 
     def function(x1, x2, /):
         if isinstance(x1, Tensor) and isinstance(x2, Tensor) and x1.dtype is x2.dtype:
@@ -55,12 +53,6 @@ def _floor_divide(x1, x2):
     if not result.is_floating_point():
         return result
     return ad.where(ad.isinf(x1) | ad.isinf(x2), ad.floor(x1 / x2), result)
-
-
-def _remainder(x1, x2):
-    """With the sign of `x2`, at zero too."""
-    result = ad.remainder(x1, x2)
-    return ad.where(result == 0, ad.copysign(result, x2), result) if result.is_floating_point() else result
 
 
 globals().update({name: getattr(ad, name) for name in _ONE}, **{name: _two(name) for name in _TWO})

@@ -135,7 +135,11 @@ def ctc_loss(
     log_probs = log_probs.to(ad.float32) if half else log_probs
     loss = -_log_probability(log_probs, letters, input_lengths, target_lengths, blank)
     impossible = loss > -0.5 * _NEVER
-    loss = loss.masked_fill(impossible, 0.0 if zero_infinity else float("inf"))
+    if zero_infinity:
+        loss = loss.masked_fill(impossible, 0.0)
+    else:  # an infinity, whose derivative is no number: that of inf (0 loss + 1)
+        counts = (~impossible).to(loss.dtype)
+        loss = (loss * counts + (1 - counts)) * counts.masked_fill(impossible, float("inf"))
     if reduction == "mean":
         loss = loss / ad.tensor(target_lengths, dtype=loss.dtype).clamp(min=1)
     return _reduce(loss if batched or reduction != "none" else loss.squeeze(0), reduction)
