@@ -331,8 +331,9 @@ def _counts(name, points, edges, even, weight, density):
     total = 1
     for size in shape:
         total *= size
-    hist = _C._zeros((total,), points.dtype)
-    hist = hist.scatter_add(0, place[inside], weight.detach().reshape(-1)[inside]).reshape(shape)
+    # What lies outside counts nothing, in the first box.
+    place, weight = _C.where(inside, place, 0), _C.where(inside, weight.detach().reshape(-1), 0)
+    hist = _C._zeros((total,), points.dtype).scatter_add(0, place, weight).reshape(shape)
     if density:
         hist = hist / hist.sum()
         for d, edge in enumerate(edges):
