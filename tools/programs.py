@@ -142,7 +142,16 @@ def run(name, folder):
     """What a package's program says: '' where all is well, else the last lines of its errors."""
     packages, program = PROGRAMS[name]
     options = [] if name in WITHOUT_TORCH else ["--no-deps"]
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", folder]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--target",
+        folder,
+    ]
     installed = subprocess.run([*pip, *options, *packages], capture_output=True, text=True)
     if installed.returncode:
         return "not installed: " + installed.stderr.strip()[-500:]
@@ -159,7 +168,9 @@ def run(name, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(PROGRAMS)}; all by default")
     parser.add_argument("--write", action="store_true", help="write the date and the outcome to the page")
     options = parser.parse_args()
@@ -172,7 +183,9 @@ def main():
         packages = {name: PROGRAMS[name][0][0].replace("==", " ") for name in outcome}
         well = ", ".join(packages[name] for name, error in outcome.items() if not error)
         failed = ", ".join(packages[name] for name, error in outcome.items() if error)
-        line = f"Last run {datetime.date.today()}: {well} ran" + (f"; {failed} failed" if failed else "") + ".\n"
+        line = (
+            f"Last run {datetime.date.today()}: {well} ran" + (f"; {failed} failed" if failed else "") + ".\n"
+        )
         PAGE.write_text(MARK.sub(lambda _: line, PAGE.read_text()))
     return any(outcome.values())
 
