@@ -454,5 +454,6 @@ REFERENCES = {
     "_channel_norm_backward": channel_norm_backward,
     "_recurrence": recurrence,
     "_recurrence_backward": recurrence_backward,
+    "_dirichlet_draw": lambda a, x: x,
     "_standard_gamma_grad": lambda a, x: gamma_draw_derivative(a, x) if a.size else a,
 }

@@ -8,8 +8,18 @@ keyword arguments with which an operator is called where it cannot do without; i
 
 import math
 
+import mpmath as mp
 import numpy as np
 import scipy.special as sp
+
+
+def beta_slope(x, a, b):
+    """How a draw from Beta(a, b) moves with a at fixed probability, over 1 - x; by differences of 40 digits."""
+    with mp.workdps(40):
+        x, a, b = mp.mpf(x), mp.mpf(a), mp.mpf(b)
+        h = a * mp.mpf(10) ** -13
+        ends = [mp.betainc(p, b, 0, x, regularized=True) for p in (a - h, a + h)]
+        return float((ends[0] - ends[1]) / (2 * h) * mp.beta(a, b) / (x ** (a - 1) * (1 - x) ** b))
 
 
 def where_positive(x, positive, other):
@@ -147,6 +157,7 @@ REFERENCES = {
     "_gamma_density": lambda a, x: np.where(
         x == 0, np.where(a < 1, np.inf, a == 1), x ** (a - 1) * np.exp(-x) / sp.gamma(a)
     ),
+    "_dirichlet_slope": np.vectorize(beta_slope, otypes=[float]),
     "igamma": sp.gammainc,
     "igammac": sp.gammaincc,
     "_zeta": sp.zeta,
@@ -209,6 +220,7 @@ REFERENCES = {
     "gelu": gelu,
     "_gelu_none": gelu,
     "_gelu_tanh": lambda x: gelu(x, "tanh"),
+    "_prelu_slope": lambda x, w: where_positive(x, 1.0 + 0 * w, w),
     "_prelu": lambda x, w: where_positive(x, x, w * x),
     "_glu": lambda a, b: a / (1 + np.exp(-b)),
     "silu": lambda x: x / (1 + np.exp(-x)),

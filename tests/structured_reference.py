@@ -337,13 +337,14 @@ MISSING = {
     ("igamma", "self"),
     ("igammac", "self"),
     ("_zeta", "self"),
+    *(("_dirichlet_slope", parameter) for parameter in ("self", "a", "b")),
 }
 
 #: Their elements are whatever the memory held.
 WITHOUT_VALUES = {"_empty", "_empty_like"}
 
 #: Their derivative is that of the distribution, and no difference of draws.
-WITHOUT_DIFFERENCES = {"_sample_gamma"}
+WITHOUT_DIFFERENCES = {"_sample_gamma", "_dirichlet_draw"}
 
 #: Results, by number, that are float32 where the inputs are of a half type: they are exact to what is computed.
 WIDE_RESULTS = {("_attention", 1)}

@@ -341,3 +341,11 @@ def test_axes_and_shapes_that_do_not_fit():
 
 def test_devices_are_a_tuple():
     assert xp.__array_namespace_info__().devices() == (ad.device("cpu"),)
+
+
+@pytest.mark.parametrize("f", [xp.any, xp.all])
+@pytest.mark.parametrize("dtype", [xp.uint8, xp.bool, xp.int8, xp.float32, xp.complex64])
+def test_whether_something_holds_is_a_boolean(f, dtype):
+    for axis in (None, 0, ()):
+        assert f(xp.ones((2, 3), dtype=dtype), axis=axis).dtype is xp.bool
+    assert f(xp.zeros((0,), dtype=dtype)).dtype is xp.bool

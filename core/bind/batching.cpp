@@ -177,9 +177,8 @@ void bind_batching(nb::module_& m) {
         return nb::make_tuple(samples_of(t), batch_level_of(t));
       },
       "All samples, the batch in front, and the number of the level; None for a tensor that is not batched.");
-  m.def(
-      "_requires_grad_here", [](const Tensor& t) { return t.requires_grad(); },
-      "Whether a tensor needs a gradient, whatever the samples do that it stands for.");
+  m.def("_requires_grad_anywhere", &requires_grad_at_any_level,
+        "Whether a tensor needs a gradient, or the samples do that it stands for.");
   m.def(
       "_without_own_history", [](const Tensor& t) { return alias(t); },
       "The same samples with their history, but none of its own.");

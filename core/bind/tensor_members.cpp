@@ -24,9 +24,7 @@ namespace {
 PyObject* get_shape(PyObject* s, void*) { return size_from(unwrap(s).sizes()); }
 PyObject* get_dtype(PyObject* s, void*) { return Py_NewRef(dtype_object(unwrap(s).dtype())); }
 PyObject* get_ndim(PyObject* s, void*) { return PyLong_FromLongLong(unwrap(s).dim()); }
-PyObject* get_requires_grad(PyObject* s, void*) {
-  return PyBool_FromLong(requires_grad_at_any_level(unwrap(s)));
-}
+PyObject* get_requires_grad(PyObject* s, void*) { return PyBool_FromLong(unwrap(s).requires_grad()); }
 int set_requires(PyObject* s, PyObject* v, void*) {
   return guard_set([&] {
     if (!v) fail("Deleting requires_grad is not allowed: set it to False");

@@ -165,6 +165,23 @@ struct Gate : Binary {
   static constexpr Domain samples{-4, 4};
 };
 
+/// The slope of prelu. At the kink it is not differentiated, so that neither mixed derivative has a value
+/// there.
+struct PreluSlope : Gate {
+  static constexpr auto name = "_prelu_slope";
+  static constexpr auto doc = "1 where self is positive, other elsewhere.";
+  static constexpr TypeSet types = types::floating;
+  template <class T>
+  ADJOINT_INLINE static T forward(T x, T w) {
+    return select(x > T(0), T(1), w);
+  }
+  static Zero derivative(Wrt<0>) { return {}; }
+  template <class T>
+  ADJOINT_INLINE static T derivative(Wrt<1>, First<T> x) {
+    return select(x.value < T(0), T(1), T(0));
+  }
+};
+
 struct Prelu : Gate {
   static constexpr auto name = "_prelu";
   static constexpr auto doc = "self where it is positive, other * self elsewhere.";
@@ -175,11 +192,11 @@ struct Prelu : Gate {
   }
   template <class T>
   ADJOINT_INLINE static T derivative(Wrt<0>, First<T> x, Second<T> w) {
-    return select(x.value > T(0), T(1), w.value);
+    return apply<PreluSlope>(x.value, w.value);
   }
   template <class T>
   ADJOINT_INLINE static T derivative(Wrt<1>, First<T> x) {
-    return select(x.value > T(0), T(0), x.value);
+    return select(x.value >= T(0), T(0), x.value);
   }
 };
 
@@ -361,8 +378,8 @@ struct Hardshrink : Activation {
   }
 };
 
-using Activations =
-    Family<Relu, Hardtanh, Relu6, LeakyRelu, Threshold, Elu, Selu, Celu, Prelu, Glu, GeluNone, GeluTanh, Silu,
-           Mish, LogSigmoid, Hardsigmoid, Hardswish, Softsign, Tanhshrink, Softshrink, Hardshrink>;
+using Activations = Family<Relu, Hardtanh, Relu6, LeakyRelu, Threshold, Elu, Selu, Celu, PreluSlope, Prelu,
+                           Glu, GeluNone, GeluTanh, Silu, Mish, LogSigmoid, Hardsigmoid, Hardswish, Softsign,
+                           Tanhshrink, Softshrink, Hardshrink>;
 
 }  // namespace adjoint::inline ADJOINT_ISA

@@ -7,6 +7,7 @@
 // in `special`. Start reading at `IncompleteGammaFunction`.
 #pragma once
 
+#include "kernels/cpu/math/beta.h"
 #include "kernels/cpu/math/incomplete.h"
 #include "ops/bessel.h"
 
@@ -87,6 +88,23 @@ struct Zeta : RareBinary {
   }
 };
 
+struct DirichletSlope : Ternary {
+  static constexpr auto name = "_dirichlet_slope";
+  static constexpr auto doc =
+      "How a draw x, an element of self, from Beta(a, b) moves with a where its probability stays, over 1 - "
+      "x: "
+      "-(dI/da) / f / (1 - x).";
+  static constexpr auto inputs = "self, a, b";
+  static constexpr TypeSet types = types::floating;
+  static constexpr Domain samples{0.1, 0.9};
+  static constexpr bool inplace = false;
+  static constexpr bool method = false;
+  template <class T>
+  static T forward(T x, T a, T b) {
+    return T(math::beta_slope(double(x), double(a), double(b), std::is_same_v<T, float>));
+  }
+};
+
 struct OrthogonalPolynomial : RareBinary {
   static constexpr auto name = "_orthogonal_polynomial";
   static constexpr auto doc =
@@ -143,6 +161,7 @@ struct ErfcxSlope : RareFunction {
   }
 };
 
-using Incomplete = Family<GammaDensity, Igamma, Igammac, Zeta, OrthogonalPolynomial, Erfcx, ErfcxSlope>;
+using Incomplete =
+    Family<GammaDensity, Igamma, Igammac, Zeta, DirichletSlope, OrthogonalPolynomial, Erfcx, ErfcxSlope>;
 
 }  // namespace adjoint::inline ADJOINT_ISA

@@ -28,9 +28,22 @@ struct Pow : Binary {
       return a || !b;
     else if constexpr (std::is_integral_v<T>)
       return integer_power(a, b);
+    else if (named(b))
+      return by_name(a, b);
     else
       return math::pow(a, b);
   }
+#if ADJOINT_HAS_FMA
+  template <class T>
+  ADJOINT_INLINE static T forward_quick(T a, T b) {
+    return select(named(b), math::not_a_number<T>, math::pow(a, b));
+  }
+  template <class T>
+  ADJOINT_INLINE static T derivative_quick(Wrt<0>, First<T> a, Second<T> b) {
+    return select(b.value == T(0), b.value, b.value * forward_quick(a.value, b.value - T(1)));
+  }
+#endif
+
   template <class T>
   static T integer_power(T a, T b) {
     if (b < 0) return a == 1 ? T(1) : std::is_signed_v<T> && a == T(-1) ? (b & 1 ? a : T(1)) : T(0);
@@ -49,10 +62,8 @@ struct Pow : Binary {
       if (b.value.tensor.is_wrapped() && !b.value.tensor.is_complex())
         return slope(a.value, item(b.value.tensor).as_double());
 #endif
-    // (Of elements, what is not selected may be anything; and selected after the power, it leaves the loop
-    // without a branch.)
     if constexpr (std::is_floating_point_v<T>)
-      return select(b.value == T(0), b.value, b.value * math::pow(a.value, b.value - T(1)));
+      return b.value == T(0) ? b.value : b.value * forward(a.value, b.value - T(1));
     else
       return b.value * apply<Pow>(select(b.value == T(0), T(1), a.value), b.value - T(1));
   }
@@ -93,6 +104,42 @@ struct Pow : Binary {
   }
 #endif
 
+  // Exponents that have a loop of their own. They have the same formula everywhere, so that the bits of a
+  // power depend neither on its neighbours nor on how the exponent was given.
+  template <class T>
+  ADJOINT_INLINE static bool named(T b) {
+    if constexpr (is_complex_v<T>)
+      return b == T(1) || b == T(2) || b == T(3);
+    else
+      return b == T(3) || math::abs(b) == T(1) || math::abs(b) == T(2) || math::abs(b) == T(0.5);
+  }
+  template <class T>
+  ADJOINT_INLINE static T by_name(T a, T b) {
+    if (b == T(2)) return Mul::forward(a, a);
+    if (b == T(3)) return cube(a);
+    if constexpr (std::is_floating_point_v<T>) {
+      if (b == T(0.5)) return root(a);
+      if (b == T(-0.5)) return T(1) / root(a);
+      if (b == T(-1)) return T(1) / a;
+      if (b == T(-2)) return T(1) / (a * a);
+    }
+    return a;  // b = 1
+  }
+  /// Within 0.5 ulp and a little: what the two products round away is added.
+  template <class T>
+  ADJOINT_INLINE static T cube(T a) {
+    const T square = Mul::forward(a, a), p = Mul::forward(square, a);
+    if constexpr (std::is_floating_point_v<T>) {
+      const T rest = math::product_error(square, a, p) + math::product_error(a, a, square) * a;
+      return select(math::abs(p) < math::infinity<T> && p != T(0), p + rest, p);
+    }
+    return p;
+  }
+  /// The square root as pow has it: of -0 it is 0, of -inf inf.
+  template <class T>
+  ADJOINT_INLINE static T root(T a) {
+    return select(a == -math::infinity<T>, math::infinity<T>, math::sqrt(a) + T(0));
+  }
   template <class T>
   ADJOINT_INLINE static bool uniform(T* out, const T* a, T b, int64_t n) {
     auto each = [&](auto f) {
@@ -100,11 +147,12 @@ struct Pow : Binary {
       for (int64_t i = 0; i < n; ++i) out[i] = f(a[i]);
       return true;
     };
+    if (b == T(1)) return each([](T x) { return x; });
     if (b == T(2)) return each([](T x) { return Mul::forward(x, x); });
-    if (b == T(3)) return each([](T x) { return Mul::forward(Mul::forward(x, x), x); });
+    if (b == T(3)) return each([](T x) { return cube(x); });
     if constexpr (std::is_floating_point_v<T>) {
-      if (b == T(0.5)) return each([](T x) { return math::sqrt(x); });
-      if (b == T(-0.5)) return each([](T x) { return T(1) / math::sqrt(x); });
+      if (b == T(0.5)) return each([](T x) { return root(x); });
+      if (b == T(-0.5)) return each([](T x) { return T(1) / root(x); });
       if (b == T(-1)) return each([](T x) { return T(1) / x; });
       if (b == T(-2)) return each([](T x) { return T(1) / (x * x); });
     }
@@ -118,10 +166,10 @@ struct Pow : Binary {
       return true;
     };
     if (b == T(2)) return each([](T x) { return x + x; });
-    if (b == T(3)) return each([](T x) { return T(3) * x * x; });
+    if (b == T(3)) return each([](T x) { return T(3) * Mul::forward(x, x); });
     if constexpr (std::is_floating_point_v<T>) {
-      if (b == T(0.5)) return each([](T x) { return T(0.5) / math::sqrt(x); });
-      if (b == T(-1)) return each([](T x) { return T(-1) / (x * x); });
+      if (b == T(0.5)) return each([](T x) { return T(0.5) * (T(1) / root(x)); });
+      if (b == T(-1)) return each([](T x) { return -(T(1) / (x * x)); });
     }
     return false;
   }

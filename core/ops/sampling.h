@@ -15,6 +15,7 @@ void draws(BatchedCall& call);
 
 namespace rules {
 Tensor gamma_draw(const Tensor& g, const Tensor& concentration, const Tensor& draw);
+Tensor dirichlet_draw(const Tensor& g, const Tensor& concentration, const Tensor& draw);
 /// Zero: what is drawn moves in steps.
 Tensor no_slope(const Tensor& g);
 }  // namespace rules
@@ -53,6 +54,23 @@ struct SampleGamma : Structured {
       Rules{[](Grad g, Input<0> a, Output<0> x) { return rules::gamma_draw(g, a, x); }};
 };
 
+struct DirichletDraw : Structured {
+  static constexpr auto name = "_dirichlet_draw";
+  static constexpr auto batch = batching::leading;
+  static constexpr auto doc =
+      "The draws in output, from Dirichlet(self) along the last dimension, with the derivative by self that "
+      "each "
+      "has where the others keep their shares and its probability stays: that of a beta variable, pathwise.";
+  static constexpr auto signature = "self, output";
+  static constexpr TypeSet types = types::floating;
+  static constexpr auto samples = Cases{"positive(3, 4), unit(3, 4)", "positive(0, 3), positive(0, 3)"};
+  static constexpr bool method = false;
+  static Tensor forward(const Tensor& self, const Tensor& output);
+  static constexpr auto vjp =
+      Rules{[](Grad g, Input<0> a, Output<0> x) { return rules::dirichlet_draw(g, a, x); },
+            [](Grad g) -> Tensor { return g; }};
+};
+
 struct SamplePoisson : Structured {
   static constexpr auto name = "_sample_poisson";
   static constexpr auto batch = batching::draws;
@@ -88,6 +106,6 @@ struct SampleBinomial : Structured {
       Rules{[](Grad g) { return rules::no_slope(g); }, [](Grad g) { return rules::no_slope(g); }};
 };
 
-using Sampling = Family<GammaDrawDerivative, SampleGamma, SamplePoisson, SampleBinomial>;
+using Sampling = Family<GammaDrawDerivative, SampleGamma, DirichletDraw, SamplePoisson, SampleBinomial>;
 
 }  // namespace adjoint

@@ -9,6 +9,7 @@
 
 #include "ops/arithmetic.h"
 #include "ops/comparison.h"
+#include "ops/complex.h"
 #ifndef ADJOINT_KERNELS_ONLY
 #include "tensor/number.h"
 #endif
@@ -251,13 +252,16 @@ struct NanToNum : Unary {
   static constexpr auto name = "nan_to_num";
   static constexpr bool out_converts = false;
   static constexpr auto doc =
-      "NaN replaced by nan, infinities by posinf and neginf: the largest finite numbers where not given.";
+      "NaN replaced by nan, infinities by posinf and neginf: the largest finite numbers where not given. Of "
+      "complex numbers, in each part.";
   static constexpr auto parameters = "nan=0.0, posinf=None, neginf=None";
-  static constexpr TypeSet types = types::boolean | types::real;
+  static constexpr TypeSet types = types::all;
   template <class T, class P>
   ADJOINT_INLINE static T forward(T x, P nan, P posinf, P neginf) {
     if constexpr (std::is_integral_v<T>) {
       return x;
+    } else if constexpr (is_complex_v<T>) {
+      return {forward(x.re, nan.re, posinf.re, neginf.re), forward(x.im, nan.re, posinf.re, neginf.re)};
     } else {
       const T y = select(x == math::infinity<T>, posinf, select(x == -math::infinity<T>, neginf, x));
       return select(x != x, nan, y);
@@ -265,11 +269,24 @@ struct NanToNum : Unary {
   }
   template <class T>
   ADJOINT_INLINE static T vjp(Wrt<0>, Gradient<T> g, First<T> x, T, T, T) {
-    return select(apply<IsFinite>(x.value), g.value, T(0));
+    if constexpr (is_complex_v<T>) return {kept(g.value.re, x.value.re), kept(g.value.im, x.value.im)};
+#ifndef ADJOINT_KERNELS_ONLY
+    else if constexpr (std::is_same_v<T, Recorded>)
+      return x.value.tensor.is_complex()
+                 ? apply<MakeComplex>(kept(real_of(g.value), real_of(x.value)),
+                                      kept(apply<ImagPart>(g.value), apply<ImagPart>(x.value)))
+                 : kept(g.value, x.value);
+#endif
+    else
+      return kept(g.value, x.value);
+  }
+  template <class T>
+  ADJOINT_INLINE static T kept(T g, T x) {
+    return select(apply<IsFinite>(x), g, T(0));
   }
 #ifndef ADJOINT_KERNELS_ONLY
   static double absent(int k, DType type) {
-    return is_floating(type) ? (k == 2 ? -1 : 1) * largest_of(type) : 0;
+    return is_integral(type) ? 0 : (k == 2 ? -1 : 1) * largest_of(real_dtype(type));
   }
 #endif
 };

@@ -11,6 +11,16 @@ namespace adjoint::inline ADJOINT_ISA {
 
 struct Cos;
 
+/// 1 - x². Recorded, it has its own slope at ±1, -2x: the factors' would be 0 times an infinity.
+template <class T>
+ADJOINT_INLINE T one_minus_square(T x) {
+  const T product = (T(1) - x) * (T(1) + x);
+  if constexpr (std::is_arithmetic_v<T> || is_complex_v<T>)
+    return product;
+  else
+    return select(x * x == T(1), T(1) - x * x, product);
+}
+
 struct Sin : FloatFunction {
   static constexpr auto name = "sin";
   static constexpr auto doc = "Sine of each element, in radians.";
@@ -87,7 +97,7 @@ struct Asin : FloatFunction {
   }
   template <class T>
   ADJOINT_INLINE static T derivative(First<T> x) {
-    return apply<Rsqrt>((T(1) - x.value) * (T(1) + x.value));
+    return apply<Rsqrt>(one_minus_square(x.value));
   }
 };
 
@@ -102,7 +112,7 @@ struct Acos : FloatFunction {
   }
   template <class T>
   ADJOINT_INLINE static T derivative(First<T> x) {
-    return -apply<Rsqrt>((T(1) - x.value) * (T(1) + x.value));
+    return -apply<Rsqrt>(one_minus_square(x.value));
   }
 };
 
@@ -207,7 +217,7 @@ struct Atanh : FloatFunction {
   }
   template <class T>
   ADJOINT_INLINE static T derivative(First<T> x) {
-    return T(1) / ((T(1) - x.value) * (T(1) + x.value));
+    return T(1) / one_minus_square(x.value);
   }
 };
 

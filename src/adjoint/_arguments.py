@@ -105,7 +105,7 @@ def give(out, result, name, stacklevel=3, *, converts=True, warns=True):
     """
     if out is None:
         return result
-    if _C.is_grad_enabled() and (result.requires_grad or out.requires_grad):
+    if _C.is_grad_enabled() and any(_C._requires_grad_anywhere(t) for t in (result, out)):
         raise RuntimeError(
             f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad."

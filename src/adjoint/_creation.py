@@ -366,7 +366,7 @@ def linspace(
     if _is_mapped(start) or _is_mapped(end):
         return _between(start, end, steps, dtype)
     start, end = _ends("linspace", start, end, dtype)
-    if any(isinstance(x, Tensor) and x.requires_grad for x in (start, end)):
+    if any(isinstance(x, Tensor) and _C._requires_grad_anywhere(x) for x in (start, end)):
         return _between(start, end, steps, dtype)
     if isinstance(start, complex) or isinstance(end, complex):
         from adjoint import complex as joined

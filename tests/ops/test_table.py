@@ -40,7 +40,11 @@ if not hasattr(ad, "_C") or not hasattr(ad._C, "operators"):
 
 OPERATORS = [o for o in ad._C.operators() if "::" not in o["name"]]
 ELEMENTWISE = [o for o in OPERATORS if o["kind"] == "elementwise"]
-DIFFERENTIABLE = [o for o in ELEMENTWISE if o["differentiable"]]
+DIFFERENTIABLE = [
+    o
+    for o in ELEMENTWISE
+    if o["differentiable"] and not all((o["name"], a) in MISSING for a in o["arguments"])
+]
 
 
 def named(rows):

@@ -448,3 +448,26 @@ def test_results_of_a_rule_of_a_function_s_own_have_any_form(returned, fits):
         assert ad.utils._pytree.tree_map(ad.Tensor.tolist, found) == ad.utils._pytree.tree_map(
             ad.Tensor.tolist, wanted
         )
+
+
+def test_requires_grad_inside_is_that_of_the_samples_there():
+    seen = []
+
+    def f(x):
+        seen.append((x.requires_grad, x.sin().requires_grad))
+        return (x * x).sum()
+
+    x = ad.ones(3, 2, requires_grad=True)
+    assert func.vmap(f)(x).requires_grad and func.vmap(func.grad(f))(x).requires_grad
+    assert seen == [(False, False), (True, True)]
+
+
+def test_histograms_for_each_sample():
+    x, w = ad.rand(4, 50), ad.rand(4, 50)
+    for f in (
+        lambda x, w: ad.histogram(x, 5, range=(0.1, 0.9)).hist,
+        lambda x, w: ad.histogram(x, ad.tensor([0.0, 0.4, 0.5, 2.0]), weight=w, density=True).hist,
+        lambda x, w: ad.histogramdd(ad.stack([x, w], 1), bins=[3, 2], range=[0.0, 1.0, 0.2, 0.9]).hist,
+    ):
+        expected = ad.stack([f(*row) for row in zip(x, w)])
+        ad.testing.assert_close(func.vmap(f, strict=True)(x, w), expected)

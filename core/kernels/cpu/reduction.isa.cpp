@@ -111,7 +111,7 @@ struct Additive {
         }
       return;
     }
-    if (n <= 4) {
+    if (n < 8) {  // in order, as columns take in so few rows
       for (int64_t r = 0; r < rows; ++r) {
         W sum = a[r];
         for (int64_t i = 0; i < n; ++i) sum = sum + W(F::term(p[r * row_stride + i], parameter));

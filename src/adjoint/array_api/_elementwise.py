@@ -118,12 +118,6 @@ def _floor_divide(x1, x2):
     return ad.where(ad.isinf(x1) | ad.isinf(x2), ad.floor(x1 / x2), result)
 
 
-def _remainder(x1, x2):
-    """With the sign of `x2`, at zero too."""
-    result = ad.remainder(x1, x2)
-    return ad.where(result == 0, ad.copysign(result, x2), result) if result.is_floating_point() else result
-
-
 abs = ad.abs
 acos = ad.acos
 acosh = ad.acosh
@@ -187,7 +181,7 @@ multiply = _two(ad.multiply)
 nextafter = _two(ad.nextafter)
 not_equal = _two(ad.not_equal)
 pow = _two(ad.pow)
-remainder = _two(_remainder, "remainder")
+remainder = _two(ad.remainder)
 subtract = _two(ad.subtract)
 
 

@@ -92,13 +92,13 @@ def min(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
 def all(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Whether no element over axes is zero."""
     axes = axes_of(x, axis)
-    return ad.all(x, axes, keepdims) if axes else x.to(ad.bool, copy=True)
+    return ad.all(x != 0, axes, keepdims) if axes else x.to(ad.bool, copy=True)
 
 
 def any(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Whether an element over axes is not zero."""
     axes = axes_of(x, axis)
-    return ad.any(x, axes, keepdims) if axes else x.to(ad.bool, copy=True)
+    return ad.any(x != 0, axes, keepdims) if axes else x.to(ad.bool, copy=True)
 
 
 def count_nonzero(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:

@@ -350,6 +350,7 @@ _EXTRA.update({name: adjoint.layout(name) for name in ("sparse_bsr", "sparse_bsc
 _EXTRA["UntypedStorage"] = adjoint._storage.UntypedStorage
 _EXTRA["TypedStorage"] = adjoint._typed_storage.TypedStorage
 _EXTRA.update({name: getattr(adjoint, name) for name in ("_standard_gamma", "_sample_dirichlet")})
+_EXTRA["_dirichlet_grad"] = lambda x, alpha, total: adjoint._C._dirichlet_slope(x, alpha, total - alpha)
 _EXTRA["_is_all_true"] = adjoint.all
 _EXTRA["_is_any_true"] = adjoint.any
 _EXTRA["fill"] = lambda input, value: input.clone().fill_(value)

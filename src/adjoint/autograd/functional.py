@@ -7,7 +7,7 @@ v, and the gradient of a linear map is its transpose. Start reading at `vjp`, th
 
 from __future__ import annotations
 
-from adjoint._C import Tensor
+from adjoint._C import Tensor, _requires_grad_anywhere
 from adjoint._register import listing
 from adjoint.autograd import enable_grad, grad
 from adjoint.autograd._batched import block
@@ -360,7 +360,8 @@ def _tensors(value, what, name):
 def _inputs(tensors, create_graph):
     """New tensors to differentiate by: still part of the caller's graph if that is to be continued."""
     return tuple(
-        x.view_as(x) if create_graph and x.requires_grad else x.detach().requires_grad_() for x in tensors
+        x.view_as(x) if create_graph and _requires_grad_anywhere(x) else x.detach().requires_grad_()
+        for x in tensors
     )
 
 

@@ -35,8 +35,8 @@ class ExponentialFamily(Distribution):
         """A(θ), and for each natural parameter θ its derivative, the mean of the statistic that belongs to it."""
         with ad.enable_grad():
             params = self._natural_params
-            recorded = any(p.requires_grad for p in params)
-            leaves = [p if p.requires_grad else p.detach().requires_grad_() for p in params]
+            recorded = any(ad._C._requires_grad_anywhere(p) for p in params)
+            leaves = [p if ad._C._requires_grad_anywhere(p) else p.detach().requires_grad_() for p in params]
             normalizer = self._log_normalizer(*leaves)
             means = ad.autograd.grad(normalizer.sum(), leaves, create_graph=recorded)
         return (leaves, normalizer, means) if recorded else (params, normalizer.detach(), means)

@@ -216,7 +216,9 @@ class Transposed:
                 edges, seeds = tuple([edge for edge, _ in pairs]), tuple([w for _, w in pairs])
                 rows = _run_backward(edges, seeds, recorded.ends, True, True, False, True)
             # A row may be a cotangent itself.
-            self.roots = [None if w is None or not w.requires_grad else _gradient_edge(w) for w in rows]
+            self.roots = [
+                None if w is None or not _C._requires_grad_anywhere(w) else _gradient_edge(w) for w in rows
+            ]
             self.ends = tuple([_gradient_edge(w) for w in v.inside])
             self.everything = [*own.inside, *v.inside]
             self.beyond = lead_beyond([w for w in rows if w is not None], self.everything)

@@ -80,6 +80,6 @@ def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Any:
     batch = _C._batch_of(tensor)
     if batch is not None:
         return debug_unwrap(batch[0]) if recurse else batch[0]
-    if tensor.requires_grad or _C._tangent(tensor) is not None:
+    if _C._requires_grad_anywhere(tensor) or _C._tangent(tensor) is not None:
         return tensor.data
     return tensor

@@ -16,6 +16,7 @@ from adjoint._C import (
     _asks_for_gradients,
     _gradient_edge,
     _leads_beyond,
+    _requires_grad_anywhere,
     _result_of,
     _run_backward,
     _tangents_lead_beyond,
@@ -127,7 +128,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = F
                 )
             arguments.check()
             # A result of integers, or one that does not depend on the arguments.
-            roots = (output,) if output.requires_grad else ()
+            roots = (output,) if _requires_grad_anywhere(output) else ()
             create = arguments.recorded and lead_beyond(roots, arguments.inside)
             found = pulled(roots, None, arguments, arguments.inside, create)
             value = arguments.result(output)
@@ -243,7 +244,7 @@ class Recorded:
                     )
             own.check()
             # The program may write to what it gets; where the graph begins stays.
-            self.edges = [_gradient_edge(y) if y.requires_grad else None for y in self.outputs]
+            self.edges = [_gradient_edge(y) if _requires_grad_anywhere(y) else None for y in self.outputs]
             self.beyond = lead_beyond(self.outputs, own.inside)
             self.ends = tuple([_gradient_edge(x) for x in own.inside])
             self.value = self.spec.unflatten([own.result(y) for y in self.outputs])
@@ -316,7 +317,7 @@ def pulled_many(root, cotangents, arguments, ends, create, own=None):
 def outside(found, inside, own, create):
     """Gradients by the arguments inside as the outside gets them."""
     return [
-        _zeros(x) if g is None else _result_of(g, own, create) if create or g.requires_grad else g
+        _zeros(x) if g is None else _result_of(g, own, create) if create or _requires_grad_anywhere(g) else g
         for x, g in zip(inside, found, strict=True)
     ]
 

@@ -157,7 +157,7 @@ class CustomOpDef:
         if self._backward is not None or (self._opaque and self._row is None):
             # Inside of a vmap, what is recorded outside counts too.
             if _C._is_differentiated(*tensors) or (
-                _C.is_grad_enabled() and any(t.requires_grad for t in tensors)
+                _C.is_grad_enabled() and any(_C._requires_grad_anywhere(t) for t in tensors)
             ):
                 return self._recorded(args, kwargs)
         if self._row is not None:

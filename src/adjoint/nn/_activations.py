@@ -64,7 +64,7 @@ def _refuse_backward(name, negative, result):
 
     There the derivative is found from the result, whose sign does not say on which side of 0 the input was.
     """
-    if negative and result.requires_grad:
+    if negative and _C._requires_grad_anywhere(result):
 
         def refuse(gradient):
             raise RuntimeError(

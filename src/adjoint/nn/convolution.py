@@ -58,14 +58,16 @@ class _Convolution(Module):
         kernel_size, stride, padding, output_padding, dilation = whole(
             (kernel_size, stride, padding, output_padding, dilation)
         )
-        stride = numbers(stride, n, "stride")
         if isinstance(padding, str):
             if padding not in ("valid", "same"):
                 raise ValueError(f"Invalid padding string {padding!r}, should be one of {{'valid', 'same'}}")
-            if padding == "same" and any(s > 1 for s in stride):
+            if padding == "same" and any(
+                s > 1 for s in (stride if isinstance(stride, (tuple, list)) else (stride,))
+            ):
                 raise ValueError("padding='same' is not supported for strided convolutions")
         else:
             padding = numbers(padding, n, "padding")
+        stride = numbers(stride, n, "stride")
         if padding_mode not in _MODES:
             raise ValueError(
                 f"padding_mode must be one of {{{', '.join(map(repr, _MODES))}}}, but got padding_mode={padding_mode!r}"

@@ -24,7 +24,7 @@ __dir__ = listing(__name__)
 
 
 def _gradient(n, of_input, size, other, grad_output, options):
-    recorded = ad.is_grad_enabled() and (other.requires_grad or grad_output.requires_grad)
+    recorded = ad.is_grad_enabled() and any(ad._C._requires_grad_anywhere(t) for t in (other, grad_output))
     convolution = getattr(ad.nn.functional, f"conv{n}d")
     with ad.enable_grad():
         # The gradient of what is linear does not depend on it.

@@ -5,7 +5,9 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._arguments import give, need_tensors
 from adjoint._C import Tensor
+from adjoint._dtypes import result_type
 from adjoint._register import composition
+from adjoint.ops.shape import broadcast_tensors
 
 
 @composition(inplace=True)
@@ -16,7 +18,8 @@ def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         raise RuntimeError("gcd(): expected tensors of integers")
     if input.dtype is _C.bool and other.dtype is _C.bool:
         raise RuntimeError("gcd(): not implemented for 'bool'; convert first, for example with .to(int64)")
-    x, y = (input + other * 0).abs(), (other + input * 0).abs()
+    dtype = result_type(input, other)
+    x, y = broadcast_tensors(input.to(dtype).abs(), other.to(dtype).abs())
     while not y.is_meta and bool((y != 0).any()):
         done = y == 0
         x, y = _C.where(done, x, y), _C.where(done, y, x % _C.where(done, 1, y))

@@ -370,9 +370,9 @@ def _counts(name, points, edges, even, weight, density):
     for size in shape:
         total *= size
     weight = weight.detach().reshape(-1)
-    if inside is not None:
-        place, weight = place[inside], weight[inside]
-    hist = _C._zeros((total,), points.dtype).scatter_add_(0, place, weight).reshape(shape)
+    if inside is not None:  # what lies outside counts nothing, in the first box
+        place, weight = _C.where(inside, place, 0), _C.where(inside, weight, 0)
+    hist = _C._zeros((total,), points.dtype).scatter_add(0, place, weight).reshape(shape)
     if density:
         hist = hist / hist.sum()
         for d, edge in enumerate(edges):

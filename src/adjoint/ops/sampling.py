@@ -66,14 +66,15 @@ def _stream(parameters, generator):
 
 @composition(method=False)
 def _sample_dirichlet(input, generator=None) -> Tensor:
-    """Draws from Dirichlet(input) along the last dimension: gamma draws over their sum, whose derivatives they take."""
+    """Draws from Dirichlet(input) along the last dimension: gamma draws over their sum, with pathwise derivatives."""
     if not _as_torch(generator):
-        draws = _standard_gamma(input, generator)
-        return draws / draws.sum(-1, keepdim=True)
+        draws = _standard_gamma(input.detach(), generator)
+        return _C._dirichlet_draw(input, draws / draws.sum(-1, keepdim=True))
     # In double, as torch does.
-    draws = _standard_gamma(input.double(), generator)
+    draws = _standard_gamma(input.detach().double(), generator)
     info = finfo(input.dtype)
-    return (draws / draws.sum(-1, keepdim=True)).to(input.dtype).clamp(info.tiny, 1 - info.eps / 2)
+    shares = (draws / draws.sum(-1, keepdim=True)).to(input.dtype)
+    return _C._dirichlet_draw(input, shares.clamp(info.tiny, 1 - info.eps / 2))
 
 
 @composition

@@ -154,7 +154,7 @@ def _reinterpret(x, dtype):
     if batch is not None and (x.shape or dtype.itemsize == x.element_size()):
         samples, level = batch
         return _C._batched(_reinterpret(samples, dtype), 0, level)
-    if x.requires_grad:
+    if _C._requires_grad_anywhere(x):
         raise RuntimeError(
             "view(dtype) has no derivative: use .detach() first, or .to(dtype) to convert values"
         )

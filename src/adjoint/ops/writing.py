@@ -113,7 +113,7 @@ class Writing(Members):
 
 def _by_elements(t, name, function, *others):
     """Write a function of each element, and of those of other tensors, which are broadcast."""
-    if any(isinstance(x, Tensor) and x.requires_grad for x in (t, *others)):
+    if any(isinstance(x, Tensor) and _C._requires_grad_anywhere(x) for x in (t, *others)):
         raise RuntimeError(
             f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead."
         )

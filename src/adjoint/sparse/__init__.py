@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
+from adjoint._device import LAYOUTS
 from adjoint._register import listing, publish
 from adjoint.sparse import _products, _reductions
 from adjoint.sparse._invariants import check_sparse_tensor_invariants
@@ -33,6 +34,7 @@ __all__ = [
     "mm",
     "sampled_addmm",
     "softmax",
+    "spdiags",
     "sum",
 ]
 __dir__ = listing(__name__)
@@ -129,6 +131,56 @@ def sum(input: Tensor, dim: Dims = None, dtype: DType | None = None) -> Tensor:
     if not input._layout_number:
         raise RuntimeError("sparse.sum(): expected a sparse tensor, but got a dense one; use adjoint.sum")
     return _reductions.summed(input, dim, False, dtype)
+
+
+def spdiags(diagonals, offsets, shape, layout=None) -> Tensor:
+    """The matrix of given diagonals: ``diagonals[i, j]`` stands in column j of the diagonal `offsets[i]`, above the main one
+    where that is positive. What lies outside of the matrix is left out.
+
+    Parameters
+    ----------
+    diagonals : Tensor, shape (n, m) or (m)
+    offsets : Tensor of int64, shape (n) or ()
+        All different.
+    shape : (rows, columns)
+    layout : layout, optional
+        COO by default, CSR or CSC.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.sparse.spdiags(ad.tensor([[1.0, 2.0, 3.0]]), ad.tensor([1]), (3, 3)).to_dense().tolist()
+    [[0.0, 2.0, 0.0], [0.0, 0.0, 3.0], [0.0, 0.0, 0.0]]
+    """
+    layouts = LAYOUTS[1:]
+    found = None
+    if diagonals.ndim not in (1, 2):
+        found = f"Diagonals must be vector or matrix, but they have {diagonals.ndim} dimensions"
+    elif len(shape) != 2:
+        found = f"Output shape must be 2d, got {tuple(shape)}"
+    elif offsets.ndim > 1:
+        found = f"Offsets must be scalar or vector, but they have {offsets.ndim} dimensions"
+    elif offsets.dtype is not _C.int64:
+        found = f"Offset Tensor must have dtype Long but got {offsets.dtype.name}; convert it by .long()"
+    elif layout not in (None, *layouts):
+        found = f"Only output layouts (Sparse, SparseCsc, SparseCsr) are supported, got {layout}"
+    else:
+        (count, width), places = diagonals.reshape(-1, diagonals.shape[-1]).shape, offsets.reshape(-1)
+        if count != places.numel():
+            found = f"Number of diagonals ({count}) does not match the number of offsets ({places.numel()})"
+        elif places.unique().numel() != count:
+            found = "Offset tensor contains duplicate values"
+    if found:
+        raise RuntimeError(f"spdiags(): {found}")
+    rows, columns = shape
+    column = _C._arange(0, width, 1, _C.int64, False).expand(count, width)
+    row = column - places.unsqueeze(1)
+    inside = (column < columns) & (row >= 0) & (row < rows)
+    indices = _C.stack([row[inside], column[inside]])
+    made = _C._sparse_tensor(
+        diagonals.reshape(count, width)[inside], indices, None, [rows, columns], 0, False
+    )
+    return made if layout in (None, layouts[0]) else made.to_sparse(layout=layout)
 
 
 def smm(input, mat) -> Tensor:

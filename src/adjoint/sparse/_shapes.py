@@ -79,7 +79,8 @@ def _need_coo(x, op):
 
 @form("select")
 def _selected(x, dim, index):
-    _need_coo(x, "select")
+    if x._layout_number != COO:  # a row of a matrix is no matrix
+        x = x.to_sparse_coo()
     if x.ndim == 0:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     dim = dimension(dim, x.ndim)

@@ -80,10 +80,10 @@ ADJOINT_INLINE T fmod_quick(T x, T y) {
 ADJOINT_INLINE bool opposite(float x, float y) { return (to_bits(x) ^ to_bits(y)) >> 31 != 0; }
 ADJOINT_INLINE bool opposite(double x, double y) { return (to_bits(x) ^ to_bits(y)) >> 63 != 0; }
 
-/// The remainder with the sign of y (Python's %), given that of x.
+/// The remainder with the sign of y, of zeros too (Python's %), given that of x.
 template <class T>
 ADJOINT_INLINE T floor_mod(T, T y, T r) {
-  return select(r == T(0), r, select(opposite(r, y), r + y, r));
+  return select(r == T(0), copysign(T(0), y), select(opposite(r, y), r + y, r));
 }
 
 template <class T>

@@ -72,6 +72,8 @@ SUBMODULES = {
     "fsdp.sharded_grad_scaler": ("ShardedGradScaler", ""),
     "pipelining": ("PipelineStage Schedule1F1B ScheduleGPipe SplitPoint", "pipeline"),
     "tensor": ("DTensor DeviceMesh Partial Placement Replicate Shard", "distribute_module distribute_tensor"),
+    "tensor._utils": ("", "compute_local_shape_and_global_offset"),
+    "tensor.placement_types": ("Partial Placement Replicate Shard _StridedShard", ""),
     "tensor.parallel": (
         "ColwiseParallel ParallelStyle PrepareModuleInput RowwiseParallel SequenceParallel",
         "loss_parallel parallelize_module",
