@@ -93,7 +93,7 @@ struct DirichletSlope : Ternary {
   static constexpr auto doc =
       "How a draw x, an element of self, from Beta(a, b) moves with a where its probability stays, over 1 - "
       "x: "
-      "-(dI/da) / f / (1 - x).";
+      "-(dI/da) / f / (1 - x). An element at a time: the length of the series is the element's.";
   static constexpr auto inputs = "self, a, b";
   static constexpr TypeSet types = types::floating;
   static constexpr Domain samples{0.1, 0.9};

@@ -46,6 +46,7 @@ CONSTANT_GRADIENTS = {
     "sort": lambda x: x.sort()[0],
     "norm 1": lambda x: x.norm(p=1),
     "reflect": lambda x: F.pad(x[None], (1, 1), mode="reflect"),
+    "circular": lambda x: F.pad(x[None], (1, 1), mode="circular"),
     "replicate": lambda x: F.pad(x[None], (1, 1), mode="replicate"),
     "nll_loss": lambda x: F.nll_loss(x[None], CLASS),
     "l1_loss": lambda x: F.l1_loss(x, ad.ones(3)),
@@ -68,7 +69,6 @@ LINEAR = {
     "where": lambda x: ad.where(ad.tensor([True, False, True]), x, 1.0),
     "to": lambda x: x.to(ad.float64),
     "pad": lambda x: F.pad(x, (1, 1)),
-    "circular": lambda x: F.pad(x[None], (1, 1), mode="circular"),
     "frac": ad.frac,
 }
 

@@ -114,7 +114,8 @@ void derivatives(const Case& c) {
     if (i != c.info.condition && c.info.rules[i] != RuleKind::Missing) inputs.push_back(i);
   if (static_cast<int>(inputs.size()) != c.info.arity - (c.info.condition >= 0)) {
     // No closed form by the first input; the tests in Python have what there is by the second.
-    static constexpr std::string_view kWithout[] = {"igamma", "igammac", "_gamma_density", "_zeta", "_dirichlet_slope"};
+    static constexpr std::string_view kWithout[] = {"igamma", "igammac", "_gamma_density", "_zeta",
+                                                    "_dirichlet_slope"};
     return expect(std::ranges::find(kWithout, c.op.name) != std::end(kWithout), c,
                   "has a rule for every input");
   }

@@ -230,9 +230,10 @@ def test_indices_of_triangles_of_any_form():
             (ad.triu_indices, 1 - np.tri(row, col, max(-9, min(offset, 9)) - 1)),
         ):
             assert_same(got(row, col, offset), np.stack(np.nonzero(want)))
-    assert ad.tril_indices(2**62, 0).shape == ad.triu_indices(2**62, 2**40, 2**41).shape == (2, 0)
-    with pytest.raises(RuntimeError, match="overflow"):
-        ad.tril_indices(2**62, 2**62)
+    assert ad.tril_indices(2**60, 0).shape == ad.triu_indices(2**60, 2**40, 2**41).shape == (2, 0)
+    for size in (2**40, 2**62):
+        with pytest.raises(RuntimeError, match=r"overflow|from 0 to 2\*\*60"):
+            ad.tril_indices(size, size)
 
 
 def test_tril_indices():
