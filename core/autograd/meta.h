@@ -30,6 +30,8 @@ struct AutogradMeta {
   /// transforms/batching.h.
   Tensor samples;
   uint64_t batch_level = 0;
+  /// And whether a node ever kept it: its storage is the samples', and says that of them.
+  std::atomic<bool> saved{false};
   static void destroy(AutogradMeta* meta) noexcept { delete meta; }
   ~AutogradMeta() { delete accumulator.load(std::memory_order_relaxed); }
 };
@@ -56,7 +58,7 @@ inline void set_history(const Tensor& t, Ref<Node> node, uint32_t output_nr) {
   if (t->is(TensorImpl::kRetainsGrad)) [[unlikely]]
     move_retainer(t, node.get(), output_nr);
   t->grad_fn = node.detach();
-  t->output_nr = output_nr;
+  t->output_nr = static_cast<uint16_t>(output_nr);  // a node has no more results
   t->flags |= TensorImpl::kRequiresGrad;
   if (old) release_count(old);
 }

@@ -6,6 +6,7 @@
 #include "ops/arithmetic.h"
 #include "ops/bitwise.h"
 #include "ops/comparison.h"
+#include "ops/creation.h"
 #include "ops/product.h"
 #include "ops/reduction.h"
 #include "ops/selection.h"
@@ -41,12 +42,10 @@ namespace {
 
 /// Where there is no attention, by the order of places.
 Tensor later_places(int64_t queries, int64_t keys) {
-  const int64_t sizes[] = {queries, keys};
-  const Tensor closed = zeros(sizes, DType::Bool);
-  const Access access(closed);
-  for (int64_t i = 0; access && i < queries; ++i)
-    for (int64_t j = i + 1; j < keys; ++j) closed.data<bool>()[i * keys + j] = true;
-  return closed;
+  const auto places = [](int64_t n) {
+    return call<Arange>(Scalar(int64_t{0}), Scalar(n), Scalar(int64_t{1}), OptionalType(DType::Int64), false);
+  };
+  return call<Less>(call<Unsqueeze>(places(queries), int64_t{1}), places(keys));
 }
 
 Tensor as(const Tensor& t, DType dtype) { return t.dtype() == dtype ? t : call<To>(t, dtype); }

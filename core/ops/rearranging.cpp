@@ -7,6 +7,7 @@
 #include "kernels/memory_format.h"
 #include "kernels/rearranging.h"
 #include "kernels/slices.h"
+#include "ops/creation.h"
 #include "ops/indexing.h"
 #include "ops/part.h"
 #include "ops/reduction.h"
@@ -165,7 +166,10 @@ Tensor RepeatInterleaveEach::forward(const Tensor& self, const Tensor& repeats, 
 
 Tensor RepeatInterleaveEach::gradient(const Tensor& g, IntList sizes, const Tensor& repeats, int64_t dim) {
   const int d = wrap_dim(dim, static_cast<int64_t>(sizes.size()), "repeat_interleave");
-  return call<PutSlices>(g, sizes, dim, sources(repeats, sizes.empty() ? 1 : sizes[d]));
+  // Where each came from: the numbers of what is repeated, repeated.
+  const Tensor numbers = call<Arange>(Scalar(int64_t{0}), Scalar(sizes.empty() ? 1 : sizes[d]),
+                                      Scalar(int64_t{1}), OptionalType(DType::Int64), false);
+  return call<PutSlices>(g, sizes, dim, call<RepeatInterleaveEach>(numbers, repeats, int64_t{0}));
 }
 
 static void need_matrices(const Tensor& self, const char* op) {

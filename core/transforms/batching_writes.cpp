@@ -41,6 +41,7 @@ const BatchLevel* level_below(uint64_t number, std::span<const Value> values,
 
 /// Let `t` stand for these samples, which lie as it does.
 void stand_for(const Tensor& t, Tensor samples, const BatchLevel& level) {
+  const bool saved = t->storage->saved();
   t->replace_storage(Ref<Storage>::share(samples->storage), samples->data, t.dtype(),
                      samples.sizes().subspan(1), samples.strides().subspan(1).data());
   t->set(TensorImpl::kContiguous, false);
@@ -48,6 +49,7 @@ void stand_for(const Tensor& t, Tensor samples, const BatchLevel& level) {
   AutogradMeta& meta = make_meta(t.get());
   meta.samples = std::move(samples);
   meta.batch_level = level.number;
+  meta.saved = saved;
 }
 
 }  // namespace
@@ -106,7 +108,7 @@ void become_batched(const Tensor& t, const BatchLevel& level, const char* op, st
   const bool stale = is_stale(t);
   stand_for(root, std::move(samples), level);
   stand_for(t, std::move(view), level);
-  t->storage->viewed.store(true, std::memory_order_relaxed);
+  t->storage->mark(Storage::kViewed);
   if (!stale) t->view_version.store(t.version(), std::memory_order_release);
 }
 
