@@ -6,13 +6,13 @@
 
 #include "autograd/meta.h"
 #include "autograd/views.h"
+#include "dispatch/constants.h"
 #include "dispatch/operator.h"
 #include "kernels/copy.h"
 #include "kernels/run_loop.h"
 #include "kernels/slices.h"
 #include "ops/arithmetic.h"
 #include "ops/complex.h"
-#include "ops/creation.h"
 #include "ops/part.h"
 #include "ops/rearranging.h"
 #include "ops/shape.h"
@@ -96,7 +96,7 @@ Tensor own_gradient(Tensor& g, const Tensor& leaf) {
   Tensor fresh;
   if (thread_state.watched) [[unlikely]]
     fresh = like_leaf ? call<EmptyLike>(leaf, OptionalType(g.dtype()), false, std::nullopt)
-                      : call<Empty>(Sizes(g.sizes()), OptionalType(g.dtype()), false);
+                      : constant<Empty>(Sizes(g.sizes()), OptionalType(g.dtype()), false);
   else
     fresh = like_leaf ? empty_as(leaf, g.dtype()) : empty(g.sizes(), g.dtype());
   if (thread_state.grad || carries || thread_state.watched) return call<Copy>(fresh, g);

@@ -30,8 +30,6 @@ struct AutogradMeta {
   /// transforms/batching.h.
   Tensor samples;
   uint64_t batch_level = 0;
-  /// And whether a node ever kept it: its storage is the samples', and says that of them.
-  std::atomic<bool> saved{false};
   static void destroy(AutogradMeta* meta) noexcept { delete meta; }
   ~AutogradMeta() { delete accumulator.load(std::memory_order_relaxed); }
 };

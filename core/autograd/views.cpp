@@ -100,8 +100,8 @@ bool has_more_than_transforms(const Tensor& t) {
 // identity. They are left with the tensor as it was, which is all that they could use, and the program gets
 // another.
 bool may_replace_in_program(const Tensor& t) {
-  const bool saved =
-      t->is(TensorImpl::kBatched) ? meta_of(t)->saved.load(std::memory_order_relaxed) : t->storage->saved();
+  // (The storage of a batched tensor is that of its samples, and says this of them.)
+  const bool saved = t->is(TensorImpl::kBatched) || t->storage->saved();
   return t->wrapper && saved && !has_more_than_transforms(t) && !t->storage->viewed() &&
          !t->is(TensorImpl::kOwnsWrapper);
 }
@@ -315,7 +315,8 @@ void write_history(Tensor& t, Ref<Node> node, uint32_t output_nr) {
       if (t->is(TensorImpl::kRetainsGrad)) refresh_view(t);
       return;
     }
-  } else if (may_replace_in_program(t)) {
+  } else if (may_replace_in_program(t) && t->refcount.load(std::memory_order_acquire) > 2) {
+    // (Two are the program's and the caller's: nodes may have died since they saved it.)
     const Tensor fresh = alias(t);
     fresh->flags |= t->flags & TensorImpl::kRequiresGrad;
     set_history(fresh, std::move(node), output_nr);

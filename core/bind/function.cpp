@@ -57,7 +57,7 @@ nb::object place(const Call& c, nb::object o, uint32_t number, Py_ssize_t count)
   bool input = false;
   for (Py_ssize_t i = 0; i < c.nargs; ++i) input |= c.args[i] == o.ptr();
   const bool dirty = among(ctx->dirty, o.ptr());
-  const Tensor t = unwrap(o.ptr());
+  Tensor t = unwrap(o.ptr());
   const bool differentiable =
       c.node && is_differentiable(t.dtype()) && !among(ctx->non_differentiable, o.ptr());
   if (!differentiable) {
@@ -96,8 +96,7 @@ nb::object place(const Call& c, nb::object o, uint32_t number, Py_ssize_t count)
            " marked it as dirty: apply the Function to a clone() of the leaf");
     check_writable(t, function.c_str(), true);
     count_write(t, "a Function");
-    Tensor written = t;
-    write_history(written, c.node, number);
+    write_history(t, c.node, number);
     if (!input && PyErr_WarnEx(PyExc_UserWarning, kNoInput, 1) < 0) python_failed();
     return o;
   }

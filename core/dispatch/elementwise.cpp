@@ -217,9 +217,10 @@ bool reads_own_result(const ElementwiseInfo& op, const Tensor* in, const Tensor&
 void call_aside(const Call& call, Results& results) {
   std::vector<Value> values(call.arguments.begin(), call.arguments.end());
   Tensor kept[kMostInputs];
+  const Storage* const written = (*values[0].tensor)->storage;
   for (uint32_t mask = call.op.tensors; mask && thread_state.grad; mask &= mask - 1) {
     const int i = std::countr_zero(mask);
-    if (values[i].present && (*values[i].tensor)->storage == (*values[0].tensor)->storage)
+    if (values[i].present && (*values[i].tensor)->storage == written)
       values[i].tensor = &(kept[i] = owned(*values[i].tensor));
   }
   call.op.boxed(values.data(), results);

@@ -1,12 +1,12 @@
 // What the rows of attention make, and its gradient in recorded operations.
 #include "ops/attention.h"
 
+#include "dispatch/constants.h"
 #include "dispatch/family.h"
 #include "for_size.h"
 #include "ops/arithmetic.h"
 #include "ops/bitwise.h"
 #include "ops/comparison.h"
-#include "ops/creation.h"
 #include "ops/product.h"
 #include "ops/reduction.h"
 #include "ops/selection.h"
@@ -42,10 +42,7 @@ namespace {
 
 /// Where there is no attention, by the order of places.
 Tensor later_places(int64_t queries, int64_t keys) {
-  const auto places = [](int64_t n) {
-    return call<Arange>(Scalar(int64_t{0}), Scalar(n), Scalar(int64_t{1}), OptionalType(DType::Int64), false);
-  };
-  return call<Less>(call<Unsqueeze>(places(queries), int64_t{1}), places(keys));
+  return call<Less>(call<Unsqueeze>(counted(0, queries), int64_t{1}), counted(0, keys));
 }
 
 Tensor as(const Tensor& t, DType dtype) { return t.dtype() == dtype ? t : call<To>(t, dtype); }

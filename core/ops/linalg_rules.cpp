@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/meta.h"
+#include "dispatch/constants.h"
 #include "dispatch/operator.h"
 #include "for_size.h"
 #include "kernels/copy.h"
@@ -11,7 +12,6 @@
 #include "ops/arithmetic.h"
 #include "ops/comparison.h"
 #include "ops/complex.h"
-#include "ops/creation.h"
 #include "ops/joining.h"
 #include "ops/linalg.h"
 #include "ops/part.h"
@@ -44,7 +44,7 @@ Tensor triangle_solve(const Tensor& a, const Tensor& b, bool upper, bool left, b
   return call<SolveTriangular>(a, b, upper, left, unit);
 }
 Tensor identity_of(const Tensor& a) {
-  return call<Expand>(call<Eye>(a.size(-2), a.size(-1), OptionalType(a.dtype()), false), a.sizes());
+  return call<Expand>(constant<Eye>(a.size(-2), a.size(-1), OptionalType(a.dtype()), false), a.sizes());
 }
 Tensor with_unit_diagonal(const Tensor& lu) { return call<Add>(lower(lu, -1), identity_of(lu)); }
 /// 1 / d where |d| is more than `tolerance` (of d's batch), else 0: differences of eigenvalues that are equal

@@ -2,12 +2,12 @@
 // result.
 #include "ops/rearranging.h"
 
+#include "dispatch/constants.h"
 #include "dispatch/family.h"
 #include "for_size.h"
 #include "kernels/memory_format.h"
 #include "kernels/rearranging.h"
 #include "kernels/slices.h"
-#include "ops/creation.h"
 #include "ops/indexing.h"
 #include "ops/part.h"
 #include "ops/reduction.h"
@@ -167,8 +167,7 @@ Tensor RepeatInterleaveEach::forward(const Tensor& self, const Tensor& repeats, 
 Tensor RepeatInterleaveEach::gradient(const Tensor& g, IntList sizes, const Tensor& repeats, int64_t dim) {
   const int d = wrap_dim(dim, static_cast<int64_t>(sizes.size()), "repeat_interleave");
   // Where each came from: the numbers of what is repeated, repeated.
-  const Tensor numbers = call<Arange>(Scalar(int64_t{0}), Scalar(sizes.empty() ? 1 : sizes[d]),
-                                      Scalar(int64_t{1}), OptionalType(DType::Int64), false);
+  const Tensor numbers = counted(0, sizes.empty() ? 1 : sizes[d]);
   return call<PutSlices>(g, sizes, dim, call<RepeatInterleaveEach>(numbers, repeats, int64_t{0}));
 }
 

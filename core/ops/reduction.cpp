@@ -3,11 +3,11 @@
 
 #include <cmath>
 
+#include "dispatch/constants.h"
 #include "dispatch/family.h"
 #include "ops/arithmetic.h"
 #include "ops/comparison.h"
 #include "ops/complex.h"
-#include "ops/creation.h"
 #include "ops/power.h"
 #include "ops/scan.h"
 #include "ops/selection.h"
@@ -127,8 +127,7 @@ Tensor product_along(const Tensor& g, const Tensor& self, int64_t dim) {
   // g in the last place, zeros before.
   Dims line(self.sizes().size(), 1);
   line[dim] = n;
-  const Tensor places = call<Arange>(Scalar(int64_t{1}), Scalar(n + 1), Scalar(int64_t{1}),
-                                     OptionalType(DType::Int64), false),
+  const Tensor places = counted(1, n + 1),
                last = call<View>(call<Equal>(places, wrap_number(Scalar(n), DType::Int64)),
                                  IntList(line.data(), line.size()));
   const Tensor seed = call<Expand>(select(Recorded(last), Recorded(g), number(0, g)).tensor, self.sizes());

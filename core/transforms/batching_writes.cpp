@@ -41,7 +41,6 @@ const BatchLevel* level_below(uint64_t number, std::span<const Value> values,
 
 /// Let `t` stand for these samples, which lie as it does.
 void stand_for(const Tensor& t, Tensor samples, const BatchLevel& level) {
-  const bool saved = t->storage->saved();
   t->replace_storage(Ref<Storage>::share(samples->storage), samples->data, t.dtype(),
                      samples.sizes().subspan(1), samples.strides().subspan(1).data());
   t->set(TensorImpl::kContiguous, false);
@@ -49,7 +48,6 @@ void stand_for(const Tensor& t, Tensor samples, const BatchLevel& level) {
   AutogradMeta& meta = make_meta(t.get());
   meta.samples = std::move(samples);
   meta.batch_level = level.number;
-  meta.saved = saved;
 }
 
 }  // namespace
