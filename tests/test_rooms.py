@@ -25,6 +25,29 @@ def test_every_include_is_in_order():
     assert len(set(rooms.includes(CORE))) > 500  # it has looked
 
 
+def test_no_room_touches_more_elements_than_it_did():
+    assert rooms.touching(CORE, rooms.PLACES_OF_ELEMENTS) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed", "found"),
+    [
+        ("float* p = t.data<float>();", {}, "touches elements in 1 places, 0 are allowed: ops/a.cpp (1)"),
+        ("const Access access(t);", {"ops": 1}, None),
+        ("copy(t.bytes()); // t.data<float>()", {"ops": 2}, "lower its number"),
+        ('#include "tensor/access.h"', {}, None),
+        ("Scalar x = read_element(p, type);", {}, "touches elements"),
+    ],
+)
+def test_places_that_touch_elements_are_counted(tmp_path, text, allowed, found):
+    for room in ("ops", "kernels"):
+        (tmp_path / room).mkdir()
+        (tmp_path / room / "a.cpp").write_text(text)
+    said = rooms.touching(tmp_path, allowed)
+    assert len(said) == (found is not None)
+    assert not said or found in said[0]
+
+
 def test_every_folder_is_a_room():
     assert {folder.name for folder in CORE.iterdir() if folder.is_dir()} <= set(rooms.ROOMS)
 

@@ -2,7 +2,8 @@
 
 The order of rooms is stated here and nowhere else. A header may include its own room and those that stand before it in
 `ROOMS`; a source may look besides into the rooms that its line names. So no two rooms include each other, and no headers
-do. Start reading at `ROOMS`.
+do. And it counts the places that touch elements outside of the rooms that are there for that (Note: devices). Start
+reading at `ROOMS`.
 """
 
 import re
@@ -27,6 +28,11 @@ ROOMS = {
     "precompiled": "",  # what the build compiles once for most sources
     "bind": "",  # Python
 }
+#: The rooms that touch elements. Elsewhere each place that does is one too many: what it computes belongs behind a routine
+#: of kernels/. How many places each room still has; a number here may only become smaller.
+MEMORY = "kernels tensor runtime adjoint".split()
+PLACES_OF_ELEMENTS = {"ops": 71, "bind": 15, "autograd": 11, "dispatch": 11, "transforms": 5}
+ELEMENTS = re.compile(r"\bdata<|[.>]bytes\(\)|\bAccess\b(?!\.h)|\b(?:read|write)_element\(")
 #: Python and nanobind are known to this room alone.
 PYTHON = re.compile(r"(Python|structmember|frameobject|datetime)\.h|nanobind/")
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
@@ -95,10 +101,39 @@ def circles(graph):
     return found
 
 
+def places_of_elements(core):
+    """How many places of each room that is not to touch elements do, by file."""
+    found = {}
+    for file in sorted(core.rglob("*")):
+        if file.suffix not in (".h", ".cpp"):
+            continue
+        name = str(file.relative_to(core))
+        room = room_of(name).split("/")[0]
+        if room not in MEMORY and (n := len(ELEMENTS.findall(re.sub(r"//.*", "", file.read_text())))):
+            found.setdefault(room, {})[name] = n
+    return found
+
+
+def touching(core, allowed):
+    """A sentence for each room that touches elements in more, or by now in fewer, places than it is allowed."""
+    found = []
+    places = places_of_elements(core)
+    for room in sorted(places.keys() | allowed.keys()):
+        files = places.get(room, {})
+        n, most = sum(files.values()), allowed.get(room, 0)
+        if n > most:
+            where = ", ".join(f"{name} ({k})" for name, k in files.items())
+            found.append(f"{room} touches elements in {n} places, {most} are allowed: {where}. Use kernels/")
+        elif n < most:
+            found.append(f"{room} touches elements in {n} places only: lower its number in tools/rooms.py")
+    return found
+
+
 def main():
     """Print what is misplaced; 1 if anything is."""
-    found = misplaced(Path(__file__).resolve().parent.parent / "core")
-    print("\n".join(found) or "every include is in order")
+    core = Path(__file__).resolve().parent.parent / "core"
+    found = misplaced(core) + touching(core, PLACES_OF_ELEMENTS)
+    print("\n".join(found) or "every include is in order, and no room touches more elements than it did")
     return 1 if found else 0
 
 

@@ -7,6 +7,7 @@
 #include "autograd/views.h"
 #include "tensor/access.h"
 #include "tensor/sparse.h"
+#include "transforms/interpreter.h"
 #include "transforms/tangents.h"
 
 namespace adjoint {
@@ -212,6 +213,8 @@ void accumulate_gradient(const Tensor& t, Tensor g) {
     add_in_place(before, g);
     return before;
   });
+  if (thread_state.watched) [[unlikely]]
+    tell_gradient(t, "backward", gradient(t));
 }
 
 void set_gradient(const Tensor& t, Tensor grad) {
@@ -235,6 +238,7 @@ void set_gradient(const Tensor& t, Tensor grad) {
   } else if (!meta_of(t)) {
     return;
   }
+  tell_gradient(t, "grad", grad);
   AutogradMeta& m = make_meta(t.get());
   Tensor old;
   std::lock_guard lock(m.lock);

@@ -6,6 +6,7 @@
 
 #include "autograd/meta.h"
 #include "autograd/views.h"
+#include "dispatch/constants.h"
 #include "dispatch/operator.h"
 #include "kernels/copy.h"
 #include "kernels/run_loop.h"
@@ -42,7 +43,7 @@ void add_in_place(const Tensor& a, std::span<const Tensor> many) {
   const bool alike = slot >= 0 && a.is_contiguous() && std::ranges::all_of(many, [&](const Tensor& b) {
                        return b.dtype() == a.dtype() && b.is_contiguous() && same(b.sizes(), a.sizes());
                      });
-  if (!alike || many.size() < 2) {
+  if (!alike || many.size() < 2 || thread_state.watched) {  // who looks on sees each sum
     for (const Tensor& b : many) add_in_place(a, b);
     return;
   }
@@ -92,8 +93,13 @@ Tensor own_gradient(Tensor& g, const Tensor& leaf) {
   if (lies_well && unshared) return thread_state.grad || !g.requires_grad() ? std::move(g) : alias(g);
   if (lies_well && !thread_state.grad && !carries && is_whole_of_what_nobody_has(g)) return alias(g);
   if ((thread_state.grad || carries) && lies_well) return call<Clone>(g);
-  const Tensor fresh = like_leaf ? empty_as(leaf, g.dtype()) : empty(g.sizes(), g.dtype());
-  if (thread_state.grad || carries) return call<Copy>(fresh, g);
+  Tensor fresh;
+  if (thread_state.watched) [[unlikely]]
+    fresh = like_leaf ? call<EmptyLike>(leaf, OptionalType(g.dtype()), false, std::nullopt)
+                      : constant<Empty>(Sizes(g.sizes()), OptionalType(g.dtype()), false);
+  else
+    fresh = like_leaf ? empty_as(leaf, g.dtype()) : empty(g.sizes(), g.dtype());
+  if (thread_state.grad || carries || thread_state.watched) return call<Copy>(fresh, g);
   copy_into(fresh, g);
   return fresh;
 }

@@ -56,7 +56,7 @@ inline void set_history(const Tensor& t, Ref<Node> node, uint32_t output_nr) {
   if (t->is(TensorImpl::kRetainsGrad)) [[unlikely]]
     move_retainer(t, node.get(), output_nr);
   t->grad_fn = node.detach();
-  t->output_nr = output_nr;
+  t->output_nr = static_cast<uint16_t>(output_nr);  // a node has no more results
   t->flags |= TensorImpl::kRequiresGrad;
   if (old) release_count(old);
 }

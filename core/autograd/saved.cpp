@@ -23,6 +23,9 @@ void SavedTensor::share_tangents_of(const Tensor& result) {
 }
 
 Tensor SavedTensor::save_aliased(const Tensor& t) {
+  if (t->is(TensorImpl::kBatched) && !(t->flags & (TensorImpl::kView | TensorImpl::kRetainsGrad)) &&
+      !t->storage->viewed())
+    return t;
   Tensor a = alias_with_tangents(t);
   // A part that a Function made of what it wrote: it has no history that could be brought up to date.
   if (is_stale(t) && t->flags & TensorImpl::kSpecialView) return a;

@@ -52,11 +52,13 @@ class SavedTensor {
       return pack(t, owner, *thread_state.saved_hooks);
     if (is_result)
       tensor_ = alias(t);  // its tangents come later: see `share_tangents_of`
-    else if (t->flags & (TensorImpl::kView | TensorImpl::kRetainsGrad) ||
-             t->storage->viewed.load(std::memory_order_relaxed))
+    else if (t->flags & (TensorImpl::kView | TensorImpl::kRetainsGrad | TensorImpl::kBatched) ||
+             t->storage->viewed())
       tensor_ = save_aliased(t);
-    else
+    else {
+      t->storage->mark(Storage::kSaved);
       tensor_ = t;
+    }
   }
   bool saved() const { return saved_; }
   bool is_result() const { return result_; }

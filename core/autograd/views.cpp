@@ -96,25 +96,25 @@ bool has_more_than_transforms(const Tensor& t) {
   return meta && !(t->flags & (TensorImpl::kDual | TensorImpl::kBatched) && only_transforms(*meta));
 }
 
-// Nodes that saved `t` own it, and may come to be owned by its new history: a cycle, if `t` kept its
+// Nodes that saved `t` may own it, and may come to be owned by its new history: a cycle, if `t` kept its
 // identity. They are left with the tensor as it was, which is all that they could use, and the program gets
 // another.
-bool may_replace_in_program(const Tensor& t, uint32_t holders) {
-  return t->wrapper && t->refcount.load(std::memory_order_acquire) > holders &&
-         !has_more_than_transforms(t) && !t->storage->viewed.load(std::memory_order_relaxed) &&
+bool may_replace_in_program(const Tensor& t) {
+  // (The storage of a batched tensor is that of its samples, and says this of them.)
+  const bool saved = t->is(TensorImpl::kBatched) || t->storage->saved();
+  return t->wrapper && saved && !has_more_than_transforms(t) && !t->storage->viewed() &&
          !t->is(TensorImpl::kOwnsWrapper);
 }
 
 // Whether nodes may own a tensor that is about to get its first view: from then on it keeps its identity. A
 // leaf that needs a gradient gets no other history.
 bool shared_with_nodes(const Tensor& t) {
-  return t->refcount.load(std::memory_order_acquire) > 1 &&
-         !t->storage->viewed.load(std::memory_order_relaxed) &&
+  return t->refcount.load(std::memory_order_acquire) > 1 && !t->storage->viewed() &&
          !(t->flags & (TensorImpl::kView | TensorImpl::kInference)) &&
          (t->grad_fn || !t->is(TensorImpl::kRequiresGrad)) && !t->is(TensorImpl::kWrapped);
 }
 void replace_in_program(const Tensor& t) {
-  if (!may_replace_in_program(t, 1) || !held_by_wrapper(t)) return;
+  if (!may_replace_in_program(t) || !held_by_wrapper(t)) return;
   const Tensor fresh = alias(t);
   share_tangents(fresh, t);
   if (t->grad_fn) set_history(fresh, Ref<Node>::share(t->grad_fn), t->output_nr);
@@ -164,7 +164,7 @@ void register_view(const Tensor& base, const Tensor& result, bool several) {
     return;
   before_first_view(base);
   TensorImpl* root = base.get();
-  uint16_t flags = TensorImpl::kView;
+  uint32_t flags = TensorImpl::kView;
   if (root->flags & (TensorImpl::kView | TensorImpl::kInference)) [[unlikely]] {
     flags |= root->flags & (TensorImpl::kSpecialView | TensorImpl::kInference);
     if (root->is(TensorImpl::kInference)) {
@@ -183,8 +183,7 @@ void register_view(const Tensor& base, const Tensor& result, bool several) {
   }
   ViewImpl& v = as_view(result.get());
   v.base = first.defined() ? first.detach() : Tensor::share(root).detach();
-  if (!v.storage->viewed.load(std::memory_order_relaxed))
-    v.storage->viewed.store(true, std::memory_order_relaxed);
+  v.storage->mark(Storage::kViewed);
   v.flags |= flags;
   v.view_version.store(v.version(), std::memory_order_relaxed);
 }
@@ -308,7 +307,7 @@ std::string line_of_write(const Tensor& t) {
   return "";
 }
 
-void write_history(Tensor& t, Ref<Node> node, uint32_t output_nr, uint32_t holders) {
+void write_history(Tensor& t, Ref<Node> node, uint32_t output_nr) {
   if (t->is(TensorImpl::kView)) {
     if (const Tensor base = base_of(t); base.defined()) {
       set_history(base, Ref<Node>::steal(new CopySlices(base, t, Edge{std::move(node), output_nr})), 0);
@@ -316,7 +315,8 @@ void write_history(Tensor& t, Ref<Node> node, uint32_t output_nr, uint32_t holde
       if (t->is(TensorImpl::kRetainsGrad)) refresh_view(t);
       return;
     }
-  } else if (may_replace_in_program(t, holders)) {
+  } else if (may_replace_in_program(t) && t->refcount.load(std::memory_order_acquire) > 2) {
+    // (Two are the program's and the caller's: nodes may have died since they saved it.)
     const Tensor fresh = alias(t);
     fresh->flags |= t->flags & TensorImpl::kRequiresGrad;
     set_history(fresh, std::move(node), output_nr);
@@ -339,11 +339,11 @@ void count_write_of_both(Storage& storage) {
   other.version.store(now + 1, std::memory_order_relaxed);
 }
 
-void forget_in_place(const Tensor& t, uint32_t holders) {
+void forget_in_place(const Tensor& t) {
   // The program's hooks stay with its tensor.
   auto hooks = hooks_of(t);
   Tensor leaf = t;
-  if (may_replace_in_program(t, holders + 1)) {
+  if (may_replace_in_program(t)) {
     const bool had_history = t->grad_fn;
     move_wrapper(t.get(), leaf = alias(t));
     // Whoever saved it as an input is left with what no rule can use: memory at a version that it never had.
@@ -372,11 +372,11 @@ Edge edge_before_write(const Tensor& t) {
   return gradient_edge(replay_view(base, ViewPart(base, t)));
 }
 
-void become_view(Tensor& t, const Tensor& view, const char* op, uint32_t holders) {
+void become_view(Tensor& t, const Tensor& view, const char* op) {
   check_writable(t, op, view.requires_grad() && thread_state.grad, true);
   count_write(t, op);
   const bool has_base = base_of(t).defined();
-  if (!has_base && view->grad_fn) write_history(t, Ref<Node>::share(view->grad_fn), view->output_nr, holders);
+  if (!has_base && view->grad_fn) write_history(t, Ref<Node>::share(view->grad_fn), view->output_nr);
   const Dims sizes(view.sizes()), strides(view.strides());
   t->set_geometry(sizes.span(), strides.data());
   t->data = view->data;

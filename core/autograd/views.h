@@ -99,20 +99,19 @@ auto write(const Tensor& t, const char* op, F&& f) {
   }
 }
 
-/// What was written to `t` is result number `output_nr` of `node`. `holders`: how many owners of `t` the
-/// caller knows of, the program's own included; more are nodes that saved it, and keep the old identity: `t`
-/// is then another tensor.
-void write_history(Tensor& t, Ref<Node> node, uint32_t output_nr, uint32_t holders);
+/// What was written to `t` is result number `output_nr` of `node`. Nodes that saved `t` keep the old
+/// identity: it is then another tensor.
+void write_history(Tensor& t, Ref<Node> node, uint32_t output_nr);
 
 /// Make `t` a leaf that needs no gradient. Nodes that saved it as an input refuse to use it.
-void forget_in_place(const Tensor& t, uint32_t holders);
+void forget_in_place(const Tensor& t);
 
 /// Where the gradient of what a write overwrites goes. Hooks of a view stay with the history that it had,
 /// which is no part of the new one.
 Edge edge_before_write(const Tensor& t);
 
 /// Let `t` have the shape and the place in memory of a view of it, and that view's history: `op` in place.
-void become_view(Tensor& t, const Tensor& view, const char* op, uint32_t holders);
+void become_view(Tensor& t, const Tensor& view, const char* op);
 
 /// Where `t` becomes the object of another language that `from` was; set by the bindings.
 extern void (*move_wrapper)(TensorImpl* from, Tensor to);

@@ -329,7 +329,7 @@ void Arguments::set(const Parameter& p, PyObject* o) {
       }
       return;
     case Form::Scalar:
-      v.scalar = is_tensor(o) ? read_number(unwrap(o), "item") : *as_scalar(o);
+      v.scalar = is_tensor(o) ? item(unwrap(o), "item") : *as_scalar(o);
       return;
     case Form::Int:
       v.i = as_int(o, p.name.c_str());

@@ -309,8 +309,8 @@ void bind_autograd(nb::module_& m) {
     else
       thread_state.grad = thread_state.grad_asked;
     thread_state.inference = on;
-    thread_state.flags_of_new =
-        (thread_state.flags_of_new & ~uint32_t{TensorImpl::kInference}) | (on ? TensorImpl::kInference : 0);
+    thread_state.flags_of_new = (thread_state.flags_of_new & ~uint32_t{TensorImpl::kInference}) |
+                                (on ? uint32_t{TensorImpl::kInference} : 0u);
   });
   m.def("_run_backward", &run, nb::arg("tensors").none(), nb::arg("grad_tensors").none(),
         nb::arg("inputs").none(), nb::arg("retain_graph"), nb::arg("create_graph"), nb::arg("accumulate"),

@@ -227,7 +227,7 @@ Tensor tensor_from_buffer(PyObject* o, bool writable_only) {
   const Tensor t =
       over(std::move(storage), *dtype, {sizes.data(), sizes.size()}, {strides.data(), strides.size()}, 0);
   t->flags |= thread_state.flags_of_new & TensorImpl::kInference;
-  return t;
+  return given(t, "from_numpy");
 }
 
 }  // namespace adjoint::bind

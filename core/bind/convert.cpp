@@ -189,7 +189,7 @@ int64_t as_int(PyObject* o, const char* what) {
 
 double as_double(PyObject* o, const char* what) {
   if (PyFloat_Check(o)) return PyFloat_AS_DOUBLE(o);
-  if (is_tensor(o)) return read_number(unwrap(o), "item").as_double();
+  if (is_tensor(o)) return item(unwrap(o), "item").as_double();
   if (auto s = as_scalar(o); s && !s->is_complex()) return s->as_double();
   fail<TypeError>(what, " must be a real number, not ", Py_TYPE(o)->tp_name);
 }

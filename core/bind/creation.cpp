@@ -15,6 +15,7 @@
 #include "tensor/access.h"
 #include "tensor/number.h"
 #include "tensor/sparse.h"
+#include "transforms/interpreter.h"
 
 namespace nb = nanobind;
 
@@ -82,6 +83,8 @@ void fill(PyObject* o, const Tensor& to, char* at, size_t depth) {
     if (!same(t.sizes(), sizes.subspan(depth)))
       fail<ValueError>("tensor(): an element has shape ", to_string(t.sizes()), " where ",
                        to_string(sizes.subspan(depth)), " is expected");
+    if (is_tensor(o)) tell_read(t, "tensor");
+    const NoInterpretation part_of_it;
     copy_into(over(Ref<Storage>::share(to->storage), to.dtype(), sizes.subspan(depth), strides.subspan(depth),
                    (at - to->storage->data) / to.itemsize()),
               t);
@@ -124,7 +127,7 @@ Tensor from_data(PyObject* data, std::optional<DType> dtype) {
     const DType d = dtype ? *dtype : number_dtype(data, *s);
     const Tensor t = empty_scalar(d);
     fill(data, t, t.bytes(), 0);
-    return t;
+    return given(t, "tensor");
   }
   if (PyObject_CheckBuffer(data) && !PyBytes_Check(data)) {
     const Tensor t = tensor_from_buffer(data, false);
@@ -140,7 +143,7 @@ Tensor from_data(PyObject* data, std::optional<DType> dtype) {
   const DType d = dtype ? *dtype : shape.any ? shape.dtype : default_dtype();
   const Tensor t = empty({shape.sizes.data(), shape.sizes.size()}, d);
   if (t.numel() || !shape.sizes.empty()) fill(data, t, t.bytes(), 0);
-  return t;
+  return given(t, "tensor");
 }
 
 nb::object tensor(nb::handle data, std::optional<DType> dtype, bool requires_grad) {

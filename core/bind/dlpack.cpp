@@ -171,7 +171,7 @@ Tensor import_as(PyObject* capsule) {
   const Tensor t =
       over(std::move(storage), dtype, {sizes.data(), sizes.size()}, {strides.data(), strides.size()}, 0);
   t->flags |= thread_state.flags_of_new & TensorImpl::kInference;
-  return t;
+  return given(t, "from_dlpack");
 }
 
 }  // namespace

@@ -46,9 +46,9 @@ nb::object another(PyObject* input) {
 
 // The flags of a view that forward made, which of `count` results: its base cannot rewrite the history that
 // it gets.
-uint16_t made_here(const Tensor& view, Py_ssize_t count) {
-  return static_cast<uint16_t>((view->flags & ~TensorImpl::kNoGradView) |
-                               (count > 1 ? TensorImpl::kMultiView : TensorImpl::kFunctionView));
+uint32_t made_here(const Tensor& view, Py_ssize_t count) {
+  return (view->flags & ~TensorImpl::kNoGradView) |
+         (count > 1 ? TensorImpl::kMultiView : TensorImpl::kFunctionView);
 }
 
 // Give a result its place in the graph. Returns what stands for it from now on.
@@ -57,7 +57,7 @@ nb::object place(const Call& c, nb::object o, uint32_t number, Py_ssize_t count)
   bool input = false;
   for (Py_ssize_t i = 0; i < c.nargs; ++i) input |= c.args[i] == o.ptr();
   const bool dirty = among(ctx->dirty, o.ptr());
-  const Tensor t = unwrap(o.ptr());
+  Tensor t = unwrap(o.ptr());
   const bool differentiable =
       c.node && is_differentiable(t.dtype()) && !among(ctx->non_differentiable, o.ptr());
   if (!differentiable) {
@@ -96,16 +96,14 @@ nb::object place(const Call& c, nb::object o, uint32_t number, Py_ssize_t count)
            " marked it as dirty: apply the Function to a clone() of the leaf");
     check_writable(t, function.c_str(), true);
     count_write(t, "a Function");
-    Tensor written = t;
-    write_history(written, c.node, number, 3);  // held by the program, and here twice
+    write_history(t, c.node, number);
     if (!input && PyErr_WarnEx(PyExc_UserWarning, kNoInput, 1) < 0) python_failed();
     return o;
   }
   if (input) {
     o = another(o.ptr());
     const Tensor again = unwrap(o.ptr());
-    again->flags =
-        static_cast<uint16_t>((again->flags & ~TensorImpl::kNoGradView) | TensorImpl::kFunctionView);
+    again->flags = (again->flags & ~TensorImpl::kNoGradView) | TensorImpl::kFunctionView;
     set_history(again, c.node, number);
     return o;
   }

@@ -98,7 +98,7 @@ Tensor entry_tensor(PyObject* e) {
     return {};
   }
   Tensor t = as_tensor_like(e, DType::Int64);
-  if (t.numel() == 0 && !is_integral(t.dtype())) t = empty(t.sizes(), DType::Int64);
+  if (t.numel() == 0 && !is_integral(t.dtype())) t = given(empty(t.sizes(), DType::Int64), "index");
   return t;
 }
 
@@ -178,12 +178,12 @@ Key read_key(const Tensor& self, PyObject* key) {
       const Tensor& t = tensors[i];
       if (t.dim() == 0 && t.dtype() != DType::Bool && is_integral(t.dtype()) &&
           !t->is(TensorImpl::kBatched)) {
-        push(k.spec, Pick::Integer, read_number(t, "index").as_int(), 1, 1);
+        push(k.spec, Pick::Integer, item(t, "index").as_int(), 1, 1);
         ++d;
         k.basic = true;
       } else if (t.dim() == 0 && t.dtype() == DType::Bool) {
         push(k.spec, Pick::NewAxis, 0, 1, 1);
-        const int64_t n[] = {read_number(t, "index").as_int() ? 1 : 0};
+        const int64_t n[] = {item(t, "index").as_int() ? 1 : 0};
         k.indices.push_back(zeros(n, DType::Int64));
         k.basic = k.advanced = true;
       } else {

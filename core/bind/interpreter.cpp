@@ -9,6 +9,7 @@
 #include "bind/node_object.h"
 #include "bind/operators.h"
 #include "for_size.h"
+#include "ops/writing.h"
 
 namespace nb = nanobind;
 
@@ -56,48 +57,85 @@ nb::object called(const Function& f, nb::handle first, nb::handle second = {}, n
   return r;
 }
 
+nb::object arguments_of(const Call& call) {
+  nb::object args = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(call.arguments.size())));
+  for (size_t i = 0; i < call.arguments.size(); ++i)
+    PyTuple_SET_ITEM(args.ptr(), static_cast<Py_ssize_t>(i), to_python(*call.op.kinds[i], call.arguments[i]));
+  return args;
+}
+
+/// done(name, arguments, results) of a call; what is written comes after the results.
+void tell_done(const Function& done, const Call& call, std::span<const Tensor> results) {
+  if (!done) return;
+  const InPython python;
+  const nb::object name = nb::str(call.op.name), args = arguments_of(call), made = sequence_of(results);
+  const nb::object out = sequence_of(call.out);
+  if (!nb::steal(
+           PyObject_CallFunctionObjArgs(done.get(), name.ptr(), args.ptr(), made.ptr(), out.ptr(), nullptr))
+           .is_valid())
+    throw nb::python_error();
+}
+
+/// told(kind, tensor, by, with) of a notice.
+void tell_notice(const Function& told, const Notice& notice) {
+  static constexpr const char* kKinds[] = {"read", "replaced", "gradient", "given"};
+  if (!told) return;
+  const InPython python;
+  const nb::object kind = nb::str(kKinds[static_cast<size_t>(notice.kind)]), by = nb::str(notice.by);
+  const nb::object tensor = nb::steal(wrap(notice.tensor));
+  const nb::object with = notice.with.defined() ? nb::steal(wrap(notice.with)) : nb::none();
+  if (!nb::steal(
+           PyObject_CallFunctionObjArgs(told.get(), kind.ptr(), tensor.ptr(), by.ptr(), with.ptr(), nullptr))
+           .is_valid())
+    throw nb::python_error();
+}
+
 class PythonObserver final : public Observer {
  public:
-  PythonObserver(nb::handle supply, nb::handle computed, nb::handle before_write)
-      : supply_(function_of(supply)),
-        computed_(function_of(computed)),
-        before_write_(function_of(before_write)) {}
+  struct Functions {
+    Function supply, computed, before_write, done, told;
+  };
+  explicit PythonObserver(Functions functions) : f_(std::move(functions)) {}
 
-  bool supply(const Operator& op, std::span<const Value> arguments, Results& results) override {
-    if (!supply_) return false;
+  bool supply(const Call& call, Results& results) override {
+    PyObject* const op = f_.supply ? operator_object(call.op) : nullptr;
+    if (!op) return false;
     const InPython python;
-    nb::object args = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(arguments.size())));
-    for (size_t i = 0; i < arguments.size(); ++i)
-      PyTuple_SET_ITEM(args.ptr(), static_cast<Py_ssize_t>(i), to_python(*op.kinds[i], arguments[i]));
-    const nb::object r = called(supply_, operator_object(op), args);
+    const nb::object r = called(f_.supply, op, arguments_of(call));
     if (r.is_none()) return false;
-    read_results(op, r, results, "an interpreter must supply");
+    read_results(call.op, r, results, "an interpreter must supply");
     return true;
   }
-  void computed(const Operator& op, std::span<const Tensor> results) override {
-    if (!computed_) return;
-    const InPython python;
-    called(computed_, operator_object(op), sequence_of(results));
+  void computed(const Call& call, std::span<const Tensor> results) override {
+    const bool makes =
+        call.form == CallForm::Function && !call.op.view && !call.op.writes && !call.op.writes_lists;
+    if (PyObject* op = f_.computed && makes ? operator_object(call.op) : nullptr) {
+      const InPython python;
+      called(f_.computed, op, sequence_of(results));
+    }
+    tell_done(f_.done, call, results);
   }
-  Ref<Observer> for_thread() const override {
-    return Ref<Observer>::steal(new PythonObserver(supply_, computed_, before_write_));
+  void announced(const Call& call, std::span<const Tensor> results) override {
+    tell_done(f_.done, call, results);
   }
+  void told(const Notice& notice) override { tell_notice(f_.told, notice); }
+  Ref<Observer> for_thread() const override { return Ref<Observer>::steal(new PythonObserver(f_)); }
   void before_write(const Tensor& t) override {
-    if (!before_write_) return;
+    if (!f_.before_write) return;
     const InPython python;
-    called(before_write_, nb::steal(wrap(t)));
+    called(f_.before_write, nb::steal(wrap(t)));
   }
 
  private:
-  PythonObserver(Function supply, Function computed, Function before_write)
-      : supply_(std::move(supply)), computed_(std::move(computed)), before_write_(std::move(before_write)) {}
-  Function supply_, computed_, before_write_;
+  const Functions f_;
 };
 
 class PythonInterpreter final : public Interpreter {
  public:
-  PythonInterpreter(nb::handle call, nb::handle reads, nb::handle replaces)
-      : call_(function_of(call)), reads_(function_of(reads)), replaces_(function_of(replaces)) {}
+  struct Functions {
+    Function call, reads, replaces, done, told;
+  };
+  explicit PythonInterpreter(Functions functions) : f_(std::move(functions)) {}
 
   void call(const Call& call, Results& results) override {
     const InPython python;
@@ -105,12 +143,12 @@ class PythonInterpreter final : public Interpreter {
     if (!f) {
       // A form that has no callable of its own is that of a row beside the public operator: its function, and
       // a copy.
-      const nb::object r = plain(call, operator_object(call.op));
       Results made;
-      read_results(call.op, r, made, "an interpreter must give");
-      become_result(*call.arguments[0].tensor, made.one, call.op.name);
-      results.one = *call.arguments[0].tensor;
-      return;
+      this->call({call.op, CallForm::Function, call.arguments, {}}, made);
+      Value written[2];
+      argument_t<Tensor>::box(*call.arguments[0].tensor, written[0]);
+      argument_t<Tensor>::box(made.one, written[1]);
+      return this->call({*row_of<Copy>, CallForm::Function, written, {}}, results);
     }
     const nb::object r = plain(call, f);
     if (call.form == CallForm::Function)
@@ -118,27 +156,39 @@ class PythonInterpreter final : public Interpreter {
     else
       results.one = call.form == CallForm::Out ? call.out[0] : *call.arguments[0].tensor;
   }
-  Ref<Interpreter> for_thread() const override {
-    return Ref<Interpreter>::steal(new PythonInterpreter(call_, reads_, replaces_));
+  Ref<Interpreter> for_thread() const override { return Ref<Interpreter>::steal(new PythonInterpreter(f_)); }
+  void announced(const Call& call, std::span<const Tensor> results) override {
+    tell_done(f_.done, call, results);
   }
-  void reads(const Tensor& t, const char* by) override { told(reads_, t, by); }
-  void replaces(const Tensor& t, const char* by) override { told(replaces_, t, by); }
+  void told(const Notice& notice) override {
+    const Function& f = notice.kind == Notice::Kind::Read       ? f_.reads
+                        : notice.kind == Notice::Kind::Replaced ? f_.replaces
+                                                                : Function();
+    if (f) {
+      const InPython python;
+      called(f, nb::steal(wrap(notice.tensor)), nb::str(notice.by));
+    }
+    tell_notice(f_.told, notice);
+  }
 
  private:
-  PythonInterpreter(Function call, Function reads, Function replaces)
-      : call_(std::move(call)), reads_(std::move(reads)), replaces_(std::move(replaces)) {}
   /// The call as a program would have written it: what has to be named is, and what was left out is left out.
   nb::object plain(const Call& call, nb::handle f) {
     const Signature& plain = signatures_of(call.op).all.front();
     nb::list args;
     nb::dict kwargs;
     size_t last = 0;
+    // Numbers go as such where they stand beside a tensor.
+    const bool tensors =
+        find_tensor(call.op, call.arguments.data(), [](const Tensor& t) { return !t.is_wrapped(); });
     for (size_t i = 0; i < plain.parameters.size(); ++i)
       if (call.arguments[static_cast<size_t>(plain.parameters[i].index)].present) last = i;
     for (size_t i = 0; i < plain.parameters.size(); ++i) {
       const Parameter& p = plain.parameters[i];
       const Value& v = call.arguments[static_cast<size_t>(p.index)];
-      const nb::object o = nb::steal(to_python(*p.kind, v));
+      const bool alone = !tensors && p.kind->form == Form::Tensor && v.present;
+      if (alone) tell_notice(f_.told, {Notice::Kind::Given, *v.tensor, "number"});
+      const nb::object o = nb::steal(alone ? wrap(*v.tensor) : to_python(*p.kind, v));
       if (static_cast<int>(i) >= plain.positional) {
         if (v.present) kwargs[p.name.c_str()] = o;
       } else if (i <= last) {
@@ -147,14 +197,9 @@ class PythonInterpreter final : public Interpreter {
     }
     if (call.form == CallForm::Out)
       kwargs["out"] = call.op.several ? sequence_of(call.out) : nb::steal(wrap(call.out[0]));
-    return called(call_, f, nb::tuple(args), kwargs);
+    return called(f_.call, f, nb::tuple(args), kwargs);
   }
-  static void told(const Function& f, const Tensor& t, const char* by) {
-    if (!f) return;
-    const InPython python;
-    called(f, nb::steal(wrap(t)), nb::str(by));
-  }
-  Function call_, reads_, replaces_;
+  const Functions f_;
 };
 
 /// A token keeps what it stands for, so that its address names no other.
@@ -174,18 +219,28 @@ nb::object put(T* one, const char* kind) {
 void bind_interpreter(nb::module_& m) {
   m.def(
       "_push_interpreter",
-      [](nb::handle call, nb::handle reads, nb::handle replaces) {
-        return put<Interpreter>(new PythonInterpreter(call, reads, replaces), kInterpreter);
+      [](nb::handle call, nb::handle reads, nb::handle replaces, nb::handle done, nb::handle told) {
+        return put<Interpreter>(
+            new PythonInterpreter({function_of(call), function_of(reads), function_of(replaces),
+                                   function_of(done), function_of(told)}),
+            kInterpreter);
       },
       nb::arg("call"), nb::arg("reads").none() = nb::none(), nb::arg("replaces").none() = nb::none(),
-      "Let call(operator, args, kwargs) make the results of every call in this thread; returns a token.");
+      nb::arg("done").none() = nb::none(), nb::arg("told").none() = nb::none(),
+      "Let call(operator, args, kwargs) make the results of every call in this thread; returns a token. "
+      "done(name, arguments, results, out) is called for what the core did that amounts to a call, and "
+      "told(kind, tensor, by, with) for what is none.");
   m.def(
       "_push_observer",
-      [](nb::handle supply, nb::handle computed, nb::handle before_write) {
-        return put<Observer>(new PythonObserver(supply, computed, before_write), kObserver);
+      [](nb::handle supply, nb::handle computed, nb::handle before_write, nb::handle done, nb::handle told) {
+        return put<Observer>(
+            new PythonObserver({function_of(supply), function_of(computed), function_of(before_write),
+                                function_of(done), function_of(told)}),
+            kObserver);
       },
       nb::arg("supply").none(), nb::arg("computed").none(), nb::arg("before_write").none(),
-      "Put an observer into this thread; returns its token.");
+      nb::arg("done").none() = nb::none(), nb::arg("told").none() = nb::none(),
+      "Put an observer into this thread; returns its token. done() is called for all that is computed, too.");
   m.def(
       "_pop_interpreter",
       [](nb::handle token) {

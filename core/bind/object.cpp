@@ -14,6 +14,7 @@
 #include "bind/tensor_members.h"
 #include "runtime/allocator.h"
 #include "state.h"
+#include "transforms/interpreter.h"
 
 namespace adjoint::bind {
 
@@ -182,7 +183,7 @@ PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
                              ? Dims{0}
                              : as_dims(n == 1 && (!is_int(first) || PySequence_Check(first)) ? first : args,
                                        "Tensor(): the size");
-      t = empty({sizes.data(), sizes.size()}, default_dtype());
+      t = given(empty({sizes.data(), sizes.size()}, default_dtype()), "Tensor");
     }
     return type == tensor_type ? wrap(std::move(t)) : wrap_as(type, std::move(t));
   } catch (...) {

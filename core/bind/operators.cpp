@@ -413,7 +413,10 @@ PyObject* new_operator(Overloads& overloads, Style style, const std::string& nam
 }  // namespace
 
 PyObject* operator_object(const Operator& op, CallForm form) {
-  if (form != CallForm::InPlace) return callables.at(&op);
+  if (form != CallForm::InPlace) {
+    const auto found = callables.find(&op);
+    return found == callables.end() ? nullptr : found->second;
+  }
   const auto found = callables_in_place.find(&op);
   return found == callables_in_place.end() ? nullptr : found->second;
 }

@@ -170,8 +170,8 @@ void bind_storage(nb::module_& m) {
       become_sparse_view(t, view, lasting(name));
       return self;
     }
-    tell_replaced(t, name.c_str());
-    become_view(t, view, lasting(name), 3);  // held by the program, here, and by the view
+    tell_replaced(t, name.c_str(), view);
+    become_view(t, view, lasting(name));
     // All samples and the tangents are other views too.
     if (is_batched(t)) meta_of(t)->samples = Tensor(samples_of(view));
     if (may_have_tangents(view)) share_tangents(t, view);
@@ -190,7 +190,7 @@ void bind_storage(nb::module_& m) {
               "replaced. This one has shape ",
               to_string(t.sizes()), "; take its primal by unpack_dual() first");
         if (is_sparse(t) != is_sparse(from)) refuse_sparse(is_sparse(t) ? t : from, "set_");
-        tell_replaced(t, "set_");
+        tell_replaced(t, "set_", from);
         if (is_batched(t)) meta_of(t)->samples = Tensor(samples_of(from));
         t->replace_storage(Ref<Storage>::share(from->storage), from->data, from.dtype(), from.sizes(),
                            from.strides().data());
@@ -207,7 +207,7 @@ void bind_storage(nb::module_& m) {
     if (t->is(TensorImpl::kView))
       fail("Can't detach views in-place. Use detach() instead. This one has shape ", to_string(t.sizes()),
            ".");
-    forget_in_place(t, 2);               // held by the program, and here
+    forget_in_place(t);
     if (t->wrapper) forget_tangents(t);  // the program has no other tensor for it now
   });
 }

@@ -115,8 +115,8 @@ int set_data(PyObject* s, PyObject* v, void*) {
     Ref<Storage> storage = Ref<Storage>::share(from->storage);
     if (!t->is(TensorImpl::kInference)) {
       Storage* old = t->storage;
-      const bool views = counter_of(*old) || (old->viewed.load(std::memory_order_relaxed) &&
-                                              old->refcount.load(std::memory_order_relaxed) > 1);
+      const bool views =
+          counter_of(*old) || (old->viewed() && old->refcount.load(std::memory_order_relaxed) > 1);
       storage = recounted_storage(std::move(storage), t.version(),
                                   views ? Ref<Storage>::share(old) : Ref<Storage>());
       remember_before_data(*storage, *t.get());
@@ -127,7 +127,7 @@ int set_data(PyObject* s, PyObject* v, void*) {
           "tensor type: one is on ",
           name_of(device_of(t)), " and the other on ", name_of(device_of(from)),
           is_sparse(t) == is_sparse(from) ? "" : ", and one of them is sparse");
-    tell_replaced(t, "set_data");
+    tell_replaced(t, "set_data", from);
     t->replace_storage(std::move(storage), from->data, from.dtype(), from.sizes(), from.strides().data());
   });
 }
@@ -232,7 +232,7 @@ PyObject* m_is_contiguous(PyObject* s, PyObject* const* args, Py_ssize_t nargs, 
 PyObject* m_is_floating(PyObject* s, PyObject*) { return PyBool_FromLong(unwrap(s).is_floating()); }
 PyObject* m_is_complex(PyObject* s, PyObject*) { return PyBool_FromLong(unwrap(s).is_complex()); }
 PyObject* m_item(PyObject* s, PyObject*) {
-  return guard([&] { return from_scalar(read_number(unwrap(s), "item")); });
+  return guard([&] { return from_scalar(item(unwrap(s), "item")); });
 }
 PyObject* m_detach(PyObject* s, PyObject*) {
   return guard([&] { return wrap(detach(unwrap(s))); });
@@ -355,7 +355,7 @@ PyObject* ask_spread(PyCFunction method, PyObject* s, PyObject* args, PyObject* 
 
 PyObject* m_complex(PyObject* s, PyObject*) {
   return guard([&] {
-    const auto z = read_number(unwrap(s), "complex").as_complex();
+    const auto z = item(unwrap(s), "complex").as_complex();
     return PyComplex_FromDoubles(z.re, z.im);
   });
 }

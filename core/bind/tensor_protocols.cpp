@@ -41,7 +41,7 @@ int truth(PyObject* s) {
       fail("Boolean value of Tensor with ", t.numel() == 0 ? "no values" : "more than one value",
            " is ambiguous: its shape is ", to_string(t.sizes()), "; use .any() or .all()");
     if (is_batched(t)) refuse_values(t, Asked::Truth, "bool");
-    return read_number(t, "bool").to<bool>();
+    return item(t, "bool").to<bool>();
   } catch (...) {
     raise();
     return -1;
@@ -50,7 +50,7 @@ int truth(PyObject* s) {
 PyObject* as_float(PyObject* s) {
   if (answered(s)) return ask_method("__float__", &s, 1);
   return guard([&] {
-    const Scalar v = read_number(unwrap(s), "float");
+    const Scalar v = item(unwrap(s), "float");
     if (v.is_complex())
       fail("value cannot be converted to type double without overflow: it is complex; take .real first");
     return PyFloat_FromDouble(v.as_double());
@@ -59,7 +59,7 @@ PyObject* as_float(PyObject* s) {
 PyObject* as_long(PyObject* s) {
   if (answered(s)) return ask_method("__int__", &s, 1);
   return guard([&]() -> PyObject* {
-    const Scalar v = read_number(unwrap(s), "int");
+    const Scalar v = item(unwrap(s), "int");
     if (v.is_complex())
       fail("value cannot be converted to type int64_t without overflow: it is complex; take .real first");
     if (!v.is_integral()) return PyLong_FromDouble(v.as_double());
@@ -73,7 +73,7 @@ PyObject* as_index(PyObject* s) {
     if (!is_integral(t.dtype()) || t.numel() != 1)
       fail<TypeError>("only integer tensors of a single element can be converted to an index: this one is ",
                       name_of(t.dtype()), " of shape ", to_string(t.sizes()));
-    return PyLong_FromLongLong(read_number(t, "index").as_int());
+    return PyLong_FromLongLong(item(t, "index").as_int());
   });
 }
 PyObject* getitem(PyObject* s, PyObject* key) {

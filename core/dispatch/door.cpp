@@ -2,15 +2,13 @@
 // declare.
 //
 // What it must know of the operator stands in the row; what it is called with, in the boxed arguments. In
-// order: who sees calls, what carries tangents or is elsewhere, which inputs need a gradient, whether what is
-// written may be; the computation, or that of a batch; the marks of views, and the node. Start reading at
-// `pass_door`.
+// order: who sees calls, what carries tangents or is elsewhere (transformed.h: `before`), which inputs need a
+// gradient, whether what is written may be; the computation, or that of a batch; the marks of views, and the
+// node. Start reading at `pass_door`.
 #include "autograd/arithmetic.h"
 #include "autograd/views.h"
-#include "dispatch/operator.h"
 #include "dispatch/rule_node.h"
 #include "transforms/batching.h"
-#include "transforms/interpreter.h"
 #include "transforms/transformed.h"
 
 namespace adjoint {
@@ -24,17 +22,6 @@ void each_written(const Operator& row, const Value* arguments, F&& f) {
     for (const Tensor& t : arguments[std::countr_zero(mask)].tensors()) f(t);
 }
 
-/// Compute, where somebody looks on who may have the results.
-[[gnu::cold, gnu::noinline]] void compute_observed(const Operator& row, const Value* arguments,
-                                                   Results& results) {
-  {
-    const NoInterpretation inner;
-    if (supplied(row, {arguments, row.kinds.size()}, results)) return;
-    row.compute(row, arguments, results);
-  }
-  tell_computed(row, results.all());
-}
-
 /// What writes asks of its first argument, or of the lists that it writes.
 void check_written(const Operator& row, const Value* arguments, bool tracked) {
   if (row.writes) check_writable(*arguments[0].tensor, row.name, tracked, row.writes_one_value && !tracked);
@@ -45,9 +32,7 @@ void check_written(const Operator& row, const Value* arguments, bool tracked) {
 
 void pass_door(const Operator& row, const Value* arguments, Results& results, bool past_transforms) {
   runtime::check_no_lock(row.name);
-  const std::span<const Value> all{arguments, row.kinds.size()};
-  if (thread_state.watched) [[unlikely]]
-    if (interpreted({row, CallForm::Function, all, {}}, results)) return;
+  const Call call{row, CallForm::Function, {arguments, row.kinds.size()}, {}};
   unsigned flags = 0;
   uint32_t wanted = 0;
   each_tensor(row, arguments, [&](const Tensor& t, int i) {
@@ -58,8 +43,8 @@ void pass_door(const Operator& row, const Value* arguments, Results& results, bo
     fail<NotImplemented>(
         row.name,
         "(): tensors that carry tangents, or stand for a batch, are not written in one call with others");
-  if (may_be_transformed(flags) && !past_transforms) [[unlikely]]
-    if (transformed(row, all, results)) return;
+  if (before(call, flags, past_transforms, results)) [[unlikely]]
+    return;
   bool tracked = wanted && thread_state.grad && !row.constant;
   // As in torch, what was made in inference mode has no history, nor have views of it.
   if (row.view && tracked) tracked = !(*arguments[0].tensor)->is(TensorImpl::kInference);
@@ -73,21 +58,27 @@ void pass_door(const Operator& row, const Value* arguments, Results& results, bo
     check_written(row, arguments, tracked);
     if (tracked && row.rules) owner = node_before_write(*row.rules, arguments, wanted);
   }
-  if (flags & TensorImpl::kBatched || (row.draws && thread_state.batch_level)) [[unlikely]] {
-    compute_batched(row, all, results);
-  } else if (thread_state.watched && !in_place && !row.view) [[unlikely]] {
-    compute_observed(row, arguments, results);
-  } else {
-    const NoInterpretation inner;
+  const auto compute = [&] {
     if (row.writes)
       write(*arguments[0].tensor, row.name, [&] { row.compute(row, arguments, results); });
     else
       row.compute(row, arguments, results);
+  };
+  bool seen = false;
+  if (flags & TensorImpl::kBatched || (row.draws && thread_state.batch_level)) [[unlikely]] {
+    compute_batched(row, call.arguments, results);
+  } else if (thread_state.watched) [[unlikely]] {
+    seen = compute_observed(call, results, compute);
+  } else {
+    const NoInterpretation inner;
+    compute();
   }
   const std::span<const Tensor> made = results.all();
   each_written(row, arguments, [&](const Tensor& t) { count_write(t, row.name); });
   if (row.view)
     for (const Tensor& t : made) register_view(*arguments[0].tensor, t, results.kind == Results::Kind::List);
+  if (seen) [[unlikely]]
+    tell_computed(call, made);
   if (!tracked) return;
   record(row.rules ? *row.rules : *row.refusal, wanted, arguments, made, std::move(owner),
          row.writes ? &results.one : nullptr);

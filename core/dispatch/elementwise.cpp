@@ -13,10 +13,7 @@
 #include "kernels/run_loop.h"
 #include "kernels/slices.h"
 #include "runtime/warning.h"
-#include "tensor/access.h"
 #include "transforms/batching.h"
-#include "transforms/interpreter.h"
-#include "transforms/sparse.h"
 #include "transforms/transformed.h"
 
 namespace adjoint {
@@ -75,22 +72,34 @@ bool write_straight(const ElementwiseInfo& op, const Tensor* in, const double* p
   return true;
 }
 
-/// Compute, where an observer looks on and may have the result.
-[[gnu::cold, gnu::noinline]] void compute_observed(const ElementwiseInfo& op, const Tensor* in,
-                                                   const double* parameters, const LoopCall& call,
-                                                   Tensor& result) {
-  Results r;
-  const bool was_supplied = [&] {
-    NoInterpretation inner;
-    return supplied(*op.row, boxed_call(op, in, parameters), r);
-  }();
-  if (was_supplied) {
-    result = r.one;
-    return;
+/// A call with its arguments boxed, for who sees calls whole.
+class Boxed {
+ public:
+  Boxed(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const Tensor* out,
+        bool inplace)
+      : call{*op.row,
+             inplace ? CallForm::InPlace
+             : out   ? CallForm::Out
+                     : CallForm::Function,
+             {values_, static_cast<size_t>(op.arity + op.parameters)},
+             {out, size_t{out && !inplace}}} {
+    for (int i = 0; i < op.arity; ++i) {
+      values_[i].present = true;
+      values_[i].tensor = &in[i];
+    }
+    for (int k = 0; k < op.parameters; ++k) {
+      values_[op.arity + k].present = true;
+      values_[op.arity + k].d = parameters[k];
+    }
   }
-  run_loop(call, result);
-  tell_computed(*op.row, {&result, 1});
-}
+  Boxed(const Boxed&) = delete;
+
+ private:
+  Value values_[kMostInputs + kMostParameters];
+
+ public:
+  const Call call;
+};
 
 /// Refuse to write what the call comes to into `out`.
 void check_out(const ElementwiseInfo& op, const Resolved& r, const Tensor& out, bool inplace) {
@@ -126,16 +135,10 @@ bool reads_own_result(const ElementwiseInfo& op, const Tensor* in, const Tensor&
   unsigned flags = out ? (*out)->flags : 0;
   for (int i = 0; i < op.arity; ++i) flags |= in[i]->flags;
   const bool may_carry = may_be_transformed(flags);
-  if (flags & TensorImpl::kElsewhere) [[unlikely]] {
-    if (Tensor result; out && written_sparse(op, in, parameters, *out, inplace, result)) return result;
-    if (const Device device = device_of_call(op, in, out); device != thread_state.device) {
-      const DeviceScope scope(device);
-      return general(op, in, parameters, out, inplace);
-    }
+  if (thread_state.watched || may_carry) [[unlikely]] {
+    const Boxed boxed(op, in, parameters, out, inplace);
+    if (Results r; before(boxed.call, flags, past_transforms, r)) return out ? *out : std::move(r.one);
   }
-  if (Tensor result;
-      may_carry && !out && !past_transforms && elementwise_transformed(op, in, parameters, result))
-    return result;
   Dims shape;
   const Resolved r = resolve(op, in, inplace, shape);
   // As in torch, bytes still choose between two tensors; they are no mask for a write.
@@ -149,17 +152,20 @@ bool reads_own_result(const ElementwiseInfo& op, const Tensor* in, const Tensor&
   }
   if (!out && op.identity >> index_of(r.type) & 1) return in[0];
   Tensor result;
-  Before before;
+  Before before_write;
   if (out) {
     if (!inplace && !same(out->sizes(), r.sizes)) {
       write_out(*out, general(op, in, parameters, nullptr, false), op.name, op.row->out_converts);
       return *out;
     }
     check_out(op, r, *out, inplace);
-    if (may_carry && (is_transformed(*out) || std::any_of(in, in + op.arity, is_transformed))) [[unlikely]]
-      return write_transformed(*out, elementwise_aside(op, in, parameters));
+    if (may_carry && (is_transformed(*out) || std::any_of(in, in + op.arity, is_transformed))) [[unlikely]] {
+      Results aside;
+      call_aside(Boxed(op, in, parameters, out, inplace).call, aside);
+      return write_transformed(*out, aside.one);
+    }
     result = *out;
-    if (r.tracked) capture_before_write(op, in, before);
+    if (r.tracked) capture_before_write(op, in, before_write);
   } else if (r.flags & TensorImpl::kBatched) [[unlikely]] {
     result = compute_batched(op, in, parameters, r.type);
     if (r.tracked && result.get() != in[0].get()) record(op, in, result, nullptr, r.type, parameters);
@@ -182,70 +188,83 @@ bool reads_own_result(const ElementwiseInfo& op, const Tensor* in, const Tensor&
     call.types[i] = i == op.condition ? DType::Bool : c;
   }
   call.out_type = result_dtype(op, c);
-  if (out && reads_own_result(op, in, result)) {
-    Tensor fresh = empty(r.sizes, r.result_type);
-    run_loop(call, fresh);
-    write(result, op.name, [&] { copy_into(result, fresh); });
-  } else if (out) {
-    write(result, op.name, [&] { run_loop(call, result); });
-  } else if (!thread_state.watched) {
-    run_loop(call, result);
+  const auto compute = [&] {
+    if (!out) {
+      run_loop(call, result);
+    } else if (reads_own_result(op, in, result)) {
+      Tensor fresh = empty(r.sizes, r.result_type);
+      run_loop(call, fresh);
+      write(result, op.name, [&] { copy_into(result, fresh); });
+    } else {
+      write(result, op.name, [&] { run_loop(call, result); });
+    }
+  };
+  if (thread_state.watched) [[unlikely]] {
+    const Boxed boxed(op, in, parameters, out, inplace);
+    if (Results other; !compute_observed(boxed.call, other, compute))
+      result = other.one;
+    else
+      tell_computed(boxed.call, {&result, 1});
   } else {
-    compute_observed(op, in, parameters, call, result);
+    compute();
   }
-  if (r.tracked) record(op, in, result, out ? &before : nullptr, r.type, parameters);
+  if (r.tracked) record(op, in, result, out ? &before_write : nullptr, r.type, parameters);
   return result;
-}
-
-/// The call as an interpreter makes its result, or else as always, with observers.
-[[gnu::cold, gnu::noinline]] Tensor call_watched(const ElementwiseInfo& op, const Tensor* in,
-                                                 const double* parameters, const Tensor* out, bool inplace) {
-  if (thread_state.interpreter) {
-    const CallForm form = inplace ? CallForm::InPlace : out ? CallForm::Out : CallForm::Function;
-    const std::vector<Value> values = boxed_call(op, in, parameters);
-    Results r;
-    if (interpreted({*op.row, form, values, {out, size_t{form == CallForm::Out}}}, r))
-      return out ? *out : r.one;
-  }
-  return general(op, in, parameters, out, inplace);
 }
 
 }  // namespace
 
-void call_elementwise_plain(const Operator& row, const Value* v, Results& results) {
-  Tensor in[kMostInputs];
-  const ElementwiseInfo& op = given_inputs(*row.elementwise, v, in);
-  double parameters[kMostParameters];
-  for (int k = 0; k < op.parameters; ++k) parameters[k] = parameter_of(op, v, k);
-  results.one = general(op, in, parameters, nullptr, false, true);
+void call_aside(const Call& call, Results& results) {
+  std::vector<Value> values(call.arguments.begin(), call.arguments.end());
+  Tensor kept[kMostInputs];
+  const Storage* const written = (*values[0].tensor)->storage;
+  for (uint32_t mask = call.op.tensors; mask && thread_state.grad; mask &= mask - 1) {
+    const int i = std::countr_zero(mask);
+    if (values[i].present && (*values[i].tensor)->storage == written)
+      values[i].tensor = &(kept[i] = owned(*values[i].tensor));
+  }
+  call.op.boxed(values.data(), results);
 }
 
-const ElementwiseInfo& given_inputs(const ElementwiseInfo& op, const Value* v, Tensor* in) {
-  const ElementwiseInfo* which = &op;
+const ElementwiseInfo& Unboxed::given(const ElementwiseInfo& whole, const Value* v) {
+  const ElementwiseInfo* which = &whole;
   int n = 0;
-  for (int i = 0; i < op.arity; ++i)
+  for (int i = 0; i < whole.arity; ++i)
     if (v[i].present)
       in[n++] = *v[i].tensor;
     else
-      which = op.without[i];
+      which = whole.without[i];
   if (n != which->arity)
-    fail(op.name, "(): At least one of '", input_name(op, 1), "' or '", input_name(op, 2),
+    fail(whole.name, "(): At least one of '", input_name(whole, 1), "' or '", input_name(whole, 2),
          "' must not be None");
+  for (int k = 0; k < whole.parameters; ++k) {
+    const Value& given = v[whole.arity + k];
+    parameters[k] = given.present ? given.d : whole.absent(k, v[0].tensor->dtype());
+  }
   return *which;
+}
+
+void call_elementwise_boxed(const Operator& row, const Value* v, Results& results) {
+  const Unboxed c(row, v);
+  results.one = call_elementwise(c.op, c.in, c.parameters);
+}
+void call_elementwise_plain(const Operator& row, const Value* v, Results& results) {
+  const Unboxed c(row, v);
+  results.one = general(c.op, c.in, c.parameters, nullptr, false, true);
 }
 
 Tensor call_elementwise(const ElementwiseInfo& op, const Tensor* in, const double* parameters,
                         const Tensor* out, bool inplace) {
   runtime::check_no_lock(op.name);
-  if (thread_state.watched) [[unlikely]]
-    return call_watched(op, in, parameters, out, inplace);
   if (out)
-    return inplace && write_straight(op, in, parameters, *out) ? *out
-                                                               : general(op, in, parameters, out, inplace);
+    return inplace && !thread_state.watched && write_straight(op, in, parameters, *out)
+               ? *out
+               : general(op, in, parameters, out, inplace);
   Tensor result;
-  const bool done = op.arity == 2   ? call_straight<2>(op, in, parameters, result)
-                    : op.arity == 1 ? call_straight<1>(op, in, parameters, result)
-                                    : call_straight<3>(op, in, parameters, result);
+  const bool done = thread_state.watched ? false
+                    : op.arity == 2      ? call_straight<2>(op, in, parameters, result)
+                    : op.arity == 1      ? call_straight<1>(op, in, parameters, result)
+                                         : call_straight<3>(op, in, parameters, result);
   if (!done) [[unlikely]]
     result = general(op, in, parameters, nullptr, false);
   return result;

@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
+#include <mutex>
 
 #include "autograd/arithmetic.h"
 #include "autograd/saved.h"
 #include "autograd/views.h"
 #include "kernels/copy.h"
 #include "kernels/run_loop.h"
+#include "transforms/interpreter.h"
 
 namespace adjoint {
 
@@ -80,6 +83,90 @@ SavedValue saved_parameter(const ElementwiseInfo& op, DType type, int k, double 
   return out;
 }
 
+/// A derivative as a row of its own, for who sees what is computed: `sin.backward` takes the gradient, what
+/// the derivative takes of the call (the inputs and the result, else nothing), its parameters, and the type
+/// that it is computed in.
+struct DerivativeRow : Operator {
+  const ElementwiseInfo& of;
+  const int input;
+  const std::string text, arguments;
+
+  DerivativeRow(const ElementwiseInfo& op, int i)
+      : Operator{}, of(op), input(i), text(name_of(op, i)), arguments(arguments_of(op)) {
+    name = text.c_str();
+    order = arguments.c_str();
+    signature = arguments;
+    doc = orders = old_orders = family = module = returns = aliases = python = overloads = "";
+    kinds.assign(1, &kind_of<Tensor>);
+    kinds.insert(kinds.end(), static_cast<size_t>(op.arity) + 1, &kind_of<OptionalTensor>);
+    kinds.insert(kinds.end(), static_cast<size_t>(op.parameters), &kind_of<double>);
+    kinds.push_back(&kind_of<DType>);
+    tensors = (2u << (op.arity + 1)) - 1;
+    constant = true;
+    door = [](const Operator& row, const Value* v, Results& r) { pass_door(row, v, r); };
+    compute = [](const Operator& row, const Value* v, Results& r) {
+      const auto& self = static_cast<const DerivativeRow&>(row);
+      const int arity = self.of.arity;
+      Tensor values[4];
+      double parameters[kMostParameters];
+      for (int k = 0; k < arity; ++k)
+        if (v[1 + k].present) values[k] = *v[1 + k].tensor;
+      if (v[1 + arity].present) values[3] = *v[1 + arity].tensor;
+      for (int k = 0; k < self.of.parameters; ++k) parameters[k] = v[2 + arity + k].d;
+      r.one = fused(self.of, self.input, v[2 + arity + self.of.parameters].type, parameters, *v[0].tensor,
+                    values);
+    };
+  }
+
+  /// The row of the derivative by input i; made when somebody first looks on.
+  static const Operator& row_of(const ElementwiseInfo& op, int i) {
+    static std::mutex mutex;
+    static auto& rows = *new std::map<std::pair<const ElementwiseInfo*, int>, std::unique_ptr<DerivativeRow>>;
+    const std::lock_guard lock(mutex);
+    auto& row = rows[{&op, i}];
+    if (!row) row = std::make_unique<DerivativeRow>(op, i);
+    return *row;
+  }
+
+ private:
+  static std::string name_of(const ElementwiseInfo& op, int i) {
+    return std::string(op.name) + ".backward" + (op.arity > 1 ? "." + input_name(op, i) : "");
+  }
+  static std::string arguments_of(const ElementwiseInfo& op) {
+    std::string all = "grad";
+    for (int k = 0; k < op.arity; ++k) all += ", " + input_name(op, k);
+    all += ", result";
+    int k = op.arity;
+    each_parameter(op.row->order, [&](const ParameterText& p) {
+      if (k-- <= 0) all += ", " + std::string(p.name());
+    });
+    return all + ", dtype";
+  }
+};
+
+/// A derivative where somebody looks on. Interpreters get operators, as under `create_graph`; observers see
+/// its row, computed by the one loop.
+[[gnu::cold, gnu::noinline]] Tensor seen_gradient(const ElementwiseInfo& op, int i, DType type,
+                                                  const double* parameters, const Tensor& g,
+                                                  const Tensor* values) {
+  if (thread_state.grad || thread_state.interpreter) return op.recorded[i](g, values, values[3], parameters);
+  unsigned flags = g->flags;
+  Value v[kMostArguments];
+  const auto give = [](Value& to, const Tensor& t) { argument_t<Tensor>::box(t, to); };
+  give(v[0], g);
+  for (int k = 0; k < 4; ++k) {
+    if (!(op.takes[i] >> k & 1)) continue;
+    flags |= values[k]->flags;
+    give(v[1 + std::min(k, op.arity)], values[k]);
+  }
+  if (flags & TensorImpl::kTransformed) return fused_general(op, i, type, parameters, g, values);
+  for (int k = 0; k < op.parameters; ++k) argument_t<double>::box(parameters[k], v[2 + op.arity + k]);
+  argument_t<DType>::box(type, v[2 + op.arity + op.parameters]);
+  Results r;
+  DerivativeRow::row_of(op, i).boxed(v, r);
+  return r.one;
+}
+
 template <int A, int S>
 class ElementwiseNode final : public Node {
  public:
@@ -119,9 +206,10 @@ class ElementwiseNode final : public Node {
           out[i] = g;
           break;
         default:
-          // Where somebody interprets calls, the derivative is some.
-          if (op_->rules[i] == RuleKind::MinusOne || thread_state.grad || thread_state.interpreter)
+          if (op_->rules[i] == RuleKind::MinusOne)
             out[i] = op_->recorded[i](g, values, static_cast<const Tensor*>(values)[3], parameters_.get());
+          else if (thread_state.grad || thread_state.watched)
+            out[i] = seen_gradient(*op_, i, info.computed, parameters_.get(), g, values);
           else
             out[i] = fused(*op_, i, info.computed, parameters_.get(), g, values);
       }
@@ -195,7 +283,7 @@ void record_as(const ElementwiseInfo& op, const Tensor* in, Tensor& out, Before*
   if (takes & kResult) node->save(slot++, 3, out);
   node->info.describe(out);
   if (before) [[unlikely]]
-    write_history(out, std::move(owner), 0, 2);  // held by the program, and by the door
+    write_history(out, std::move(owner), 0);
   else
     set_history(out, std::move(owner), 0);
 }
@@ -226,6 +314,8 @@ template void record<3>(const ElementwiseInfo&, const Tensor*, Tensor&, Before*,
 
 Tensor fused_gradient(const ElementwiseInfo& op, int i, DType type, const double* parameters, const Tensor& g,
                       const Tensor* values) {
+  if (thread_state.watched) [[unlikely]]
+    return seen_gradient(op, i, type, parameters, g, values);
   return fused(op, i, type, parameters, g, values);
 }
 
@@ -241,6 +331,7 @@ void capture_before_write(const ElementwiseInfo& op, const Tensor* in, Before& b
   for (int k = 0; k < op.arity; ++k) {
     if (!(takes >> k & 1) || in[k]->storage != in[0]->storage) continue;
     Tensor& copy = before.kept[k] = copy_of(in[k]);
+    announce_kept(copy, in[k]);
     if (before.edges[k])
       set_history(copy, Ref<Node>::share(before.edges[k].node.get()), before.edges[k].input_nr);
   }

@@ -21,48 +21,6 @@
 
 namespace adjoint {
 
-std::vector<Value> boxed_call(const ElementwiseInfo& op, const Tensor* in, const double* parameters) {
-  std::vector<Value> values(static_cast<size_t>(op.arity + op.parameters));
-  for (int i = 0; i < op.arity; ++i) {
-    values[i].present = true;
-    values[i].tensor = &in[i];
-  }
-  for (int k = 0; k < op.parameters; ++k) {
-    values[op.arity + k].present = true;
-    values[op.arity + k].d = parameters[k];
-  }
-  return values;
-}
-
-void need_device(const char* op, Device device, const Tensor& out) {
-  if (device_of(out) != device)
-    fail("Attempting to copy from device ", name_of(device), " to device ", name_of(device_of(out)),
-         ", but cross-device copies are not allowed! ", op, "(): out= must be on the device of the result");
-}
-
-Device device_of_call(const ElementwiseInfo& op, const Tensor* in, const Tensor* out) {
-  DeviceOfCall where(op.name);
-  for (int i = 0; i < op.arity; ++i) where.add(in[i]);
-  if (out) need_device(op.name, where.device(), *out);
-  return where.device();
-}
-
-[[gnu::cold]] bool elementwise_transformed(const ElementwiseInfo& op, const Tensor* in,
-                                           const double* parameters, Tensor& result) {
-  Results r;
-  if (!transformed(*op.row, boxed_call(op, in, parameters), r)) return false;
-  result = std::move(r.one);
-  return true;
-}
-
-[[gnu::cold]] Tensor elementwise_aside(const ElementwiseInfo& op, const Tensor* in,
-                                       const double* parameters) {
-  Tensor kept[kMostInputs];
-  for (int i = 0; i < op.arity; ++i)
-    kept[i] = thread_state.grad && in[i]->storage == in[0]->storage ? call<Clone>(in[i]) : in[i];
-  return call_elementwise(op, kept, parameters);
-}
-
 namespace {
 
 /// The real part of conj(a) t.
@@ -107,11 +65,9 @@ struct TangentRule {
 }  // namespace
 
 Tensor elementwise_tangent(const DualCall& c) {
-  Tensor given[4];
-  const ElementwiseInfo& op = given_inputs(*c.op.elementwise, c.arguments.data(), given);
-  double parameters[kMostParameters];
-  for (int k = 0; k < op.parameters; ++k)
-    parameters[k] = parameter_of(*c.op.elementwise, c.arguments.data(), k);
+  Unboxed unboxed(c.op, c.arguments.data());
+  const ElementwiseInfo& op = unboxed.op;
+  Tensor* const given = unboxed.in;
   bool carries = false;
   for (int i = 0; i < op.arity; ++i) {
     given[i] = c.primals[i];
@@ -121,7 +77,7 @@ Tensor elementwise_tangent(const DualCall& c) {
   const DType type = promoted(op, given);
   const TangentRule rule{op,
                          given,
-                         parameters,
+                         unboxed.parameters,
                          type,
                          !carries && !c.is_recorded(),
                          is_complex(type) || is_complex(result_dtype(op, type))};
@@ -186,8 +142,10 @@ struct DualWalk {
 
 bool elementwise_dual(DualCall& c, std::span<const Tensor> all, Results& results) {
   if (thread_state.watched || thread_state.device != Device::CPU || c.op.writes) return false;
-  Tensor in[kMostInputs];
-  const ElementwiseInfo& op = given_inputs(*c.op.elementwise, c.arguments.data(), in);
+  const Unboxed unboxed(c.op, c.arguments.data());
+  const ElementwiseInfo& op = unboxed.op;
+  const Tensor* const in = unboxed.in;
+  const double* const parameters = unboxed.parameters;
   Resolved r;
   if (!resolve_straight(op, in, r) || r.tracked || op.result != ResultType::Same) return false;
   const DType type = r.type;
@@ -219,9 +177,6 @@ bool elementwise_dual(DualCall& c, std::span<const Tensor> all, Results& results
   }
   // One term is a walk of its own as quickly: processors read few streams ahead better than many.
   if (terms < 2 || !computes) return false;
-  double parameters[kMostParameters];
-  for (int k = 0; k < op.parameters; ++k)
-    parameters[k] = parameter_of(*c.op.elementwise, c.arguments.data(), k);
   const Tensor value = empty(r.sizes, type), tangent = empty(r.sizes, type);
   const Loop add = info_of<Add>().loops.forward[slot], negate = info_of<Neg>().loops.forward[slot];
   walk.run(n, [&](const char* const* p, int64_t at, int64_t m) {

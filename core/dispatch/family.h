@@ -174,15 +174,6 @@ ElementwiseInfo InfoOf<Op>::value = {
 
 namespace table {
 
-template <class Op>
-void boxed_elementwise(const Operator&, const Value* v, Results& results) {
-  Tensor in[Op::arity];
-  const ElementwiseInfo& op = given_inputs(info_of<Op>(), v, in);
-  double p[count_parameters(Op::parameters) + 1];
-  for (int k = 0; k < count_parameters(Op::parameters); ++k) p[k] = parameter_of(info_of<Op>(), v, k);
-  results.one = call_elementwise(op, in, p);
-}
-
 /// What both kinds of operators say in the same way.
 template <class Op>
 Operator* new_row(const char* family, const char* order) {
@@ -230,7 +221,7 @@ void add_elementwise(const char* family, int index) {
   for (int k = 0; k < count_parameters(Op::parameters); ++k)
     row->kinds.push_back(defaults_to_none(Op::parameters, k) ? &kind_of<std::optional<double> >
                                                              : &kind_of<double>);
-  row->door = &boxed_elementwise<Op>;
+  row->door = &call_elementwise_boxed;
   row->elementwise = &InfoOf<Op>::value;
   row->view = row->writes = false;
   row->inplace = Op::inplace;

@@ -21,13 +21,9 @@ namespace {
 
 /// An element-wise operator, which writes where it is told.
 void write_elementwise(const Call& call, Results& results) {
-  const ElementwiseInfo& op = *call.op.elementwise;
-  Tensor in[kMostInputs];
-  const ElementwiseInfo& info = given_inputs(op, call.arguments.data(), in);
-  double p[kMostParameters];
-  for (int i = 0; i < info.parameters; ++i) p[i] = parameter_of(op, call.arguments.data(), i);
+  const Unboxed c(call.op, call.arguments.data());
   const bool inplace = call.form == CallForm::InPlace;
-  results.one = call_elementwise(info, in, p, inplace ? &in[0] : &call.out[0], inplace);
+  results.one = call_elementwise(c.op, c.in, c.parameters, inplace ? &c.in[0] : &call.out[0], inplace);
 }
 
 bool overlap(const Tensor& a, const Tensor& b) {
@@ -64,11 +60,21 @@ bool lies_in(const Tensor& result, const Tensor& out) {
 /// Whether nobody but the one who holds this result looks at its memory, all of which it is.
 bool is_fresh(const Tensor& t) {
   return t.defined() && t.unique() && t.is_contiguous() && t->storage->kind != Storage::Kind::External &&
-         t->data == t->storage->data && !t->storage->viewed.load(std::memory_order_relaxed) &&
+         t->data == t->storage->data && !t->storage->viewed() &&
          t->storage->refcount.load(std::memory_order_acquire) == 1;
 }
 
 void write_result(const Tensor& out, const Tensor& result, const char* name, bool converts, bool fresh);
+
+/// A result takes the place of what a tensor held.
+void copy_over(const Tensor& to, const Tensor& from, const char* name) {
+  write(to, name, [&] {
+    const NoInterpretation part_of_it;
+    copy_into(to, from);
+  });
+  if (thread_state.watched) [[unlikely]]
+    announce_copied(to, from, false);
+}
 
 /// A call of a structured operator with out=. Its results are made there (tensor/destination.h), or copied
 /// there.
@@ -189,11 +195,18 @@ void perform(const Call& call, Results& results) {
   // What is overwritten may be what the rule needs: it gets a copy.
   if (thread_state.grad && (self.requires_grad() || self->is(TensorImpl::kBatched))) {
     before = owned(self);
+    announce_kept(before, self);
     values[0].tensor = &before;
   }
   op.boxed(values.data(), r);
   become_result(self, r.one, op.name);
   results.one = self;
+}
+
+void need_device(const char* op, Device device, const Tensor& out) {
+  if (device_of(out) != device)
+    fail("Attempting to copy from device ", name_of(device), " to device ", name_of(device_of(out)),
+         ", but cross-device copies are not allowed! ", op, "(): out= must be on the device of the result");
 }
 
 void need_out_type(DType type, DType out, const char* name, bool converts) {
@@ -251,7 +264,7 @@ void write_result(const Tensor& t, const Tensor& result, const char* name, bool 
   }
   check_writable(t, name, false);
   results_copied.fetch_add(1, std::memory_order_relaxed);
-  write(t, name, [&] { copy_into(t, result); });
+  copy_over(t, result, name);
 }
 }  // namespace
 
@@ -269,9 +282,9 @@ void become_result(const Tensor& self, const Tensor& result, const char* name) {
     return;
   }
   check_writable(self, name, result.requires_grad() && thread_state.grad);
-  write(self, name, [&] { copy_into(self, result); });
+  copy_over(self, result, name);
   Tensor written = self;
-  if (history(result)) write_history(written, Ref<Node>::share(result->grad_fn), result->output_nr, 2);
+  if (history(result)) write_history(written, Ref<Node>::share(result->grad_fn), result->output_nr);
 }
 
 }  // namespace adjoint

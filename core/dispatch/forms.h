@@ -25,6 +25,8 @@ void become_result(const Tensor& self, const Tensor& result, const char* name);
 /// of another type if `converts`.
 void write_out(const Tensor& out, const Tensor& result, const char* name, bool converts);
 
+/// Refuse an out= that is not where the result is.
+void need_device(const char* op, Device device, const Tensor& out);
 /// Refuse out= of a type that it may not have, where the result is of type `type`.
 void need_out_type(DType type, DType out, const char* name, bool converts);
 

@@ -181,13 +181,6 @@ struct ElementwiseInfo {
   const Operator* row;
 };
 
-/// The inputs of a boxed call that were given, side by side; and the operator that takes just these.
-const ElementwiseInfo& given_inputs(const ElementwiseInfo& op, const Value* v, Tensor* in);
-/// Parameter k of an element-wise operator in a boxed call.
-inline double parameter_of(const ElementwiseInfo& op, const Value* v, int k) {
-  return v[op.arity + k].present ? v[op.arity + k].d : op.absent(k, v[0].tensor->dtype());
-}
-
 /// The row of a structured operator; set when its family is registered.
 template <class Op>
 inline const Operator* row_of = nullptr;
@@ -207,7 +200,8 @@ const ElementwiseInfo& info_of() {
 Tensor call_elementwise(const ElementwiseInfo& op, const Tensor* in, const double* parameters,
                         const Tensor* out = nullptr, bool inplace = false);
 
-/// The same on boxed arguments, for a transform that has dealt with what the inputs carry.
+/// The same on boxed arguments; and for a transform that has dealt with what the inputs carry.
+void call_elementwise_boxed(const Operator& row, const Value* arguments, Results& results);
 void call_elementwise_plain(const Operator& row, const Value* arguments, Results& results);
 
 template <class Op>

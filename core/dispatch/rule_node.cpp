@@ -258,7 +258,7 @@ void record(const RuleTable& table, uint32_t wanted, const Value* arguments, std
     // No rule takes its gradient: it is a constant, like the factors beside a determinant.
     if (!is_differentiable(results[i].dtype()) || !(table.all.gradients >> std::min(i, 15u) & 1)) continue;
     if (written)
-      write_history(*written, owner, i, 2);  // held by the program, and here
+      write_history(*written, owner, i);
     else
       set_history(results[i], owner, i);
   }

@@ -81,7 +81,8 @@ void move_planes(const Walk& walk, int64_t item) {
   });
 }
 
-void copy_into(const Tensor& to, const Tensor& from) {
+namespace {
+void fill(const Tensor& to, const Tensor& from) {
   if ((to->flags | from->flags) & TensorImpl::kBatched) [[unlikely]]
     refuse_memory_of_batch(to->is(TensorImpl::kBatched) ? to : from, "copy");
   const Access written(to);
@@ -109,10 +110,19 @@ void copy_into(const Tensor& to, const Tensor& from) {
     convert_strided(p[0], a, strides[0], p[1], b, strides[1], n);
   });
 }
+}  // namespace
+
+void copy_into(const Tensor& to, const Tensor& from) {
+  fill(to, from);
+  if (thread_state.watched) [[unlikely]]
+    announce_copied(to, from, false);
+}
 
 Tensor copy_of(const Tensor& t, DType dtype) {
   Tensor to = empty(t.sizes(), dtype);
-  copy_into(to, t);
+  fill(to, t);
+  if (thread_state.watched) [[unlikely]]
+    announce_copied(to, t, true);
   return to;
 }
 

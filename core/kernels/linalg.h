@@ -22,6 +22,11 @@ Tensor identity_like(const Tensor& a);
 Dims batch_and(const Tensor& a, std::initializer_list<int64_t> tail);
 /// Whether every element is finite.
 bool all_finite(const Tensor& a);
+/// Whether any of these numbers is 0, infinite or NaN; any of a row at most `part` of that row's largest; how
+/// many are true in the row that has the most. Of row-major tensors.
+bool any_vanishes(const Tensor& t);
+bool any_small(const Tensor& t, double part);
+int64_t most_true(const Tensor& mask);
 
 /// a becomes L and U of `from` in one; pivots are LAPACK's, counted from 1. Without pivoting they say that
 /// nothing moved.

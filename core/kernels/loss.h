@@ -25,9 +25,6 @@ Tensor class_loss_backward(const Tensor& g, const Tensor& self, const Tensor& ta
                            const ClassLoss& options);
 Tensor nll_backward(const Tensor& g, IntList sizes, const Tensor& target, const Tensor& weight,
                     const ClassLoss& options);
-/// The constants of cross-entropy: q such that the loss is -sum(q log p), in the shape of the logits.
-Tensor class_weights(IntList sizes, DType dtype, const Tensor& target, const Tensor& weight,
-                     const ClassLoss& options);
 /// Mean or sum of (self - target)² for operands of one shape and type.
 Tensor squared_distance(const Tensor& self, const Tensor& target, bool mean);
 Tensor embedding(const Tensor& weight, const Tensor& indices, const char* op);

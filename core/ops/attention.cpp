@@ -1,6 +1,7 @@
 // What the rows of attention make, and its gradient in recorded operations.
 #include "ops/attention.h"
 
+#include "dispatch/constants.h"
 #include "dispatch/family.h"
 #include "for_size.h"
 #include "ops/arithmetic.h"
@@ -41,12 +42,7 @@ namespace {
 
 /// Where there is no attention, by the order of places.
 Tensor later_places(int64_t queries, int64_t keys) {
-  const int64_t sizes[] = {queries, keys};
-  const Tensor closed = zeros(sizes, DType::Bool);
-  const Access access(closed);
-  for (int64_t i = 0; access && i < queries; ++i)
-    for (int64_t j = i + 1; j < keys; ++j) closed.data<bool>()[i * keys + j] = true;
-  return closed;
+  return call<Less>(call<Unsqueeze>(counted(0, queries), int64_t{1}), counted(0, keys));
 }
 
 Tensor as(const Tensor& t, DType dtype) { return t.dtype() == dtype ? t : call<To>(t, dtype); }

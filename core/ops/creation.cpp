@@ -7,10 +7,9 @@
 #include "autograd/meta.h"
 #include "dispatch/family.h"
 #include "for_size.h"
-#include "kernels/cpu/copying.h"
-#include "kernels/cpu/variants.h"
+#include "kernels/creation.h"
+#include "kernels/launch.h"
 #include "kernels/slices.h"
-#include "runtime/parallel.h"
 #include "tensor/access.h"
 #include "tensor/checked.h"
 #include "tensor/number.h"
@@ -53,26 +52,6 @@ int64_t count_steps(double start, double end, double step) {
   const double n = std::ceil((end - start) / step);
   if (n > 9e18) fail("arange(): invalid size, possible overflow");
   return static_cast<int64_t>(n);
-}
-
-/// Elements i < n, made by make(numbers, i, count) in blocks of T.
-template <class T, class F>
-void generate(const Tensor& t, F&& make) {
-  const Access access(t);
-  if (access)
-    runtime::parallel_for(0, t.numel(), 16384, [&](int64_t b, int64_t e) {
-      constexpr int64_t kBlock = 512;
-      T numbers[kBlock];
-      const bool direct = t.dtype() == dtype_of<T>;
-      for (int64_t i = b; i < e; i += kBlock) {
-        const int64_t n = std::min(kBlock, e - i);
-        char* const to = t.bytes() + i * t.itemsize();
-        make(direct ? reinterpret_cast<T*>(to) : numbers, i, n);
-        if (!direct)
-          convert_strided(to, t.dtype(), t.itemsize(), reinterpret_cast<char*>(numbers), dtype_of<T>,
-                          sizeof(T), n);
-      }
-    });
 }
 
 void need_steps(int64_t n, const char* op) {
@@ -141,16 +120,13 @@ Tensor Arange::forward(Scalar start, Scalar end, Scalar step, OptionalType dtype
     if (n > INT64_MAX) fail("arange(): invalid size, possible overflow");
     const int64_t sizes[] = {static_cast<int64_t>(n)};
     const Tensor t = empty(sizes, type);
-    generate<int64_t>(t, [&](int64_t* to, int64_t i, int64_t m) {
-      best_variant<CopyTable>().whole_ramp(to, static_cast<int64_t>(a), static_cast<int64_t>(s), i, m);
-    });
+    on<&kernels::whole_ramp>(Out(t), static_cast<int64_t>(a), static_cast<int64_t>(s));
     return made(t, requires_grad);
   }
   const double a = start.as_double(), s = step.as_double();
   const int64_t sizes[] = {count_steps(a, end.as_double(), s)};
   const Tensor t = empty(sizes, type);
-  generate<double>(t,
-                   [&](double* to, int64_t i, int64_t n) { best_variant<CopyTable>().ramp(to, a, s, i, n); });
+  on<&kernels::ramp>(Out(t), a, s);
   return made(t, requires_grad);
 }
 
@@ -159,33 +135,7 @@ Tensor Linspace::forward(double start, double end, int64_t n, OptionalType dtype
   need_steps(n, "linspace");
   const int64_t sizes[] = {n};
   const Tensor t = empty(sizes, dtype.value_or(default_dtype()));
-  const Access access(t);
-  if (access)
-    visit(t.dtype(), [&]<class T>(TypeTag<T>) {
-      // From both ends, so that the last element is the end exactly. As torch rounds: floats in their own
-      // type with fused steps, 16-bit types after each operation, integers from ends that are integers.
-      using Step = std::conditional_t<std::is_same_v<T, float>, float, double>;
-      const auto rounded = [](double x) {
-        return static_cast<Step>(is_half_v<T> || is_integer_v<T> ? convert<double>(convert<T>(x)) : x);
-      };
-      const Step first = rounded(start), last = rounded(end),
-                 steps = rounded(static_cast<double>(std::max<int64_t>(n - 1, 1)));
-      const Step step = is_half_v<T> ? rounded(rounded(last - first) / steps)
-                                     : (last - first) / static_cast<Step>(std::max<int64_t>(n - 1, 1));
-      const int64_t middle = n == 1 ? 1 : n / 2;
-      if constexpr (is_half_v<T>) {
-        T* p = t.data<T>();
-        for (int64_t i = 0; i < n; ++i)
-          p[i] = convert<T>(i < middle ? first + rounded(step * rounded(double(i)))
-                                       : last - rounded(step * rounded(double(n - 1 - i))));
-      } else {
-        generate<double>(t, [&](double* to, int64_t i, int64_t m) {
-          const int64_t near = std::clamp<int64_t>(middle - i, 0, m);
-          best_variant<CopyTable>().ramp(to, double(first), double(step), i, near);
-          best_variant<CopyTable>().ramp(to + near, double(last), double(step), i + near - (n - 1), m - near);
-        });
-      }
-    });
+  on<&kernels::spaced>(Out(t), start, end);
   return made(t, requires_grad);
 }
 
@@ -196,9 +146,7 @@ Tensor Logspace::forward(double start, double end, int64_t n, double base, Optio
   const double step = n > 1 ? (end - start) / static_cast<double>(n - 1) : 0;
   const int64_t sizes[] = {n};
   const Tensor t = empty(sizes, dtype.value_or(default_dtype()));
-  generate<double>(t, [&](double* to, int64_t first, int64_t m) {
-    for (int64_t i = 0; i < m; ++i) to[i] = std::pow(base, start + step * static_cast<double>(first + i));
-  });
+  on<&kernels::powers>(Out(t), start, step, base);
   return made(t, requires_grad);
 }
 
@@ -207,10 +155,8 @@ Tensor Eye::forward(int64_t n, int64_t m, OptionalType dtype, bool requires_grad
   if (n < 0) fail("eye(): n must be greater or equal to 0, got ", n);
   if (m < 0) fail("eye(): m must be greater or equal to 0, got ", m);
   const int64_t sizes[] = {n, m};
-  const Tensor t = zeros(sizes, dtype.value_or(default_dtype()));
-  const Access access(t);
-  for (int64_t i = 0; access && i < std::min(n, m); ++i)
-    write_element(t.bytes() + (i * m + i) * t.itemsize(), t.dtype(), Scalar(1));
+  const Tensor t = empty(sizes, dtype.value_or(default_dtype()));
+  on<&kernels::identity>(Out(t));
   return made(t, requires_grad);
 }
 

@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "autograd/meta.h"
+#include "dispatch/constants.h"
 #include "dispatch/operator.h"
 #include "for_size.h"
 #include "kernels/copy.h"
+#include "kernels/launch.h"
 #include "kernels/linalg.h"
 #include "ops/arithmetic.h"
 #include "ops/comparison.h"
@@ -41,9 +43,10 @@ Tensor as_row(const Tensor& t) { return call<Unsqueeze>(t, int64_t{-2}); }
 Tensor triangle_solve(const Tensor& a, const Tensor& b, bool upper, bool left, bool unit = false) {
   return call<SolveTriangular>(a, b, upper, left, unit);
 }
-Tensor with_unit_diagonal(const Tensor& lu) {
-  return call<Add>(lower(lu, -1), kernels::linalg::identity_like(lu));
+Tensor identity_of(const Tensor& a) {
+  return call<Expand>(constant<Eye>(a.size(-2), a.size(-1), OptionalType(a.dtype()), false), a.sizes());
 }
+Tensor with_unit_diagonal(const Tensor& lu) { return call<Add>(lower(lu, -1), identity_of(lu)); }
 /// 1 / d where |d| is more than `tolerance` (of d's batch), else 0: differences of eigenvalues that are equal
 /// but for rounding carry no information, and a function that is smooth there does not depend on them.
 Tensor safe_reciprocal(const Tensor& d, const Tensor& tolerance) {
@@ -86,34 +89,16 @@ double small_part(DType dtype) { return real_dtype(dtype) == DType::Float32 ? 0.
 /// Whether a pivot of some matrix is zero (its determinant is then zero, or NaN), or at most `part` of the
 /// largest of its matrix.
 bool singular(const Tensor& det, const Tensor& lu, double part) {
-  bool found = part > 0;
-  const Tensor dets = copy_of(alias(every_sample(det)));
-  const Access access(dets);
-  if (!access) return false;
-  visit(dets.dtype(), [&]<class T>(TypeTag<T>) {
-    if constexpr (!is_half_v<T> && !is_integer_v<T>)
-      for (int64_t i = 0; i < dets.numel(); ++i)
-        found |= !(dets.data<T>()[i] * T(0) == dets.data<T>()[i] * T(0)) || dets.data<T>()[i] == T(0);
-  });
-  if (!found) return false;
-  const Tensor d = copy_of(call<Abs>(diagonal(alias(every_sample(lu)))));
-  const int64_t n = d.size(-1);
-  found = false;
-  visit(d.dtype(), [&]<class T>(TypeTag<T>) {
-    if constexpr (is_floating_v<T>)
-      for (const T *p = d.data<T>(), *end = p + d.numel(); p != end; p += n) {
-        const auto [least, most] = std::minmax_element(p, p + n);
-        found |= static_cast<double>(*least) <= part * static_cast<double>(*most);
-      }
-  });
-  return found;
+  if (device_of(det) == Device::Meta) return false;
+  if (part <= 0 && !ask<&kernels::linalg::any_vanishes>("det", copy_of(alias(every_sample(det)))))
+    return false;
+  return ask<&kernels::linalg::any_small>("det", copy_of(call<Abs>(diagonal(alias(every_sample(lu))))), part);
 }
 /// A⁻ᴴ, from its factors or, where it is to be differentiated, from A.
 Tensor inverse_adjoint(const Tensor& a, const Tensor& lu, const Tensor& pivots) {
   if (recording()) return adjoint_of(call<Inverse>(a));
   // Columns of the inverse are rows of its adjoint, in which gradients lie.
-  const Tensor one = kernels::linalg::identity_like(empty(lu.sizes().last(2), lu.dtype()));
-  return adjoint_of(call<LuSolve>(lu, pivots, call<Expand>(one, lu.sizes()), false));
+  return adjoint_of(call<LuSolve>(lu, pivots, identity_of(lu), false));
 }
 
 }  // namespace
@@ -199,20 +184,15 @@ namespace {
 /// The most small singular values of a matrix of the batch, which stand last.
 int64_t most_small(const Tensor& s) {
   const Dims last{-1};
-  const int64_t n = s.size(-1);
   const Tensor limit = scaled(call<Amax>(s, OptionalInts(last.span()), true), Scalar(small_part(s.dtype())));
-  const Tensor small = copy_of(call<LessEqual>(s, limit));
-  int64_t most = 0;
-  for (int64_t i = 0; i < small.numel(); i += n)
-    most = std::max<int64_t>(most, std::count(small.data<bool>() + i, small.data<bool>() + i + n, true));
-  return most;
+  return ask<&kernels::linalg::most_true>("det", copy_of(call<LessEqual>(s, limit)));
 }
 
 /// det C and its adjugate, det C C⁻¹, as polynomials in C: M₁ = 1, c_k = -tr(C M_k) / k, M_k₊₁ = C M_k + c_k
 /// 1 (Faddeev, Le Verrier).
 std::pair<Tensor, Tensor> determinant_and_adjugate(const Tensor& c) {
   const int64_t n = c.size(-1);
-  const Tensor one = kernels::linalg::identity_like(c);
+  const Tensor one = identity_of(c);
   const Dims last{-1};
   Tensor m = one, factor = call<Sum>(diagonal(c), OptionalInts(last.span()), false, OptionalType());
   // Of no rows the determinant is 1.
@@ -400,7 +380,7 @@ Ldl take_apart(const Tensor& ld, const Tensor& pivots, bool hermitian) {
   const Tensor l = outside(call<GatherAlong>(ld, rows, ld.dim() - 2), blocks);
   // Of a Hermitian matrix, the diagonal's imaginary part is not read.
   const Tensor d = call<Where>(blocks, ld, zero_of(ld)), both = call<Add>(d, turned(d, hermitian));
-  return {order[0], rows, blocks, call<Add>(l, kernels::linalg::identity_like(ld)),
+  return {order[0], rows, blocks, call<Add>(l, identity_of(ld)),
           call<Sub>(both, on_diagonal(half(diagonal(both))))};
 }
 /// t with rows and columns in the order p.

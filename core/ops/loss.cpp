@@ -35,10 +35,9 @@ Tensor per_class(const Tensor& weight, const Tensor& scores, int64_t dim) {
   return call<Reshape>(weight, IntList(shape.data(), shape.size()));
 }
 
-/// As kernels::class_weights, of calls, which a vmap() can map: what each class of each row counts in the
-/// loss.
-Tensor recorded_weights(const Tensor& self, int64_t dim, const Tensor& target, const Tensor& weight,
-                        const kernels::ClassLoss& options) {
+/// What each class of each row counts in the loss.
+Tensor class_weights(const Tensor& self, int64_t dim, const Tensor& target, const Tensor& weight,
+                     const kernels::ClassLoss& options) {
   const auto [reduce, ignore, smoothing] = options;
   const Tensor ones = full(target.sizes(), Scalar(1), self.dtype());
   Recorded q = -Recorded(
@@ -130,11 +129,7 @@ Tensor cross_entropy(const Tensor& g, const Tensor& self, const Tensor& target, 
   // The loss is -sum(q log softmax(x)) with constants q: its gradient is softmax(x) sum(q) - q.
   const kernels::Reduce reduce = kernels::reduce_of(reduction, "cross_entropy");
   const int64_t dim = self.dim() == 1 ? 0 : 1;
-  const bool mapped =
-      target->is(TensorImpl::kBatched) || (weight.defined() && weight->is(TensorImpl::kBatched));
-  const Tensor q = mapped ? recorded_weights(self, dim, target, weight, {reduce, ignore, smoothing})
-                          : kernels::class_weights(self.sizes(), self.dtype(), target, weight,
-                                                   {reduce, ignore, smoothing});
+  const Tensor q = class_weights(self, dim, target, weight, {reduce, ignore, smoothing});
   Recorded upper(g);
   if (reduce == kernels::Reduce::None) {
     Dims shape(self.sizes());

@@ -2,6 +2,7 @@
 // result.
 #include "ops/rearranging.h"
 
+#include "dispatch/constants.h"
 #include "dispatch/family.h"
 #include "for_size.h"
 #include "kernels/memory_format.h"
@@ -166,7 +167,9 @@ Tensor RepeatInterleaveEach::forward(const Tensor& self, const Tensor& repeats, 
 
 Tensor RepeatInterleaveEach::gradient(const Tensor& g, IntList sizes, const Tensor& repeats, int64_t dim) {
   const int d = wrap_dim(dim, static_cast<int64_t>(sizes.size()), "repeat_interleave");
-  return call<PutSlices>(g, sizes, dim, sources(repeats, sizes.empty() ? 1 : sizes[d]));
+  // Where each came from: the numbers of what is repeated, repeated.
+  const Tensor numbers = counted(0, sizes.empty() ? 1 : sizes[d]);
+  return call<PutSlices>(g, sizes, dim, call<RepeatInterleaveEach>(numbers, repeats, int64_t{0}));
 }
 
 static void need_matrices(const Tensor& self, const char* op) {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "dispatch/constants.h"
 #include "dispatch/family.h"
 #include "ops/arithmetic.h"
 #include "ops/comparison.h"
@@ -126,8 +127,9 @@ Tensor product_along(const Tensor& g, const Tensor& self, int64_t dim) {
   // g in the last place, zeros before.
   Dims line(self.sizes().size(), 1);
   line[dim] = n;
-  Tensor last = zeros({line.data(), line.size()}, DType::Bool);
-  if (const Access access(last); access) last.data<bool>()[n - 1] = true;
+  const Tensor places = counted(1, n + 1),
+               last = call<View>(call<Equal>(places, wrap_number(Scalar(n), DType::Int64)),
+                                 IntList(line.data(), line.size()));
   const Tensor seed = call<Expand>(select(Recorded(last), Recorded(g), number(0, g)).tensor, self.sizes());
   const Tensor after = call<LinearScan>(x.tensor, seed, dim, true);
   const Tensor before = call<Shift>(call<Cumprod>(x.tensor, dim, OptionalType()), dim, int64_t{1}, 1.0);

@@ -36,7 +36,7 @@ class DeviceScope {
   static void set(Device d) {
     thread_state.device = d;
     thread_state.flags_of_new = (thread_state.flags_of_new & ~uint32_t{TensorImpl::kElsewhere}) |
-                                (d == Device::CPU ? 0 : TensorImpl::kElsewhere);
+                                (d == Device::CPU ? 0u : uint32_t{TensorImpl::kElsewhere});
   }
   Device before_;
 };

@@ -38,8 +38,9 @@ struct Storage {
   /// kMostLoans, it stays that.
   uint8_t loans : 5 = 0;
   static constexpr uint8_t kMostLoans = 31;
-  /// Whether a tensor over these bytes was ever the base of a view.
-  std::atomic<bool> viewed{false};
+  /// Whether a tensor over these bytes was ever the base of a view, and whether a node ever kept one itself.
+  enum Mark : uint8_t { kViewed = 1, kSaved = 2 };
+  std::atomic<uint8_t> marks{0};
   /// The innermost vmap() that ran when these bytes came to be, by the last digits of its number; 0: none
   /// did.
   uint32_t made_in = 0;
@@ -59,6 +60,11 @@ struct Storage {
   /// Whether they came to be inside of the vmap() of that number.
   bool made_inside(uint64_t level) const {
     return made_in && static_cast<int32_t>(made_in - static_cast<uint32_t>(level)) >= 0;
+  }
+  bool viewed() const { return marks.load(std::memory_order_relaxed) & kViewed; }
+  bool saved() const { return marks.load(std::memory_order_relaxed) & kSaved; }
+  void mark(Mark m) {
+    if (!(marks.load(std::memory_order_relaxed) & m)) marks.fetch_or(m, std::memory_order_relaxed);
   }
   void bump() { version.store(version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
   /// Use fewer of the bytes, or again more of them, where they lie; false when there are not so many. The

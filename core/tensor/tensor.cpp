@@ -47,7 +47,7 @@ TensorImpl* new_embedded(size_t nbytes) {
   block->storage.nbytes = block->storage.capacity = nbytes;
   block->tensor.storage = &block->storage;
   block->tensor.data = block->bytes;
-  block->tensor.flags = static_cast<uint16_t>(TensorImpl::kEmbedded | thread_state.flags_of_new);
+  block->tensor.flags = TensorImpl::kEmbedded | thread_state.flags_of_new;
   return &block->tensor;
 }
 
@@ -60,7 +60,7 @@ TensorImpl* new_over(Ref<Storage> storage, char* data) {
   TensorImpl* impl = new_impl();
   impl->storage = storage.detach();
   impl->data = data;
-  impl->flags = static_cast<uint16_t>(thread_state.flags_of_new);
+  impl->flags = thread_state.flags_of_new;
   return impl;
 }
 
@@ -93,7 +93,7 @@ Tensor over_with(TensorImpl* impl, Ref<Storage> storage, DType dtype, IntList si
   Tensor t = Tensor::steal(impl);
   impl->dtype = dtype;
   impl->data = storage->data + offset * itemsize(dtype);
-  impl->flags = storage->device == Device::CPU ? 0 : TensorImpl::kElsewhere;
+  impl->flags = storage->device == Device::CPU ? 0u : uint32_t{TensorImpl::kElsewhere};
   impl->storage = storage.detach();
   impl->set_geometry(sizes, strides.data());
   return t;
@@ -294,6 +294,7 @@ void TensorImpl::replace_storage(Ref<Storage> other, char* first, DType type, In
       is(kEmbedded)
           ? &reinterpret_cast<Block*>(reinterpret_cast<char*>(this) - offsetof(Block, tensor))->storage
           : nullptr;
+  if (storage && storage->saved()) other->mark(Storage::kSaved);  // the tensor is as much a node's as before
   Storage* const old = std::exchange(storage, other.detach());
   if (old && old != own) give_up(old);
   if (storage == own) runtime::release_count(storage);
@@ -398,6 +399,8 @@ Tensor zeros(IntList sizes, DType dtype) {
     runtime::parallel_for(0, t.numel() * t.itemsize(), int64_t{1} << 20, [&](int64_t b, int64_t e) {
       std::memset(t.bytes() + b, 0, static_cast<size_t>(e - b));
     });
+  if (thread_state.watched) [[unlikely]]
+    announce_filled(t, Scalar(0));
   return t;
 }
 
@@ -411,12 +414,16 @@ Tensor full(IntList sizes, const Scalar& value, DType dtype) {
       runtime::repeat(t.bytes() + b * item, bytes, item, e - b);
     });
   }
+  if (thread_state.watched) [[unlikely]]
+    announce_filled(t, value);
   return t;
 }
 
 Tensor scalar_tensor(const Scalar& value, DType dtype) {
   Tensor t = empty_scalar(dtype);
   if (Access access(t); access) write_element(t.bytes(), dtype, value);
+  if (thread_state.watched) [[unlikely]]
+    announce_filled(t, value);
   return t;
 }
 
@@ -463,7 +470,9 @@ void write_element(char* at, DType dtype, const Scalar& value) {
   });
 }
 
-Scalar item(const Tensor& t) {
+Scalar item(const Tensor& t, const char* by) {
+  if (thread_state.watched && !t.is_wrapped()) [[unlikely]]
+    announce_read(t, by);
   if (t->is(TensorImpl::kBatched)) [[unlikely]]
     refuse_memory_of_batch(t, "item");
   if (t.numel() != 1)

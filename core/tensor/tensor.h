@@ -23,7 +23,7 @@ class Tensor;
 
 struct TensorImpl {
   static constexpr int kInlineDims = 4;
-  enum Flag : uint16_t {
+  enum Flag : uint32_t {
     kRequiresGrad = 1,  // a leaf that asked for it, or the result of a recorded operation
     kWrapped = 2,       // made from a bare number: weak in promotion
     kContiguous = 4,    // row-major without gaps
@@ -40,17 +40,19 @@ struct TensorImpl {
     kDual = 8192,          // carries tangents: see transforms/tangents.h
     kBatched = 16384,      // stands for a batch of tensors: see transforms/batching.h
   };
-  /// In ThreadState::flags_of_new alone: memory is made inside of a vmap(), or where a Destination says.
-  static constexpr uint32_t kPlaced = 1u << 16;
+  /// For ThreadState::flags_of_new: memory is made inside of a vmap(), or where a Destination says. Of a
+  /// tensor it says nothing.
+  static constexpr uint32_t kPlaced = 1u << 31;
   /// What a call with such an input goes to transforms for: see transforms/transformed.h.
-  static constexpr uint16_t kTransformed = kDual | kBatched | kElsewhere;
+  static constexpr uint32_t kTransformed = kDual | kBatched | kElsewhere;
   /// Why a view may not be written while recording; empty for ordinary views.
-  static constexpr uint16_t kSpecialView = kMultiView | kNoGradView | kInferenceView | kFunctionView;
+  static constexpr uint32_t kSpecialView = kMultiView | kNoGradView | kInferenceView | kFunctionView;
 
   std::atomic<uint32_t> refcount{1};
   DType dtype = DType::Float32;
   uint8_t ndim = 0;
-  uint16_t flags = 0;
+  /// Which result of grad_fn this is.
+  uint16_t output_nr = 0;
   /// Owned.
   Storage* storage = nullptr;
   /// The first element: storage bytes plus offset.
@@ -58,8 +60,7 @@ struct TensorImpl {
   int64_t numel = 0;
   /// Owned; null for leaves.
   Node* grad_fn = nullptr;
-  /// Which result of grad_fn this is.
-  uint32_t output_nr = 0;
+  uint32_t flags = 0;
   /// Version of the storage up to which this view's history is right.
   std::atomic<uint32_t> view_version{0};
   /// Owned; made when a gradient, a hook or an accumulator needs a place.
@@ -82,7 +83,7 @@ struct TensorImpl {
   void replace_storage(Ref<Storage> other, char* data, DType dtype, IntList sizes, const int64_t* strides);
 
   bool is(Flag f) const { return flags & f; }
-  void set(Flag f, bool on) { flags = static_cast<uint16_t>(on ? flags | f : flags & ~f); }
+  void set(Flag f, bool on) { flags = on ? flags | f : flags & ~f; }
   uint32_t version() const { return storage->version.load(std::memory_order_relaxed); }
 
   static void destroy(TensorImpl* impl) noexcept;
@@ -143,7 +144,7 @@ class Tensor : public Ref<TensorImpl> {
   char* bytes() const { return get()->data; }
   /// For a view also where its base has become differentiable since.
   bool requires_grad() const {
-    const uint16_t flags = get()->flags;
+    const uint32_t flags = get()->flags;
     if (!(flags & (TensorImpl::kRequiresGrad | TensorImpl::kView))) return false;
     return flags & TensorImpl::kRequiresGrad || base_requires_grad(get());
   }
@@ -195,7 +196,14 @@ Tensor alias_of_batch(const Tensor& t);
 Scalar read_element(const char* at, DType dtype);
 void write_element(char* at, DType dtype, const Scalar& value);
 
-/// The value of a tensor of one element; RuntimeError otherwise.
-Scalar item(const Tensor& t);
+/// The value of a tensor of one element; RuntimeError otherwise. Who looks on is told that it is read, `by`
+/// whom.
+Scalar item(const Tensor& t, const char* by = "item");
+
+// What makes, writes or reads elements and is no call of an operator says so, where somebody looks on
+// (transforms/interpreter.h). Within a call nobody does, so that its kernels may use all of these.
+void announce_filled(const Tensor& made, const Scalar& value);
+void announce_copied(const Tensor& to, const Tensor& from, bool made);
+void announce_read(const Tensor& t, const char* by);
 
 }  // namespace adjoint

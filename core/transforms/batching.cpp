@@ -243,7 +243,7 @@ void compute_batched(const Operator& op, std::span<const Value> arguments, Resul
   // The rule may take a view of the samples, which marks the memory of both as seen through views: nodes get
   // theirs before that.
   const Tensor& held = written ? *written : of;
-  if ((written || op.view) && !samples_of(held)->storage->viewed.load(std::memory_order_relaxed)) {
+  if ((written || op.view) && !samples_of(held)->storage->viewed()) {
     before_first_view(held);
     part_samples_from_nodes(held);
   }

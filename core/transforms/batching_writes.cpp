@@ -106,7 +106,7 @@ void become_batched(const Tensor& t, const BatchLevel& level, const char* op, st
   const bool stale = is_stale(t);
   stand_for(root, std::move(samples), level);
   stand_for(t, std::move(view), level);
-  t->storage->viewed.store(true, std::memory_order_relaxed);
+  t->storage->mark(Storage::kViewed);
   if (!stale) t->view_version.store(t.version(), std::memory_order_release);
 }
 

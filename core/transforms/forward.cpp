@@ -54,8 +54,7 @@ Tensor in_common(Tensor t, const Tensors& given, const DualCall& call, DualLevel
   for (size_t i = 0; i < given.size(); ++i) {
     const Tensor& other = call.tangents[i];
     if (!other.defined() || other->storage != t->storage) continue;
-    if (given[i]->is(TensorImpl::kView) || given[i]->storage->viewed.load(std::memory_order_relaxed))
-      return owned(t);
+    if (given[i]->is(TensorImpl::kView) || given[i]->storage->viewed()) return owned(t);
     set_tangent(given[i], level, other, false);
   }
   return t;

@@ -1,5 +1,10 @@
 #include "transforms/interpreter.h"
 
+#include "for_size.h"
+#include "ops/creation.h"
+#include "ops/shape.h"
+#include "ops/writing.h"
+
 namespace adjoint {
 
 namespace {
@@ -74,37 +79,90 @@ bool interpreted(const Call& call, Results& results) {
   return true;
 }
 
-bool supplied(const Operator& op, std::span<const Value> arguments, Results& results) {
+bool supplied(const Call& call, Results& results) {
   const auto all = from(thread_state.observer);
   for (size_t i = 0; i < all.size(); ++i) {
-    if (!all[i]->supply(op, arguments, results)) continue;
-    for (size_t inside = 0; inside < i; ++inside) all[inside]->computed(op, results.all());
+    if (!all[i]->supply(call, results)) continue;
+    for (size_t inside = 0; inside < i; ++inside) all[inside]->computed(call, results.all());
     return true;
   }
   return false;
 }
 
-void tell_computed(const Operator& op, std::span<const Tensor> results) {
-  NoInterpretation inner;
-  for (const auto& o : from(thread_state.observer)) o->computed(op, results);
+namespace {
+
+/// f of each interpreter, with those inside of it out of sight, and of each observer.
+template <class F>
+void each(F&& f) {
+  for (const auto& i : from(thread_state.interpreter)) {
+    const Past past(Ref<Interpreter>(i->outer));
+    f(*i);
+  }
+  const NoInterpretation inner;
+  for (const auto& o : from(thread_state.observer)) f(*o);
+}
+
+template <class P>
+Value boxed(const P& argument) {
+  Value v;
+  argument_t<P>::box(argument, v);
+  return v;
+}
+
+}  // namespace
+
+bool compute_observed(const Call& call, Results& results, runtime::FunctionRef<void()> compute) {
+  const NoInterpretation inner;
+  const Operator& op = call.op;
+  const bool makes = call.form == CallForm::Function && !op.writes && !op.writes_lists && !op.view;
+  if (makes && supplied(call, results)) return false;
+  compute();
+  return true;
+}
+
+void tell_computed(const Call& call, std::span<const Tensor> results) {
+  const NoInterpretation inner;
+  for (const auto& o : from(thread_state.observer)) o->computed(call, results);
 }
 
 void tell_write(const Tensor& t) {
-  NoInterpretation inner;
+  const NoInterpretation inner;
   for (const auto& o : from(thread_state.observer)) o->before_write(t);
 }
 
-void detail::tell_read(const Tensor& t, const char* by) {
-  for (const auto& i : from(thread_state.interpreter)) {
+void announce(const Call& call, std::span<const Tensor> results) {
+  runtime::check_no_lock(call.op.name);
+  each([&](auto& one) { one.announced(call, results); });
+}
+
+void tell(const Notice& notice) {
+  runtime::check_no_lock(notice.by);
+  each([&](auto& one) { one.told(notice); });
+}
+
+void announce_filled(const Tensor& made, const Scalar& value) {
+  const Value arguments[] = {boxed(Sizes(made.sizes())), boxed(value), boxed(OptionalType(made.dtype())),
+                             boxed(false)};
+  announce({*row_of<Full>, CallForm::Function, arguments, {}}, {&made, 1});
+}
+
+void announce_copied(const Tensor& to, const Tensor& from, bool made) {
+  const Value of_new[] = {boxed(from), boxed(to.dtype())}, of_written[] = {boxed(to), boxed(from)};
+  announce({made ? *row_of<To> : *row_of<Copy>, CallForm::Function, made ? of_new : of_written, {}},
+           {&to, 1});
+}
+
+void announce_kept(const Tensor& copy, const Tensor& of) {
+  Past* all = Past::innermost_;
+  if (!all) return;  // no call is being interpreted
+  while (all->outer_) all = all->outer_;
+  const Value arguments[] = {boxed(of), boxed(copy.dtype())};
+  for (const auto& i : from(all->before_)) {
     const Past past(Ref<Interpreter>(i->outer));
-    i->reads(t, by);
+    i->announced({*row_of<To>, CallForm::Function, arguments, {}}, {&copy, 1});
   }
 }
-void detail::tell_replaced(const Tensor& t, const char* by) {
-  for (const auto& i : from(thread_state.interpreter)) {
-    const Past past(Ref<Interpreter>(i->outer));
-    i->replaces(t, by);
-  }
-}
+
+void announce_read(const Tensor& t, const char* by) { tell({Notice::Kind::Read, t, by}); }
 
 }  // namespace adjoint

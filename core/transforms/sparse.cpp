@@ -66,20 +66,21 @@ void call_sparse(const Operator& op, std::span<const Value> arguments, Results& 
                 known_as.c_str());
 }
 
-bool written_sparse(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const Tensor& out,
-                    bool inplace, Tensor& result) {
-  if (!is_sparse(out) && std::none_of(in, in + op.arity, [](const Tensor& t) { return is_sparse(t); }))
+bool written_sparse(const Call& call, Results& results) {
+  const bool inplace = call.form == CallForm::InPlace;
+  const Tensor& out = inplace ? *call.arguments[0].tensor : call.out[0];
+  if (!is_sparse(out) &&
+      !find_tensor(call.op, call.arguments.data(), [](const Tensor& t) { return is_sparse(t); }))
     return false;
-  const std::vector<Value> arguments = boxed_call(op, in, parameters);
+  results.one = out;
   Results r;
-  result = out;
-  if (inplace && sparse_form && sparse_form(*op.row, arguments, true, r)) return true;
+  if (inplace && sparse_form && sparse_form(call.op, call.arguments, true, r)) return true;
   if (inplace && thread_state.grad && out.requires_grad())
-    r.one = elementwise_aside(op, in, parameters);
+    call_aside(call, r);
   else
-    r.one = call_elementwise(op, in, parameters);
+    call.op.boxed(call.arguments.data(), r);
   if (is_sparse(out) && is_sparse(r.one))
-    become_sparse(out, r.one, op.name);
+    become_sparse(out, r.one, call.op.elementwise->name);
   else
     write_transformed(out, r.one);
   return true;
@@ -101,8 +102,7 @@ void become_sparse(const Tensor& self, const Tensor& given, const char* op) {
   write(self, op, [&] { set_sparse_parts(self, sparse_parts(result)); });
   Tensor written = self;
   if (recorded)
-    write_history(written, Ref<Node>::share(result->grad_fn), result->output_nr,
-                  2);  // held by the program, and here
+    write_history(written, Ref<Node>::share(result->grad_fn), result->output_nr);
   else if (thread_state.grad && self.requires_grad())
     forget_history(self);
 }
@@ -116,9 +116,7 @@ void become_sparse_view(const Tensor& self, const Tensor& view, const char* op) 
                           kept.strides().data());
   });
   Tensor written = self;
-  if (recorded && history(kept))
-    write_history(written, Ref<Node>::share(kept->grad_fn), kept->output_nr,
-                  2);  // held by the program, and here
+  if (recorded && history(kept)) write_history(written, Ref<Node>::share(kept->grad_fn), kept->output_nr);
 }
 
 }  // namespace adjoint

@@ -18,8 +18,7 @@ void call_sparse(const Operator& op, std::span<const Value> arguments, Results& 
 
 /// An element-wise operator that writes, to a sparse tensor or of one. False where none of the tensors is
 /// sparse.
-bool written_sparse(const ElementwiseInfo& op, const Tensor* in, const double* parameters, const Tensor& out,
-                    bool inplace, Tensor& result);
+bool written_sparse(const Call& call, Results& results);
 
 /// Let `self`, a sparse tensor, have the indices and values of another, and its history; `op` in place.
 void become_sparse(const Tensor& self, const Tensor& result, const char* op);

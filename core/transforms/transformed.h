@@ -14,7 +14,7 @@
 #include <functional>
 #include <span>
 
-#include "dispatch/operator.h"
+#include "transforms/interpreter.h"
 
 namespace adjoint {
 
@@ -25,8 +25,19 @@ inline bool may_be_transformed(unsigned flags) {
          (flags & TensorImpl::kTransformed || thread_state.dual_level);
 }
 
-/// Do a call with its transforms. False where it turns out to need none: the door goes on.
-bool transformed(const Operator& op, std::span<const Value> arguments, Results& results);
+/// Do a call with its transforms. False where it turns out to need none: the door goes on. So it does where a
+/// call writes what carries something: by `write_transformed`, after the checks of a write.
+bool transformed(const Call& call, Results& results);
+
+/// What comes before the computation of every call, of whichever kind its operator is: whether its results
+/// are there already, since an interpreter made them, or a transform did because of what the call's tensors
+/// carry or where they are. `flags`: those of all its tensors. `past_transforms`: the call comes from a
+/// transform, which has dealt with that.
+inline bool before(const Call& call, unsigned flags, bool past_transforms, Results& results) {
+  if (thread_state.watched && interpreted(call, results)) [[unlikely]]
+    return true;
+  return may_be_transformed(flags) && !past_transforms && transformed(call, results);
+}
 
 /// The call as if no input carried anything. The results have no tangents.
 void call_plain(const Operator& op, std::span<const Value> arguments, Results& results);

@@ -148,6 +148,34 @@ Dims batch_and(const Tensor& a, std::initializer_list<int64_t> tail) {
   return sizes;
 }
 
+bool any_vanishes(const Tensor& t) {
+  bool found = false;
+  with_type(t.dtype(), [&]<class T>(TypeTag<T>) {
+    for (const T *p = t.data<T>(), *end = p + t.numel(); p != end; ++p)
+      found |= !(*p * T(0) == *p * T(0)) || *p == T(0);
+  });
+  return found;
+}
+
+bool any_small(const Tensor& t, double part) {
+  bool found = false;
+  visit(t.dtype(), [&]<class T>(TypeTag<T>) {
+    if constexpr (is_floating_v<T>)
+      for (const T *p = t.data<T>(), *end = p + t.numel(); p != end; p += t.size(-1)) {
+        const auto [least, most] = std::minmax_element(p, p + t.size(-1));
+        found |= static_cast<double>(*least) <= part * static_cast<double>(*most);
+      }
+  });
+  return found;
+}
+
+int64_t most_true(const Tensor& mask) {
+  int64_t most = 0;
+  for (const bool *p = mask.data<bool>(), *end = p + mask.numel(); p != end; p += mask.size(-1))
+    most = std::max<int64_t>(most, std::count(p, p + mask.size(-1), true));
+  return most;
+}
+
 bool all_finite(const Tensor& a) {
   const Tensor d = dense(a);
   const Access access(d);

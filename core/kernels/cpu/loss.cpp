@@ -253,32 +253,6 @@ Tensor class_loss_backward(const Tensor& g, const Tensor& self, const Tensor& ta
   return as_dtype(gx, self.dtype());
 }
 
-Tensor class_weights(IntList sizes, DType dtype, const Tensor& target, const Tensor& weight,
-                     const ClassLoss& options) {
-  Classes c = classes_of(sizes, dtype, target, weight, options, true, "cross_entropy");
-  const DType type = compute_dtype(dtype);
-  Tensor out = zeros(sizes, type);
-  const Access access(c.target);
-  if (access)
-    with_floating(type, [&]<class T>(TypeTag<T>) {
-      const T* w = weights<T>(c);
-      const double scale = options.reduce == Reduce::Mean ? 1 / total_weight(c, w) : 1.0;
-      const double smooth = scale * options.smoothing / static_cast<double>(c.classes),
-                   keep = scale * (1 - options.smoothing);
-      const View<T> view(out, c);
-      for (int64_t p = 0; p < c.count(); ++p) {
-        const int64_t t = c.at(p);
-        if (t == c.ignore) continue;
-        T* q = view.of(c, p);
-        if (smooth > 0)
-          for (int64_t k = 0; k < c.classes; ++k)
-            q[k * view.step] = static_cast<T>(smooth * (w ? static_cast<double>(w[k]) : 1.0));
-        q[t * view.step] += static_cast<T>(keep * (w ? static_cast<double>(w[t]) : 1.0));
-      }
-    });
-  return as_dtype(out, dtype);
-}
-
 Tensor nll_backward(const Tensor& g, IntList sizes, const Tensor& target, const Tensor& weight,
                     const ClassLoss& options) {
   Classes c = classes_of(sizes, g.dtype(), target, weight, options, false, "nll_loss");
