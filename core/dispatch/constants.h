@@ -18,6 +18,9 @@ Tensor constant(A&&... arguments) {
   return call<Row>(std::forward<A>(arguments)...);
 }
 
+/// Numbers that a rule wrote to memory of its own, as a constant: who looks on is told.
+Tensor constant_of(Tensor numbers, const char* rule);
+
 /// The integers from `start` up to but without `end`.
 inline Tensor counted(int64_t start, int64_t end) {
   return constant<Arange>(Scalar(start), Scalar(end), Scalar(int64_t{1}), OptionalType(DType::Int64), false);

@@ -2,6 +2,7 @@
 // in recorded operations (the names are those of kernels/cpu/ctc.cpp).
 #include "ops/ctc.h"
 
+#include "dispatch/constants.h"
 #include "dispatch/family.h"
 #include "for_size.h"
 #include "kernels/slices.h"
@@ -25,13 +26,13 @@ constexpr double kNever = -1e30;
 
 /// A constant table of the given shape: f(row, column).
 template <class F>
-Tensor constant(int64_t rows, int64_t columns, DType dtype, const F& f) {
+Tensor tabled(int64_t rows, int64_t columns, DType dtype, const F& f) {
   const int64_t sizes[] = {rows, columns};
   const Tensor t = empty(sizes, DType::Float64);
   if (const Access access(t); access)
     for (int64_t i = 0; i < rows * columns; ++i)
       t.data<double>()[i] = f(static_cast<size_t>(i / columns), i % columns);
-  return as_dtype(t, dtype);
+  return as_dtype(constant_of(t, "ctc_loss"), dtype);
 }
 
 Tensor log_sum(Tensors ways, int64_t dim) {
@@ -61,7 +62,8 @@ Tensor ctc_loss(const Tensor& given, const Tensor& log_probs, const Tensor& targ
   const size_t lead = s.size() - 3;
   const int64_t batch = product(s.first(lead)), steps = s[lead], count = s[lead + 1], classes = s[lead + 2],
                 all = batch * count, longest = targets.size(-1), width = 2 * longest + 1;
-  if (!all || !steps) return call<Mul>(log_probs, zeros({}, log_probs.dtype()));
+  if (!all || !steps)
+    return call<Mul>(log_probs, constant<Zeros>(Sizes(), OptionalType(log_probs.dtype()), false));
   const Tensor x =
       reshaped(call<Transpose>(reshaped(log_probs, {batch, steps, count, classes}), Dim(0), Dim(1)),
                {steps, all, classes});
@@ -69,7 +71,7 @@ Tensor ctc_loss(const Tensor& given, const Tensor& log_probs, const Tensor& targ
   const auto letters = [&](size_t i) { return how.letters[i % static_cast<size_t>(count)]; };
   const auto last = [&](size_t i) { return how.steps[i % static_cast<size_t>(count)] - 1; };
   const auto table = [&](int64_t columns, DType type, const auto& f) {
-    return constant(all, columns, type, f);
+    return tabled(all, columns, type, f);
   };
   // What is spelled, and where a blank may be left out.
   const Tensor blanks = table(longest, DType::Int64, [&](size_t, int64_t) { return double(how.blank); });
@@ -137,7 +139,8 @@ Tensor ctc_loss(const Tensor& given, const Tensor& log_probs, const Tensor& targ
   const Recorded there(counted), share = select(there && possible, occupancy, number(0, x));
   const Recorded g(reshaped(given, {all, 1}));
   const int64_t shape[] = {steps, all, classes};
-  const Recorded sums = call<ScatterAdd>(zeros(shape, dtype), Dim(2), places, (-(share * g)).tensor);
+  const Recorded sums = call<ScatterAdd>(constant<Zeros>(Sizes(IntList(shape)), OptionalType(dtype), false),
+                                         Dim(2), places, (-(share * g)).tensor);
   const Tensor to = select(there && !possible, otherwise, sums).tensor;
   return call<Reshape>(call<Transpose>(reshaped(to, {steps, batch, count, classes}), Dim(0), Dim(1)), s);
 }

@@ -100,6 +100,9 @@ Tensor batched(Tensor samples, uint64_t number) {
   t->flags |= TensorImpl::kBatched | (samples->flags & TensorImpl::kInference);
   if (samples.requires_grad())
     if (BatchLevel* level = open_batch_level(number)) level->records = true;
+  // As a node would that saved them: a write through the batched tensor leaves them as they were, with their
+  // history.
+  samples->storage->mark(Storage::kSaved);
   AutogradMeta& meta = make_meta(t.get());
   meta.samples = std::move(samples);
   meta.batch_level = number;
