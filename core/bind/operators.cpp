@@ -367,7 +367,7 @@ int set_operator_overload(PyObject* self, PyObject* value, void*) {
   }
   PyObject*& slot = reinterpret_cast<OperatorObject*>(self)->overloads->composition;
   PyObject* old = slot;
-  slot = Py_XNewRef(value);
+  slot = value == Py_None ? nullptr : Py_NewRef(value);
   Py_XDECREF(old);
   return 0;
 }
