@@ -84,7 +84,8 @@ def _signature(name, row):
 
 def _defaults(row):
     """The default of each argument as it is written, None for those without."""
-    arguments = ast.parse(f"def f{_signature('', row)}: 0").body[0].args
+    parsed = ast.parse(f"def f{_signature('', row)}: 0").body[0]
+    arguments = parsed.args  # type: ignore[attr-defined]
     given = [
         *[None] * (len(arguments.args) - len(arguments.defaults)),
         *arguments.defaults,

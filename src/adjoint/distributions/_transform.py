@@ -249,7 +249,8 @@ class ComposeTransform(Transform):
         for part in self.parts[:-1]:
             values.append(part(values[-1]))
         values.append(y)
-        total, event_dim = 0, self.domain.event_dim
+        total: Any = 0
+        event_dim = self.domain.event_dim
         for part, before, after in zip(self.parts, values, values[1:]):
             volume = part.log_abs_det_jacobian(before, after)
             total = total + _sum_rightmost(volume, event_dim - part.domain.event_dim)

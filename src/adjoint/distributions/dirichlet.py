@@ -65,7 +65,8 @@ class Dirichlet(ExponentialFamily):
         return self.concentration * (total - self.concentration) / (total.square() * (total + 1))
 
     def rsample(self, sample_shape: Shape = Size()) -> Tensor:
-        return ad._sample_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
+        concentration = self.concentration.expand(self._extended_shape(sample_shape))
+        return ad._sample_dirichlet(concentration)  # type: ignore[attr-defined]
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)

@@ -51,8 +51,8 @@ class Distribution:
     def __init__(
         self, batch_shape: Shape = Size(), event_shape: Shape = Size(), validate_args: bool | None = None
     ) -> None:
-        self._batch_shape = batch_shape
-        self._event_shape = event_shape
+        self._batch_shape = Size(batch_shape)
+        self._event_shape = Size(event_shape)
         if validate_args is not None:
             self._validate_args = validate_args
         if self._validate_args:

@@ -63,7 +63,8 @@ class Gamma(ExponentialFamily):
 
     def rsample(self, sample_shape: Shape = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        draws = ad._standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
+        unit = ad._standard_gamma(self.concentration.expand(shape))  # type: ignore[attr-defined]
+        draws = unit / self.rate.expand(shape)
         return draws.clamp(min=ad.finfo(draws.dtype).tiny)
 
     def log_prob(self, value: Tensor) -> Tensor:

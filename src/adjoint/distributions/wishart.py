@@ -127,7 +127,8 @@ class Wishart(CovarianceForms, ExponentialFamily):
         shape = self._extended_shape(sample_shape)
         degrees = self._degrees()
         degrees = degrees.expand(shape[:-1])
-        diagonal = (2 * ad._standard_gamma(degrees / 2)).clamp(min=ad.finfo(degrees.dtype).tiny).sqrt()
+        draws = ad._standard_gamma(degrees / 2)  # type: ignore[attr-defined]
+        diagonal = (2 * draws).clamp(min=ad.finfo(degrees.dtype).tiny).sqrt()
         normal = ad.randn(shape, dtype=degrees.dtype, device=degrees.device).tril(-1)
         factor = self._unbroadcasted_scale_tril @ (normal + diagonal.diag_embed())
         return factor @ factor.mT

@@ -9,6 +9,10 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint.library import primitive
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["c2c", "c2r", "r2c"]
 
 #: The norm with which the other direction has the same factor.
@@ -41,7 +45,8 @@ def library():
     return _library
 
 
-_loops = _from_numpy = None
+_loops: Any = None
+_from_numpy: Any = None
 
 
 def _find_loops():

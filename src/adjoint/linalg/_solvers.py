@@ -268,7 +268,8 @@ def slogdet(A: Tensor, *, out: Sequence[Tensor] | None = None) -> Any:
     >>> ad.linalg.slogdet(-ad.eye(3)).sign
     tensor(-1.)
     """
-    sign, log, _, _ = _C._slogdet(square(A, "linalg.slogdet"))
+    found: Any = _C._slogdet(square(A, "linalg.slogdet"))  # and the factors
+    sign, log = found[:2]
     return give_all(out, return_types.linalg_slogdet(sign, log), "linalg.slogdet", converts=False)
 
 

@@ -185,9 +185,9 @@ def embedding_bag(
         return result
     if counted is None and length is not None:
         return result / max(length, 1)
-    number = ad.ones(len(which), dtype=weight.dtype) if counted is None else counted.to(weight.dtype)
-    number = ad.zeros(bags, dtype=weight.dtype).index_add(0, which, number)
-    return result / number.clamp(min=1).unsqueeze(1)
+    ones = ad.ones(len(which), dtype=weight.dtype) if counted is None else counted.to(weight.dtype)
+    sizes = ad.zeros(bags, dtype=weight.dtype).index_add(0, which, ones)
+    return result / sizes.clamp(min=1).unsqueeze(1)
 
 
 def _ends(starts, flat):
