@@ -4,8 +4,10 @@ Start reading at `test_no_module_imports_itself_by_way_of_others`.
 """
 
 import ast
+import importlib
 import pathlib
 import pickle
+import pkgutil
 import re
 
 import pytest
@@ -139,3 +141,23 @@ def test_no_file_is_longer_than_500_lines():
     assert [
         f"{f.relative_to(ROOT)}: {n}" for f in sources if (n := len(f.read_text("utf-8").splitlines())) > 500
     ] == []
+
+
+def test_types_of_attributes_can_be_asked_for_at_run_time():
+    """`typing.get_type_hints` of a subclass evaluates those of its bases, without what only type checkers import."""
+    found = []
+    for info in pkgutil.walk_packages(ad.__path__, "adjoint."):
+        parts = info.name.split(".")
+        if "as_torch" in parts or parts[-1] == "__main__":
+            continue
+        module = importlib.import_module(info.name)
+        for cls in {value for value in vars(module).values() if isinstance(value, type)}:
+            hints = vars(cls).get("__annotations__", {})
+            if cls.__module__ != info.name or not isinstance(hints, dict):
+                continue
+            for name, hint in hints.items():
+                try:
+                    eval(hint, dict(vars(module)), dict(vars(cls))) if isinstance(hint, str) else None
+                except NameError:
+                    found.append(f"{info.name}.{cls.__name__}.{name}: {hint}")
+    assert found == [], "declare them below `if TYPE_CHECKING:`"

@@ -33,8 +33,9 @@ ALIASES = {
 
 class _Limits:
     __slots__ = ("bits", "dtype", "max", "min")
-    _shown: Any
-    dtype: Any
+    if TYPE_CHECKING:
+        _shown: Any
+        dtype: Any
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.dtype is other.dtype

@@ -151,7 +151,8 @@ def _refuse(function, types, mode):
 
 
 class _WithState:
-    _before: Any
+    if TYPE_CHECKING:
+        _before: Any
     _state: int
 
     def __enter__(self) -> Any:

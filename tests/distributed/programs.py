@@ -174,6 +174,9 @@ def bounds(rank, size):
 def interrupted(rank, size):
     """A rank that waits is interrupted from the keyboard: it raises that, and the others hear of it."""
     if rank == 0:
+        signal.signal(
+            signal.SIGINT, signal.default_int_handler
+        )  # shells let what they start in the background ignore it
         threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
         try:
             dist.all_reduce(ad.ones(1))

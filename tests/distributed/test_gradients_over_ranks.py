@@ -7,6 +7,7 @@ import pytest
 from ranks import agree, sound, threads
 
 import adjoint as ad
+from adjoint.as_torch.standins.distributed import _functional_collectives as FC
 from adjoint.distributed import ReduceOp
 from adjoint.distributed.nn import functional as F
 
@@ -24,6 +25,12 @@ MAPS = {
     "all_to_all": lambda x, g, r: ad.cat(F.all_to_all([ad.empty(2)] * N, x.view(N, -1).unbind(0), g)),
     "all_to_all_single": lambda x, g, r: F.all_to_all_single(x, x, group=g),
     "uneven": lambda x, g, r: F.all_to_all_single(x, x, SIZES_OUT[r], SIZES_IN[r], g),
+    "all_reduce of names": lambda x, g, r: FC.wait_tensor(FC.all_reduce(x, "avg", g)),
+    "broadcast of names": lambda x, g, r: FC.broadcast(x, 1, g),
+    "all_gather_tensor": lambda x, g, r: FC.all_gather_tensor_autograd(x.view(2, 3), 1, g).flatten(),
+    "reduce_scatter_tensor": lambda x, g, r: FC.reduce_scatter_tensor(x.view(2, 3), "sum", 1, g).flatten(),
+    "all_to_all of names": lambda x, g, r: FC.all_to_all_single_autograd(x, SIZES_OUT[r], SIZES_IN[r], g),
+    "even": lambda x, g, r: FC.all_to_all_single(x, None, None, g),
     "ring": lambda x, g, r: F.sendrecv(x, (r + 1) % N, (r - 1) % N, g),
     "edge": lambda x, g, r: F.sendrecv(x, r + 1 if r + 1 < N else None, r - 1 if r else None, g),
 }

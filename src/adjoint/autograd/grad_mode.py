@@ -41,7 +41,8 @@ class _Mode:
     """What the modes share: `before` is a linked stack, so that one object can be entered again while it is open."""
 
     __slots__ = ("before", "mode")
-    before: Any
+    if TYPE_CHECKING:
+        before: Any
     mode: bool
 
     @overload
@@ -226,7 +227,8 @@ class set_grad_enabled(_Mode):
     """
 
     __slots__ = ("first", "value")
-    first: Any
+    if TYPE_CHECKING:
+        first: Any
     value: bool
 
     def __new__(cls, mode: bool) -> Self:  # type: ignore[misc]

@@ -42,15 +42,16 @@ class OrderedGroup(ProcessGroup):
     is the `Call`.
     """
 
-    _allgather: Any
-    _allreduce: Any
-    _alltoall: Any
-    _barrier: Any
-    _broadcast: Any
-    _gather: Any
-    _reduce: Any
-    _reduce_scatter: Any
-    _scatter: Any
+    if TYPE_CHECKING:
+        _allgather: Any
+        _allreduce: Any
+        _alltoall: Any
+        _barrier: Any
+        _broadcast: Any
+        _gather: Any
+        _reduce: Any
+        _reduce_scatter: Any
+        _scatter: Any
 
     def __init__(self, rank, size, timeout, name):
         super().__init__(rank, size)

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 class _Joined(Transform):
     """Transforms that act on parts; subclasses say how a tensor is split and put together."""
 
-    _join: Any
-    _split: Any
+    if TYPE_CHECKING:
+        _join: Any
+        _split: Any
 
     def __init__(self, tseq: Sequence[Any], dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 class ProbsOrLogits:
     """Parameters `probs` and `logits`, of which one is given: log odds, for each element."""
 
-    _set: Any
+    if TYPE_CHECKING:
+        _set: Any
 
     _binary = True
     _carried: tuple = ("_given",)
@@ -51,7 +52,8 @@ class ProbsOrLogits:
 class Choices(ProbsOrLogits):
     """Probabilities of alternatives along the last dimension: they are normalised."""
 
-    _batch_shape: Any
+    if TYPE_CHECKING:
+        _batch_shape: Any
 
     _binary = False
 

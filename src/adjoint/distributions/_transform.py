@@ -135,7 +135,8 @@ class Transform:
 class _InverseTransform(Transform):
     """The inverse of a transform, whose cache it shares."""
 
-    _inv: Any
+    if TYPE_CHECKING:
+        _inv: Any
 
     def __init__(self, transform: Any) -> None:
         super().__init__(cache_size=transform._cache_size)

@@ -35,8 +35,9 @@ class Cauchy(Distribution):
     tensor(0.7500)
     """
 
-    loc: Tensor
-    scale: Tensor
+    if TYPE_CHECKING:
+        loc: Tensor
+        scale: Tensor
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real

@@ -28,7 +28,8 @@ class Chi2(Gamma):
     tensor(3.)
     """
 
-    concentration: Tensor
+    if TYPE_CHECKING:
+        concentration: Tensor
 
     arg_constraints = {"df": constraints.positive}
 

@@ -214,8 +214,9 @@ class _Bounded(Constraint):
 
 
 class _IntegerInterval(_Bounded):
-    lower_bound: Any
-    upper_bound: Any
+    if TYPE_CHECKING:
+        lower_bound: Any
+        upper_bound: Any
     is_discrete = True
 
     def __init__(self, lower_bound, upper_bound) -> None:
@@ -226,7 +227,8 @@ class _IntegerInterval(_Bounded):
 
 
 class _IntegerLessThan(_Bounded):
-    upper_bound: Any
+    if TYPE_CHECKING:
+        upper_bound: Any
     is_discrete = True
 
     def __init__(self, upper_bound) -> None:
@@ -237,7 +239,8 @@ class _IntegerLessThan(_Bounded):
 
 
 class _IntegerGreaterThan(_Bounded):
-    lower_bound: Any
+    if TYPE_CHECKING:
+        lower_bound: Any
     is_discrete = True
 
     def __init__(self, lower_bound) -> None:
@@ -253,7 +256,8 @@ class _Real(Constraint):
 
 
 class _GreaterThan(_Bounded):
-    lower_bound: Any
+    if TYPE_CHECKING:
+        lower_bound: Any
 
     def __init__(self, lower_bound) -> None:
         super().__init__(lower_bound=lower_bound)
@@ -263,7 +267,8 @@ class _GreaterThan(_Bounded):
 
 
 class _GreaterThanEq(_Bounded):
-    lower_bound: Any
+    if TYPE_CHECKING:
+        lower_bound: Any
 
     def __init__(self, lower_bound) -> None:
         super().__init__(lower_bound=lower_bound)
@@ -273,7 +278,8 @@ class _GreaterThanEq(_Bounded):
 
 
 class _LessThan(_Bounded):
-    upper_bound: Any
+    if TYPE_CHECKING:
+        upper_bound: Any
 
     def __init__(self, upper_bound) -> None:
         super().__init__(upper_bound=upper_bound)
@@ -283,8 +289,9 @@ class _LessThan(_Bounded):
 
 
 class _Interval(_Bounded):
-    lower_bound: Any
-    upper_bound: Any
+    if TYPE_CHECKING:
+        lower_bound: Any
+        upper_bound: Any
 
     def __init__(self, lower_bound, upper_bound) -> None:
         super().__init__(lower_bound=lower_bound, upper_bound=upper_bound)
@@ -294,8 +301,9 @@ class _Interval(_Bounded):
 
 
 class _HalfOpenInterval(_Interval):
-    lower_bound: Any
-    upper_bound: Any
+    if TYPE_CHECKING:
+        lower_bound: Any
+        upper_bound: Any
 
     def check(self, value: Tensor):
         return (self.lower_bound <= value) & (value < self.upper_bound)

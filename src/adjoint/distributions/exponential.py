@@ -31,7 +31,8 @@ class Exponential(ExponentialFamily):
     tensor(0.5000)
     """
 
-    rate: Tensor
+    if TYPE_CHECKING:
+        rate: Tensor
 
     arg_constraints = {"rate": constraints.positive}
     support = constraints.nonnegative

@@ -34,8 +34,9 @@ class FisherSnedecor(Distribution):
     tensor(2.)
     """
 
-    df1: Tensor
-    df2: Tensor
+    if TYPE_CHECKING:
+        df1: Tensor
+        df2: Tensor
 
     arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
     support = constraints.positive

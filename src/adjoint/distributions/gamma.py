@@ -36,8 +36,9 @@ class Gamma(ExponentialFamily):
     tensor(0.5000)
     """
 
-    concentration: Tensor
-    rate: Tensor
+    if TYPE_CHECKING:
+        concentration: Tensor
+        rate: Tensor
 
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.nonnegative

@@ -37,9 +37,10 @@ class GeneralizedPareto(Distribution):
     tensor(2.)
     """
 
-    concentration: Tensor
-    loc: Tensor
-    scale: Tensor
+    if TYPE_CHECKING:
+        concentration: Tensor
+        loc: Tensor
+        scale: Tensor
 
     arg_constraints = {
         "loc": constraints.real,

@@ -34,8 +34,9 @@ class Laplace(Distribution):
     tensor(0.5000)
     """
 
-    loc: Tensor
-    scale: Tensor
+    if TYPE_CHECKING:
+        loc: Tensor
+        scale: Tensor
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real

@@ -62,7 +62,8 @@ def _factor_of_inverse(precision):
 class CovarianceForms:
     """A covariance matrix, its inverse, and its Cholesky factor, of which one is given."""
 
-    _batch_shape: Any
+    if TYPE_CHECKING:
+        _batch_shape: Any
 
     def _one_form(self, **forms):
         given = [(name, value) for name, value in forms.items() if value is not None]

@@ -36,8 +36,9 @@ class Normal(ExponentialFamily):
     tensor(-0.9189)
     """
 
-    loc: Tensor
-    scale: Tensor
+    if TYPE_CHECKING:
+        loc: Tensor
+        scale: Tensor
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real

@@ -32,7 +32,8 @@ class Poisson(ExponentialFamily):
     tensor(-4.)
     """
 
-    rate: Tensor
+    if TYPE_CHECKING:
+        rate: Tensor
 
     arg_constraints = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer

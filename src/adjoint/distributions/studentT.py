@@ -36,9 +36,10 @@ class StudentT(Distribution):
     tensor(2.)
     """
 
-    df: Tensor
-    loc: Tensor
-    scale: Tensor
+    if TYPE_CHECKING:
+        df: Tensor
+        loc: Tensor
+        scale: Tensor
 
     arg_constraints = {
         "df": constraints.positive,

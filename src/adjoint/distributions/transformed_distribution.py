@@ -39,7 +39,8 @@ class TransformedDistribution(Distribution):
     tensor(-0.9189)
     """
 
-    base_dist: Any
+    if TYPE_CHECKING:
+        base_dist: Any
 
     arg_constraints: dict = {}
 

@@ -33,8 +33,9 @@ class Uniform(Distribution):
     tensor(1.3333)
     """
 
-    high: Tensor
-    low: Tensor
+    if TYPE_CHECKING:
+        high: Tensor
+        low: Tensor
 
     has_rsample = True
 

@@ -39,8 +39,9 @@ class VonMises(Distribution):
     tensor(-1.0738)
     """
 
-    concentration: Tensor
-    loc: Tensor
+    if TYPE_CHECKING:
+        concentration: Tensor
+        loc: Tensor
 
     arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
     support = constraints.real

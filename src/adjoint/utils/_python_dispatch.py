@@ -41,7 +41,8 @@ class TorchDispatchMode:
     sum
     """
 
-    _tokens: Any
+    if TYPE_CHECKING:
+        _tokens: Any
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         """Make the result of ``func(*args, **kwargs)``.

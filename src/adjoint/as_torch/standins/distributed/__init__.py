@@ -10,6 +10,7 @@ import enum
 from types import ModuleType
 
 from adjoint.as_torch.standins._refused import refused, refusing
+from adjoint.as_torch.standins.distributed import _placements
 from adjoint.distributed._socket_group import SocketGroup as ProcessGroupGloo
 
 __all__ = ["DebugLevel", "ProcessGroupGloo", "get_debug_level", "modules", "set_debug_level"]
@@ -58,7 +59,13 @@ SUBMODULES = {
     "algorithms.ddp_comm_hooks.optimizer_overlap_hooks": ("", ""),
     "algorithms.ddp_comm_hooks.powerSGD_hook": ("PowerSGDState", "powerSGD_hook batched_powerSGD_hook"),
     "checkpoint": ("FileSystemReader FileSystemWriter", "load save load_state_dict save_state_dict"),
-    "checkpoint.state_dict": ("StateDictOptions", "get_model_state_dict set_model_state_dict"),
+    "checkpoint._consolidate_hf_safetensors": ("", "consolidate_safetensors_files"),
+    "checkpoint.default_planner": ("DefaultLoadPlanner DefaultSavePlanner", ""),
+    "checkpoint.hf_storage": ("HuggingFaceStorageReader HuggingFaceStorageWriter", ""),
+    "checkpoint.state_dict": (
+        "StateDictOptions",
+        "get_model_state_dict get_optimizer_state_dict set_model_state_dict set_optimizer_state_dict",
+    ),
     "device_mesh": ("DeviceMesh", "init_device_mesh"),
     "fsdp": (
         "BackwardPrefetch CPUOffload CPUOffloadPolicy FSDPModule FullStateDictConfig FullyShardedDataParallel "
@@ -71,9 +78,9 @@ SUBMODULES = {
     ),
     "fsdp.sharded_grad_scaler": ("ShardedGradScaler", ""),
     "pipelining": ("PipelineStage Schedule1F1B ScheduleGPipe SplitPoint", "pipeline"),
-    "tensor": ("DTensor DeviceMesh Partial Placement Replicate Shard", "distribute_module distribute_tensor"),
+    "tensor": ("DTensor DeviceMesh", "distribute_module distribute_tensor"),
     "tensor._utils": ("", "compute_local_shape_and_global_offset"),
-    "tensor.placement_types": ("Partial Placement Replicate Shard _StridedShard", ""),
+    "tensor.placement_types": ("_StridedShard", ""),
     "tensor.parallel": (
         "ColwiseParallel ParallelStyle PrepareModuleInput RowwiseParallel SequenceParallel",
         "loss_parallel parallelize_module",
@@ -87,6 +94,8 @@ def _made():
         module = made[path] = ModuleType(f"{__name__}.{path}", "Names only.")
         full = f"torch.distributed.{path}"
         vars(module).update(refused(full, types, _WHOLE), **refusing(full, functions, _WHOLE))
+        if path in ("tensor", "tensor.placement_types"):
+            vars(module).update({name: getattr(_placements, name) for name in _placements.__all__})
         holder, _, last = path.rpartition(".")
         if holder in made:
             setattr(made[holder], last, module)
