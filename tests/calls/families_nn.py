@@ -101,7 +101,8 @@ def normalization(d):
     last = d.pick("", f", {d.t(tail, dtype)}, {d.t(tail, dtype)}")
     weight = d.pick("", f", {d.t(tail, dtype)}")
     eps = d.options(eps=(1e-5, 1e-2))
-    mean, var = d.t((c,), dtype, grad=False), d.t((c,), dtype, "positive", grad=False)
+    mean = d.t((c,), dtype, grad=False, layout="plain")  # they are written
+    var = d.t((c,), dtype, "positive", grad=False, layout="plain")
     return d.pick(
         f"F.layer_norm({x}, {tail}{last}{eps})",
         f"F.rms_norm({x}, {tail}{weight}{eps})",
