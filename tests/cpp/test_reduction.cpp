@@ -88,7 +88,8 @@ void accuracy() {
   for (int threads : {1, 2, 3}) {
     runtime::set_num_threads(threads);
     CHECK(check::close(at(call<Sum>(x, OptionalInts(), false, OptionalType()), 0),
-                       3000 * 1111 * static_cast<double>(0.1f), 1e-7));
+                       3000 * 1111 * static_cast<double>(0.1f),
+                       2.5e-7));  // equal terms round alike: the worst case
     const Tensor columns = call<Sum>(x, dims({0}), false, OptionalType());
     CHECK(check::close(at(columns, 17), 3000 * static_cast<double>(0.1f), 1e-7));
     CHECK(std::abs(at(call<Var>(x, OptionalInts(), 1.0, false), 0)) < 1e-12);
