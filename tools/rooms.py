@@ -23,6 +23,7 @@ ROOMS = {
     "ops": "dispatch",  # headers declare operators; sources say what they plan and how they are differentiated, by calls
     "dispatch": "transforms",  # the table, the door, and what is recorded of a call
     "transforms": "",  # interpreters over the table
+    "replay": "",  # what observers saw, as a program that runs again
     "dispatch/family": "",  # how families come into the table
     "adjoint": "",  # adjoint.h: all of it, for programs in C++
     "precompiled": "",  # what the build compiles once for most sources
@@ -30,7 +31,7 @@ ROOMS = {
 }
 #: The rooms that touch elements. Elsewhere each place that does is one too many: what it computes belongs behind a routine
 #: of kernels/. How many places each room still has; a number here may only become smaller.
-MEMORY = "kernels tensor runtime adjoint".split()
+MEMORY = "kernels tensor runtime replay adjoint".split()
 PLACES_OF_ELEMENTS = {"ops": 75, "bind": 15, "autograd": 11, "dispatch": 11, "transforms": 5}
 ELEMENTS = re.compile(r"\bdata<|[.>]bytes\(\)|\bAccess\b(?!\.h)|\b(?:read|write)_element\(")
 #: Python and nanobind are known to this room alone.

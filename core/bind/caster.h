@@ -94,5 +94,6 @@ void bind_batching(nanobind::module_& m);
 void bind_sparse(nanobind::module_& m);
 void bind_trees(nanobind::module_& m);
 void bind_primitive(nanobind::module_& m);
+void bind_replay(nanobind::module_& m);
 void bind_runtime(nanobind::module_& m);
 }  // namespace adjoint::bind

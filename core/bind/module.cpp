@@ -230,4 +230,5 @@ NB_MODULE(_C, m) {
   bind_random(m);
   bind_optimizers(m);
   bind_primitive(m);
+  bind_replay(m);
 }

@@ -61,15 +61,16 @@ SavedValue saved_parameter(const ElementwiseInfo& op, DType type, int k, double 
   return out;
 }
 
-[[gnu::always_inline]] inline Tensor fused(const ElementwiseInfo& op, int i, DType type,
-                                           const double* parameters, const Tensor& g, const Tensor* values) {
+/// See `straight_gradient`. `flags` gets those of the operands.
+[[gnu::always_inline]] inline bool straight(const ElementwiseInfo& op, int i, DType type,
+                                            const double* parameters, const Tensor& g, const Tensor* values,
+                                            StraightCall& call, unsigned& flags) {
   const int takes = op.takes[i];
   const DType g_type = result_dtype(op, type);
   const int slot = loop_slot(type);
-  if (slot < 0) return fused_general(op, i, type, parameters, g, values);
-  unsigned flags = g->flags;
+  if (slot < 0) return false;
   // The shape: that of the gradient, since every input broadcasts to it.
-  StraightCall call{op.loops.backward[i][slot], parameters, itemsize(type)};
+  call = {op.loops.backward[i][slot], parameters, itemsize(type)};
   bool straight = g.dtype() == g_type && call.add(0, g, g.numel());
   for (int k = 0; k < 4 && straight; ++k) {
     if (!(takes >> k & 1)) continue;
@@ -77,7 +78,15 @@ SavedValue saved_parameter(const ElementwiseInfo& op, DType type, int k, double 
     const DType want = k == 3 ? g_type : k == op.condition ? DType::Bool : type;
     straight = values[k].dtype() == want && call.add(k + 1, values[k], g.numel());
   }
-  if (!straight || flags & TensorImpl::kTransformed) return fused_general(op, i, type, parameters, g, values);
+  return straight;
+}
+
+[[gnu::always_inline]] inline Tensor fused(const ElementwiseInfo& op, int i, DType type,
+                                           const double* parameters, const Tensor& g, const Tensor* values) {
+  unsigned flags = g->flags;
+  StraightCall call;
+  if (!straight(op, i, type, parameters, g, values, call, flags) || flags & TensorImpl::kTransformed)
+    return fused_general(op, i, type, parameters, g, values);
   Tensor out = g.dim() == 0 ? empty_scalar(type) : empty(g.sizes(), type);
   call.run(out.bytes(), g.numel());
   return out;
@@ -104,18 +113,19 @@ struct DerivativeRow : Operator {
     tensors = (2u << (op.arity + 1)) - 1;
     constant = true;
     door = [](const Operator& row, const Value* v, Results& r) { pass_door(row, v, r); };
-    compute = [](const Operator& row, const Value* v, Results& r) {
-      const auto& self = static_cast<const DerivativeRow&>(row);
-      const int arity = self.of.arity;
-      Tensor values[4];
-      double parameters[kMostParameters];
-      for (int k = 0; k < arity; ++k)
-        if (v[1 + k].present) values[k] = *v[1 + k].tensor;
-      if (v[1 + arity].present) values[3] = *v[1 + arity].tensor;
-      for (int k = 0; k < self.of.parameters; ++k) parameters[k] = v[2 + arity + k].d;
-      r.one = fused(self.of, self.input, v[2 + arity + self.of.parameters].type, parameters, *v[0].tensor,
-                    values);
-    };
+    compute = &run;
+  }
+  static void run(const Operator& row, const Value* v, Results& r) {
+    const auto& self = static_cast<const DerivativeRow&>(row);
+    const int arity = self.of.arity;
+    Tensor values[4];
+    double parameters[kMostParameters];
+    for (int k = 0; k < arity; ++k)
+      if (v[1 + k].present) values[k] = *v[1 + k].tensor;
+    if (v[1 + arity].present) values[3] = *v[1 + arity].tensor;
+    for (int k = 0; k < self.of.parameters; ++k) parameters[k] = v[2 + arity + k].d;
+    r.one =
+        fused(self.of, self.input, v[2 + arity + self.of.parameters].type, parameters, *v[0].tensor, values);
   }
 
   /// The row of the derivative by input i; made when somebody first looks on.
@@ -289,6 +299,18 @@ void record_as(const ElementwiseInfo& op, const Tensor* in, Tensor& out, Before*
 }
 
 }  // namespace
+
+std::optional<Derivative> derivative_of(const Operator& row) {
+  if (row.compute != &DerivativeRow::run) return {};
+  const auto& derivative = static_cast<const DerivativeRow&>(row);
+  return Derivative{&derivative.of, derivative.input};
+}
+
+bool straight_gradient(const ElementwiseInfo& op, int i, DType type, const double* parameters,
+                       const Tensor& g, const Tensor* values, StraightCall& call) {
+  unsigned flags = 0;
+  return straight(op, i, type, parameters, g, values, call, flags);
+}
 
 template <int A>
 void record(const ElementwiseInfo& op, const Tensor* in, Tensor& out, Before* before, DType type,

@@ -6,9 +6,22 @@
 // operators. Start reading at `ElementwiseNode::apply` (elementwise_node.cpp).
 #pragma once
 
+#include <optional>
+
 #include "dispatch/elementwise.h"
+#include "kernels/run_loop.h"
 
 namespace adjoint {
+
+/// What the row of a derivative stands for (`sin.backward`, which observers see); none for other rows.
+struct Derivative {
+  const ElementwiseInfo* of;
+  int input;
+};
+std::optional<Derivative> derivative_of(const Operator& row);
+/// The one loop of a derivative, where it takes its operands as they lie; else false.
+bool straight_gradient(const ElementwiseInfo& op, int i, DType type, const double* parameters,
+                       const Tensor& g, const Tensor* values, StraightCall& call);
 
 /// Inputs of a call that writes one of them, as they were before.
 struct Before {

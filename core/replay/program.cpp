@@ -1,0 +1,227 @@
+#include "replay/program.h"
+
+#include <cstring>
+
+#include "autograd/views.h"
+#include "dispatch/elementwise.h"
+#include "kernels/copy.h"
+#include "replay/builder.h"
+#include "runtime/interrupt.h"
+#include "runtime/random.h"
+
+namespace adjoint::replay {
+
+Program::Program(Trace trace, std::vector<Place> inputs, std::vector<Place> outputs)
+    : trace_(std::move(trace)), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
+  Builder(*this).build();
+}
+Program::~Program() = default;
+
+void Program::place(int32_t slot, char* base) {
+  Memory& m = memory_[static_cast<size_t>(slot)];
+  m.base = base;
+  if (m.frame) m.frame->data = base;
+  for (const auto& [at, offset] : m.pointers) *static_cast<char**>(at) = base + offset;
+  for (const auto& [t, offset] : m.tensors) t->data = base + offset;
+}
+
+namespace {
+
+/// A row that made something else than when it was recorded.
+struct AnotherWay {};
+
+bool lies_as(const Tensor& t, const Geometry& g) {
+  return t.dtype() == g.dtype && same(t.sizes(), g.sizes.span()) && same(t.strides(), g.strides.span());
+}
+
+}  // namespace
+
+void Program::run_row(Row& row) {
+  const Operator& op = *row.op;
+  Results r;
+  if (op.elementwise) {
+    if (row.form == CallForm::Function) {
+      op.boxed(row.values.data(), r);
+    } else {
+      const Unboxed c(op, row.values.data());
+      const bool inplace = row.form == CallForm::InPlace;
+      call_elementwise(c.op, c.in, c.parameters, inplace ? &c.in[0] : &row.out[0], inplace);
+      return;
+    }
+  } else {
+    op.compute(op, row.values.data(), r);
+  }
+  const std::span<const Tensor> made = r.all();
+  if (made.size() != row.makes.size()) throw AnotherWay();
+  for (size_t i = 0; i < made.size(); ++i) {
+    const Place& p = trace_.places[row.results.begin + i];
+    if (made[i].defined() != (p.slot >= 0)) throw AnotherWay();
+    if (p.slot < 0) continue;
+    if (!lies_as(made[i], trace_.geometry(p))) throw AnotherWay();
+    if (row.makes[i] < 0) continue;
+    Storage* const storage = made[i]->storage;
+    if (made[i].bytes() - storage->data != p.offset) throw AnotherWay();
+    Memory& m = memory_[static_cast<size_t>(p.slot)];
+    m.keep = made[i];
+    if (m.base != storage->data) place(p.slot, storage->data);
+  }
+}
+
+void Program::run_all() {
+  for (const Run& run : runs_) {
+    switch (run.kind) {
+      case Kind::Loops:
+        for (const Loops *l = &loops_[run.begin], *end = l + (run.end - run.begin); l != end; ++l)
+          l->loop(l->out, l->in, l->n, l->parameters);
+        break;
+      case Kind::Wide:
+        for (uint32_t i = run.begin; i < run.end; ++i) wides_[i].call.run(wides_[i].out, wides_[i].n);
+        break;
+      case Kind::Move:
+        for (uint32_t i = run.begin; i < run.end; ++i)
+          std::memcpy(moves_[i].to, moves_[i].from, moves_[i].bytes);
+        break;
+      case Kind::Row:
+        for (uint32_t i = run.begin; i < run.end; ++i) {
+          Row& row = *rows_[i];
+          if (row.copies)
+            copy_into(row.tensors[0], row.tensors[1]);
+          else
+            run_row(row);
+          for (const int32_t s : row.release) memory_[static_cast<size_t>(s)].keep.reset();
+        }
+        runtime::check_interrupt();
+        break;
+      case Kind::Guard:
+        for (uint32_t i = run.begin; i < run.end; ++i)
+          if (std::memcmp(guards_[i].at, trace_.bytes.data() + guards_[i].bytes.begin,
+                          guards_[i].bytes.size()) != 0)
+            throw AnotherWay();
+        break;
+    }
+  }
+}
+
+Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  if (busy_.exchange(true, std::memory_order_acquire)) return Outcome::Busy;
+  struct Leave {
+    Program& p;
+    ~Leave() {
+      for (const int32_t s : p.kept_) p.memory_[static_cast<size_t>(s)].keep.reset();
+      p.busy_.store(false, std::memory_order_release);
+    }
+  } leave{*this};
+  for (const int32_t s : outside_) {
+    Memory& m = memory_[static_cast<size_t>(s)];
+    const Tensor& t = inputs[static_cast<size_t>(m.input)];
+    if (trace_.slots[static_cast<size_t>(s)].writes && t->storage->readonly) return Outcome::Undone;
+    char* const base = t.bytes() - m.input_offset;
+    if (base != m.base) place(s, base);
+  }
+  const NoInterpretation inner;
+  if (arena_bytes_ && !arena_.defined()) {
+    arena_ = empty(IntList{{static_cast<int64_t>(arena_bytes_ + 64)}}, DType::UInt8);
+    char* const at = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(arena_.bytes()) + 63) & ~uintptr_t{63});
+    if (at != arena_at_) {
+      arena_at_ = at;
+      for (size_t s = 0; s < memory_.size(); ++s)
+        if (memory_[s].home == Home::Arena) place(static_cast<int32_t>(s), at + memory_[s].arena);
+    }
+  }
+  for (const int32_t s : fresh_) {
+    Memory& m = memory_[static_cast<size_t>(s)];
+    m.keep = empty(m.sizes.span(), m.dtype);
+    place(s, m.keep.bytes());
+  }
+  size_t kept = 0;
+  for (const Saved& s : saved_) {
+    std::memcpy(undo_.data() + kept, memory_[static_cast<size_t>(s.slot)].base + s.begin,
+                static_cast<size_t>(s.end - s.begin));
+    kept += static_cast<size_t>(s.end - s.begin);
+  }
+  runtime::Generator* const generator = draws_ ? &runtime::default_generator() : nullptr;
+  runtime::Generator::State state;
+  if (generator) state = generator->state();
+  const auto undo = [&] {
+    size_t at = 0;
+    for (const Saved& s : saved_) {
+      std::memcpy(memory_[static_cast<size_t>(s.slot)].base + s.begin, undo_.data() + at,
+                  static_cast<size_t>(s.end - s.begin));
+      at += static_cast<size_t>(s.end - s.begin);
+    }
+    if (generator) generator->set_state(state);
+  };
+  try {
+    run_all();
+  } catch (const runtime::Interrupted&) {
+    undo();
+    throw;
+  } catch (...) {
+    // Whatever it was, the program meets it by itself.
+    undo();
+    return Outcome::Undone;
+  }
+  for (const int32_t s : outside_)
+    for (uint32_t n = trace_.slots[static_cast<size_t>(s)].writes; n; --n)
+      count_write(inputs[static_cast<size_t>(memory_[static_cast<size_t>(s)].input)],
+                  memory_[static_cast<size_t>(s)].writer);
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const Place& p = outputs_[i];
+    if (output_is_input_[i] >= 0) {
+      outputs[i] = inputs[static_cast<size_t>(output_is_input_[i])];
+      continue;
+    }
+    const Memory& m = memory_[static_cast<size_t>(p.slot)];
+    const Geometry& g = trace_.geometry(p);
+    bool taken = false;
+    for (size_t k = 0; k < i; ++k) taken |= outputs[k].get() == m.keep.get();
+    if (!taken && lies_as(m.keep, g) && m.keep.bytes() - m.keep->storage->data == p.offset) {
+      outputs[i] = m.keep;
+    } else {
+      outputs[i] = over(Ref<Storage>::share(m.keep->storage), g.dtype, g.sizes.span(), g.strides.span(), 0);
+      outputs[i]->data = m.keep->storage->data + p.offset;
+    }
+  }
+  if (arena_bytes_ > kMostArena) arena_.reset();
+  return Outcome::Done;
+}
+
+Program::Statistics Program::statistics() const {
+  Statistics s;
+  s.operations = trace_.steps.size();
+  s.loops = loops_.size() + wides_.size();
+  s.moves = moves_.size();
+  s.rows = rows_.size();
+  s.guards = guards_.size();
+  s.dropped = dropped_;
+  s.constants = constants_;
+  s.arena_bytes = arena_bytes_;
+  s.bytes = trace_.bytes_held() + memory_.capacity() * sizeof(Memory) + loops_.capacity() * sizeof(Loops) +
+            wides_.capacity() * sizeof(Wide) + rows_.size() * (sizeof(Row) + 256) + undo_.capacity();
+  return s;
+}
+
+std::string Program::text() const {
+  std::string all;
+  for (const Run& run : runs_)
+    for (uint32_t i = run.begin; i < run.end; ++i) switch (run.kind) {
+        case Kind::Loops:
+          all += adjoint::text("loop   ", loops_[i].name, " of ", loops_[i].n, "\n");
+          break;
+        case Kind::Wide:
+          all += adjoint::text("loop   ", wides_[i].name, " of ", wides_[i].n, "\n");
+          break;
+        case Kind::Move:
+          all += adjoint::text("move   ", moves_[i].bytes, " bytes\n");
+          break;
+        case Kind::Row:
+          all += adjoint::text("row    ", rows_[i]->op->name, "\n");
+          break;
+        case Kind::Guard:
+          all += "guard  a number that is read\n";
+          break;
+      }
+  return all;
+}
+
+}  // namespace adjoint::replay

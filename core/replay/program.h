@@ -1,0 +1,152 @@
+// A trace made ready to run: instructions over memory that is planned beforehand.
+//
+// What a trace calls a slot has memory of one of these kinds: OUTSIDE memory, found anew at each call; CONSTANTS,
+// which are made once; a place in the ARENA, which lasts from the first instruction that writes it to the last
+// that reads it; FRESH memory, for what the program gets; or what a row made (KEPT until nobody needs it).
+// Every pointer of an instruction is written down with its slot, so that a slot that moves is followed by
+// writing the pointers again.
+//
+// Instructions are LOOPS, element-wise kernels with their pointers; MOVES; and ROWS, anything else in the
+// table, computed by what the door computes, past the door. A row may fail, and so may a GUARD, which compares
+// what the program read when it was recorded: then what was written outside is put back, and whoever runs
+// the program does what it stands for by itself.
+//
+// Start reading at `Program::run`. See Note: replay.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "kernels/run_loop.h"
+#include "replay/trace.h"
+
+namespace adjoint::replay {
+
+class Builder;
+
+class Program {
+ public:
+  /// `inputs`: where each input lay, slot -1 for those that no operation met. `outputs`: the tensors that the
+  /// program gets. Throws Error where it cannot be run.
+  Program(Trace trace, std::vector<Place> inputs, std::vector<Place> outputs);
+  ~Program();
+  Program(const Program&) = delete;
+
+  enum class Outcome : uint8_t {
+    Done,
+    /// Something failed or went another way; nothing has changed.
+    Undone,
+    /// Another thread runs it.
+    Busy,
+  };
+  /// Inputs in the order in which they were named; outputs are written.
+  Outcome run(std::span<const Tensor> inputs, std::span<Tensor> outputs);
+
+  /// Nanoseconds that it will take, guessed: whether it is worth to let others run meanwhile.
+  int64_t work() const { return work_; }
+  struct Statistics {
+    size_t operations = 0, loops = 0, moves = 0, rows = 0, guards = 0, dropped = 0, constants = 0;
+    size_t arena_bytes = 0, bytes = 0;
+  };
+  Statistics statistics() const;
+  /// An instruction a line, for people.
+  std::string text() const;
+  bool draws() const { return draws_; }
+  /// Which output is an input: its number, or -1.
+  const std::vector<int32_t>& output_is_input() const { return output_is_input_; }
+
+ private:
+  struct Loops {
+    Loop loop;
+    void* out;
+    const void* in[5];
+    int64_t n;
+    const double* parameters;
+    const char* name;
+  };
+  struct Wide {  // a loop over many elements, or with numbers beside them
+    StraightCall call;
+    void* out;
+    int64_t n;
+    const char* name;
+  };
+  struct Move {
+    char* to;
+    const char* from;
+    size_t bytes;
+  };
+  struct Row {
+    const Operator* op;
+    CallForm form;
+    bool copies = false;          // the second of `tensors` to the first
+    std::vector<Value> values;
+    std::vector<Tensor> tensors;  // what `values` point to
+    std::vector<Tensor> out;
+    std::vector<std::vector<int64_t>> ints;
+    Range results;
+    std::vector<int32_t> makes;    // of each result: the slot that it makes, or -1
+    std::vector<int32_t> release;  // what nobody needs from here on
+  };
+  struct Guard {
+    const char* at;
+    Range bytes;
+  };
+  enum class Kind : uint8_t { Loops, Wide, Move, Row, Guard };
+  /// Instructions of one kind, side by side.
+  struct Run {
+    Kind kind;
+    uint32_t begin, end;
+  };
+  enum class Home : uint8_t { None, Outside, Constant, Arena, Fresh, Kept };
+  struct Memory {
+    Home home = Home::None;
+    bool escapes = false;
+    char* base = nullptr;
+    int32_t first = -1, last = -1;  // steps
+    int32_t input = -1;             // of Outside: which input lies in it
+    int64_t input_offset = 0;
+    size_t arena = 0;
+    Ref<Storage> frame;  // what operands of rows stand on
+    Tensor keep;         // what a row made, fresh memory, or a constant
+    Dims sizes;          // of fresh memory
+    DType dtype{};
+    const char* writer = "jit";
+    std::vector<std::pair<void*, int64_t>> pointers;  // where its address is written, and how far in
+    std::vector<std::pair<TensorImpl*, int64_t>> tensors;
+  };
+  struct Saved {
+    int32_t slot;
+    int64_t begin, end;
+  };
+  friend class Builder;
+
+  void place(int32_t slot, char* base);
+  void run_row(Row& row);
+  void run_all();
+
+  Trace trace_;
+  std::vector<Place> inputs_, outputs_;
+  std::vector<int32_t> output_is_input_;
+  std::vector<Memory> memory_;
+  std::vector<Run> runs_;
+  std::vector<Loops> loops_;
+  std::vector<Wide> wides_;
+  std::vector<Move> moves_;
+  std::vector<std::unique_ptr<Row>> rows_;
+  std::vector<Guard> guards_;
+  std::vector<int32_t> outside_, fresh_, kept_;
+  std::vector<Saved> saved_;
+  std::vector<std::unique_ptr<double[]>> parameters_;
+  /// An arena that is longer goes back to the allocator after each call.
+  static constexpr size_t kMostArena = size_t{64} << 10;
+  Tensor arena_;
+  char* arena_at_ = nullptr;
+  size_t arena_bytes_ = 0;
+  std::vector<char> undo_;
+  size_t dropped_ = 0, constants_ = 0;
+  int64_t work_ = 0;
+  bool draws_ = false;
+  std::atomic<bool> busy_{false};
+};
+
+}  // namespace adjoint::replay

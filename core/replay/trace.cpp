@@ -1,0 +1,296 @@
+#include "replay/trace.h"
+
+#include <cstring>
+
+#include "for_size.h"
+#include "ops/shape.h"
+#include "tensor/sparse.h"
+
+namespace adjoint::replay {
+
+namespace {
+
+/// Elements that the program gives are kept up to this size.
+constexpr size_t kMostGiven = 4096;
+
+/// Bit for bit: a NaN equals itself, and -0 is not 0.
+bool same_plain(Form form, const Value& a, const Value& b) {
+  switch (form) {
+    case Form::Scalar: {
+      if (a.scalar.kind() != b.scalar.kind()) return false;
+      if (a.scalar.is_integral()) return a.scalar.as_int() == b.scalar.as_int();
+      const auto x = a.scalar.as_complex(), y = b.scalar.as_complex();
+      return std::memcmp(&x, &y, sizeof x) == 0;
+    }
+    case Form::Int:
+      return a.i == b.i;
+    case Form::Float:
+      return std::memcmp(&a.d, &b.d, sizeof a.d) == 0;
+    case Form::Bool:
+      return a.b == b.b;
+    case Form::Type:
+      return a.type == b.type;
+    default:
+      return true;
+  }
+}
+
+bool same_argument(const Argument& a, const Argument& b) {
+  return a.form == b.form && a.present == b.present && a.list == b.list &&
+         (!a.present || same_plain(a.form, a.plain, b.plain));
+}
+
+/// Passes of several threads are not followed.
+struct OtherThread final : Observer {
+  Ref<Observer> for_thread() const override { return Ref<Observer>::steal(new OtherThread); }
+};
+
+}  // namespace
+
+std::string Trace::difference(const Trace& o) const {
+  const size_t n = std::min(steps.size(), o.steps.size());
+  const auto name = [](const Step& s) {
+    return s.kind == Step::Kind::Read ? std::string("a number that is read")
+           : s.op                     ? std::string(s.op->name)
+                                      : std::string("a copy");
+  };
+  for (size_t i = 0; i < n; ++i)
+    if (!(steps[i] == o.steps[i]))
+      return text("operation ", i + 1, " is ", name(o.steps[i]), ", and was ", name(steps[i]));
+  if (steps.size() != o.steps.size())
+    return text(o.steps.size(), " operations ran, and ", steps.size(), " before");
+  for (const Step& s : steps) {
+    for (uint32_t k = s.arguments.begin; k < s.arguments.end; ++k)
+      if (!same_argument(arguments[k], o.arguments[k]))
+        return text("an argument of ", name(s), " is another at each call");
+    if (s.kind == Step::Kind::Read &&
+        std::memcmp(bytes.data() + s.bytes.begin, o.bytes.data() + s.bytes.begin, s.bytes.size()) != 0)
+      return "a number that is read is another at each call";
+  }
+  if (ints != o.ints || floats.size() != o.floats.size() ||
+      std::memcmp(floats.data(), o.floats.data(), floats.size() * sizeof(double)) != 0)
+    return "an argument is another list of numbers at each call";
+  if (places != o.places || slots != o.slots) return "the same operations ran on other memory";
+  if (geometries.size() != o.geometries.size() ||
+      !std::equal(geometries.begin(), geometries.end(), o.geometries.begin()))
+    return "shapes differ";
+  if (bytes != o.bytes) return "a tensor that the program makes of numbers has others at each call";
+  return "";
+}
+
+size_t Trace::bytes_held() const {
+  return slots.capacity() * sizeof(Slot) + geometries.capacity() * sizeof(Geometry) +
+         steps.capacity() * sizeof(Step) + places.capacity() * sizeof(Place) +
+         arguments.capacity() * sizeof(Argument) + ints.capacity() * 8 + floats.capacity() * 8 +
+         bytes.capacity();
+}
+
+void Tracer::refuse(const std::string& why) {
+  if (trace.refused.empty()) {
+    const std::string line = where_ ? where_() : "";
+    trace.refused = line.empty() ? why : why + " (" + line + ")";
+  }
+}
+
+Ref<Observer> Tracer::for_thread() const {
+  const_cast<Tracer*>(this)->refuse("a backward pass runs in several threads");
+  return Ref<Observer>::steal(new OtherThread);
+}
+
+uint32_t Tracer::geometry(const Tensor& t) {
+  const Geometry g{t.dtype(), t.is_contiguous(), t.numel(), Dims(t.sizes()), Dims(t.strides())};
+  // Programs have few shapes, and the last ones come again.
+  for (size_t i = trace.geometries.size(); i-- > 0;)
+    if (trace.geometries[i] == g) return static_cast<uint32_t>(i);
+  trace.geometries.push_back(g);
+  return static_cast<uint32_t>(trace.geometries.size() - 1);
+}
+
+int32_t Tracer::slot(const Tensor& t, Slot::Kind kind) {
+  Storage* const storage = owner_of_bytes(t->storage);
+  Slot s{kind, storage->nbytes};
+  if (kind == Slot::Kind::Given || kind == Slot::Kind::Number) {
+    if (storage->nbytes > kMostGiven || storage->kind == Storage::Kind::External)
+      refuse(text("a tensor of ", storage->nbytes, " bytes is made of elements that the program gives: make it outside, and pass it"));
+    else {
+      s.bytes = trace.bytes.size();
+      trace.bytes.insert(trace.bytes.end(), storage->data, storage->data + storage->nbytes);
+    }
+  } else if (kind == Slot::Kind::Outside) {
+    held_.push_back(Ref<Storage>::share(storage));
+  }
+  const auto number = static_cast<int32_t>(trace.slots.size());
+  trace.slots.push_back(s);
+  versions_.push_back(storage->version.load(std::memory_order_relaxed));
+  if (kind != Slot::Kind::Number) at_[storage] = number;
+  return number;
+}
+
+Place Tracer::place(const Tensor& t, uint32_t writes) {
+  if (!t.defined()) return {};
+  if (t->flags & (TensorImpl::kElsewhere | TensorImpl::kDual | TensorImpl::kBatched)) {
+    refuse(is_sparse(t) ? "sparse tensors are not followed" : "a tensor is on another device");
+    return {};
+  }
+  Storage* const storage = owner_of_bytes(t->storage);
+  int32_t number;
+  if (t.is_wrapped()) {
+    number = slot(t, Slot::Kind::Number);
+  } else if (const auto found = at_.find(storage); found != at_.end()) {
+    number = found->second;
+  } else {
+    number = slot(t, Slot::Kind::Outside);
+    versions_[static_cast<size_t>(number)] -= writes;
+  }
+  uint32_t& version = versions_[static_cast<size_t>(number)];
+  const uint32_t now = storage->version.load(std::memory_order_relaxed);
+  if (now != version + writes) refuse("a tensor was written by what is not followed");
+  return {number, geometry(t), t.bytes() - storage->data};
+}
+
+Place Tracer::result(const Tensor& t) {
+  if (!t.defined()) return {};
+  return {slot(t, Slot::Kind::Made), geometry(t), t.bytes() - owner_of_bytes(t->storage)->data};
+}
+
+Range Tracer::keep(std::span<const Tensor> tensors) {
+  Range r{static_cast<uint32_t>(trace.places.size()), 0};
+  for (const Tensor& t : tensors) trace.places.push_back(place(t));
+  r.end = static_cast<uint32_t>(trace.places.size());
+  return r;
+}
+
+void Tracer::add(const Call& call, std::span<const Tensor> results, bool announced) {
+  if (!trace.refused.empty()) return;
+  const Operator& op = call.op;
+  if (op.declared) return refuse(text(op.name, "() is declared in Python"));
+  // What is written is met at the version that it has now, and counted.
+  std::unordered_map<const Storage*, uint32_t> writes;
+  each_written(call, [&](const Tensor& t) { ++writes[owner_of_bytes(t->storage)]; });
+  for (const auto& [storage, n] : writes) {
+    const auto found = at_.find(storage);
+    if (found == at_.end()) continue;  // met below, for the first time
+    uint32_t& version = versions_[static_cast<size_t>(found->second)];
+    if (storage->version.load(std::memory_order_relaxed) != version + n)
+      return refuse("a tensor was written by what is not followed");
+    version += n;
+    trace.slots[static_cast<size_t>(found->second)].writes += n;
+  }
+  each_written(call, [&](const Tensor& t) {
+    if (const Storage* s = owner_of_bytes(t->storage); !at_.contains(s)) {
+      const int32_t number = slot(t, Slot::Kind::Outside);
+      trace.slots[static_cast<size_t>(number)].writes = writes[s];
+    }
+  });
+  Step step;
+  step.op = &op;
+  step.form = call.form;
+  step.arguments.begin = static_cast<uint32_t>(trace.arguments.size());
+  for (size_t i = 0; i < call.arguments.size(); ++i) {
+    const Value& v = call.arguments[i];
+    Argument a{op.kinds[i]->form, v.present, {}, {}};
+    if (v.present) switch (a.form) {
+        case Form::Tensor:
+          a.list = keep({v.tensor, 1});
+          break;
+        case Form::Tensors:
+          a.list = keep(v.tensors());
+          break;
+        case Form::Ints:
+          a.list.begin = static_cast<uint32_t>(trace.ints.size());
+          trace.ints.insert(trace.ints.end(), v.ints().begin(), v.ints().end());
+          a.list.end = static_cast<uint32_t>(trace.ints.size());
+          break;
+        case Form::Floats:
+          a.list.begin = static_cast<uint32_t>(trace.floats.size());
+          trace.floats.insert(trace.floats.end(), v.floats().begin(), v.floats().end());
+          a.list.end = static_cast<uint32_t>(trace.floats.size());
+          break;
+        case Form::Text:
+          a.list.begin = static_cast<uint32_t>(trace.bytes.size());
+          trace.bytes.insert(trace.bytes.end(), v.text().begin(), v.text().end());
+          a.list.end = static_cast<uint32_t>(trace.bytes.size());
+          break;
+        case Form::Generator:
+          if (v.generator) return refuse(text(op.name, "() draws from a generator of its own"));
+          break;
+        default:
+          a.plain = v;
+      }
+    trace.arguments.push_back(a);
+  }
+  step.arguments.end = static_cast<uint32_t>(trace.arguments.size());
+  step.out = keep(call.out);
+  // What is made lies in no memory that the call was given.
+  const auto given = [&](const Tensor& t) {
+    const Storage* s = owner_of_bytes(t->storage);
+    if (writes.contains(s)) return true;
+    for (uint32_t k = step.arguments.begin; k < step.arguments.end; ++k) {
+      const Argument& a = trace.arguments[k];
+      if (a.form != Form::Tensor && a.form != Form::Tensors) continue;
+      const auto found = at_.find(s);
+      for (const Place& p : trace.at(a.list))
+        if (found != at_.end() && p.slot == found->second) return true;
+    }
+    return false;
+  };
+  bool makes = false;
+  const auto first = static_cast<uint32_t>(trace.places.size());
+  for (size_t i = 0; i < results.size(); ++i) {
+    const Tensor& t = results[i];
+    Place p;
+    if (t.defined() && t->flags & (TensorImpl::kElsewhere | TensorImpl::kDual | TensorImpl::kBatched))
+      return refuse(text(op.name, "() makes a tensor that is sparse or on another device"));
+    if (!t.defined()) {
+    } else if (given(t)) {
+      p = place(t);
+    } else {
+      // Several results may lie in one memory.
+      int32_t other = -1;
+      for (size_t k = 0; k < i; ++k)
+        if (results[k].defined() && results[k]->storage == t->storage) other = trace.places[first + k].slot;
+      p = other < 0 ? result(t)
+                    : Place{other, geometry(t), t.bytes() - owner_of_bytes(t->storage)->data};
+      makes = true;
+    }
+    trace.places.push_back(p);
+  }
+  step.results = {first, static_cast<uint32_t>(trace.places.size())};
+  step.returns = op.several ? (op.results ? Results::Kind::Tuple : Results::Kind::List) : Results::Kind::One;
+  if (announced && call.op.name == row_of<To>->name) step.kind = Step::Kind::Copy;
+  // A view is a place.
+  if (makes || !writes.empty() || op.draws) trace.steps.push_back(step);
+}
+
+void Tracer::computed(const Call& call, std::span<const Tensor> results) { add(call, results, false); }
+void Tracer::announced(const Call& call, std::span<const Tensor> results) { add(call, results, true); }
+
+void Tracer::told(const Notice& n) {
+  if (!trace.refused.empty()) return;
+  switch (n.kind) {
+    case Notice::Kind::Given:
+      slot(n.tensor, Slot::Kind::Given);
+      return;
+    case Notice::Kind::Gradient:
+      return;
+    case Notice::Kind::Replaced:
+      return refuse(text("a tensor gets other memory or another shape, by ", n.by));
+    case Notice::Kind::Read:
+      break;
+  }
+  const Tensor& t = n.tensor;
+  if (t.numel() != 1 || (std::strcmp(n.by, "item") != 0 && is_floating(t.dtype())))
+    return refuse(text("the elements of a tensor are read, by ", n.by));
+  if (t.is_floating() || t.is_complex())
+    return refuse("a number of a tensor is read, by item(): it is another at each call");
+  Step step;
+  step.kind = Step::Kind::Read;
+  step.results = keep({&t, 1});
+  if (!trace.refused.empty()) return;
+  step.bytes = {static_cast<uint32_t>(trace.bytes.size()),
+                static_cast<uint32_t>(trace.bytes.size() + static_cast<size_t>(t.itemsize()))};
+  trace.bytes.insert(trace.bytes.end(), t.bytes(), t.bytes() + t.itemsize());
+  trace.steps.push_back(step);
+}
+
+}  // namespace adjoint::replay

@@ -1,0 +1,140 @@
+// What a program did to elements, as data: the calls that an observer saw, over numbered memory.
+//
+// A trace knows no tensor and no address. Each memory that a call met is a SLOT; a tensor is a PLACE: a slot,
+// a geometry, and where in the slot its first element lies. So views, detached tensors and what nodes keep need no
+// entry of their own: they are other places in the same slot.
+//
+// A memory is known when it was there before (OUTSIDE: an argument, a weight), when the program gave its
+// elements (GIVEN, which are kept), or when a seen call made it. It is also known at which version it was left:
+// a tensor that comes by otherwise was written by nobody who was seen, and the trace is refused. So a place in
+// the core that was forgotten costs speed, never an answer.
+//
+// Start reading at `Tracer::call` (trace.cpp). See Note: replay.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "transforms/interpreter.h"
+
+namespace adjoint::replay {
+
+struct Geometry {
+  DType dtype;
+  bool contiguous;
+  int64_t numel;
+  Dims sizes, strides;
+  bool operator==(const Geometry& o) const {
+    return dtype == o.dtype && same(sizes.span(), o.sizes.span()) && same(strides.span(), o.strides.span());
+  }
+};
+
+struct Place {
+  int32_t slot = -1;  // none: the tensor is left out
+  uint32_t geometry = 0;
+  int64_t offset = 0;  // in bytes, from the beginning of the slot
+  bool operator==(const Place&) const = default;
+};
+
+struct Slot {
+  enum class Kind : uint8_t { Outside, Given, Number, Made } kind;
+  size_t nbytes;
+  /// By how much its version goes up.
+  uint32_t writes = 0;
+  /// Of Given and Number: where its bytes begin in Trace::bytes.
+  size_t bytes = 0;
+  bool operator==(const Slot&) const = default;
+};
+
+/// A part of one of the trace's lists.
+struct Range {
+  uint32_t begin = 0, end = 0;
+  uint32_t size() const { return end - begin; }
+  bool operator==(const Range&) const = default;
+};
+
+/// One argument; tensors, and lists of anything, lie in the lists of the trace.
+struct Argument {
+  Form form;
+  bool present;
+  Range list;
+  Value plain;
+};
+
+struct Step {
+  enum class Kind : uint8_t { Call, Copy, Read } kind = Kind::Call;
+  CallForm form = CallForm::Function;
+  Results::Kind returns = Results::Kind::One;
+  const Operator* op = nullptr;
+  Range arguments;         // Trace::arguments
+  Range out, results;      // Trace::places
+  Range bytes;             // of a Read: what was found, in Trace::bytes
+  bool operator==(const Step&) const = default;
+};
+
+struct Trace {
+  std::vector<Slot> slots;
+  std::vector<Geometry> geometries;
+  std::vector<Step> steps;
+  std::vector<Place> places;
+  std::vector<Argument> arguments;
+  std::vector<int64_t> ints;
+  std::vector<double> floats;
+  std::vector<char> bytes;
+  /// Why it cannot be replayed; empty where it can.
+  std::string refused;
+
+  std::span<const Place> at(Range r) const { return {places.data() + r.begin, r.size()}; }
+  const Geometry& geometry(const Place& p) const { return geometries[p.geometry]; }
+  /// Where two recordings of one program part, for people; empty where they are the same.
+  std::string difference(const Trace& other) const;
+  size_t bytes_held() const;
+};
+
+/// Writes a trace while it stands in a thread.
+class Tracer final : public Observer {
+ public:
+  /// `where` says for people which line of the program runs.
+  explicit Tracer(std::string (*where)()) : where_(where) {}
+
+  Ref<Observer> for_thread() const override;
+  void computed(const Call& call, std::span<const Tensor> results) override;
+  void announced(const Call& call, std::span<const Tensor> results) override;
+  void told(const Notice& notice) override;
+
+  /// The trace cannot be used; the first reason counts.
+  void refuse(const std::string& why);
+  /// Where a tensor of the program lies: an argument, a result.
+  Place place(const Tensor& t, uint32_t writes = 0);
+  /// Of the outside slots, the memory.
+  const std::unordered_map<const Storage*, int32_t>& slots() const { return at_; }
+
+  Trace trace;
+
+ private:
+  void add(const Call& call, std::span<const Tensor> results, bool announced);
+  Place result(const Tensor& t);
+  uint32_t geometry(const Tensor& t);
+  int32_t slot(const Tensor& t, Slot::Kind kind);
+  Range keep(std::span<const Tensor> tensors);
+
+  std::string (*where_)();
+  std::unordered_map<const Storage*, int32_t> at_;
+  std::vector<uint32_t> versions_;
+  std::vector<Ref<Storage>> held_;  // outside memory, so that no other gets its address
+};
+
+/// What a call writes: f(tensor) of each, as often as its version goes up.
+template <class F>
+void each_written(const Call& call, F&& f) {
+  if (call.form == CallForm::Out) {
+    for (const Tensor& t : call.out) f(t);
+  } else if (call.op.writes || call.form == CallForm::InPlace) {
+    f(*call.arguments[0].tensor);
+  }
+  for (uint32_t mask = call.op.writes_lists; mask; mask &= mask - 1)
+    for (const Tensor& t : call.arguments[static_cast<size_t>(std::countr_zero(mask))].tensors()) f(t);
+}
+
+}  // namespace adjoint::replay
