@@ -1,7 +1,12 @@
 // Recording and replaying for Python: see adjoint/jit. Start reading at `bind_replay`.
+#include <set>
+
+#include "autograd/meta.h"
 #include "bind/caster.h"
+#include "bind/node_object.h"
+#include "bind/overrides.h"
 #include "for_size.h"
-#include "replay/program.h"
+#include "replay/derivative.h"
 
 namespace nb = nanobind;
 
@@ -10,12 +15,6 @@ namespace adjoint::bind {
 namespace {
 
 using namespace replay;
-
-/// A finished recording, and where the program's tensors lie in it.
-struct Recording {
-  Trace trace;
-  std::vector<Place> inputs, outputs;
-};
 
 std::vector<Place> places_of(Tracer& tracer, nb::handle tensors) {
   std::vector<Place> places;
@@ -33,11 +32,16 @@ struct Recorder {
   Recorder(const Recorder&) = delete;
 };
 
+struct Replayed {
+  std::shared_ptr<Replay> replay;
+};
+
 std::string line() { return where_now ? where_now() : std::string(); }
 
 /// Why calls cannot be followed or replaced as this thread is; null where they can.
 const char* reason_of_thread() {
   const ThreadState& s = thread_state;
+  if (any_mode()) return "a mode of __torch_function__ is on";
   if (s.interpreter) return "a mode or autocast is on";
   if (s.observer) return "something else looks on";
   if (s.dual_level) return "forward mode is on";
@@ -49,29 +53,76 @@ const char* reason_of_thread() {
   return nullptr;
 }
 
-nb::object run(Program& program, nb::handle given) {
+/// What runs again in Python, where a backward pass asks for what was not recorded:
+/// again(inputs, seeds, create_graph) gives the gradients. It goes with the node, wherever that goes.
+Again again_in_python(nb::handle f) {
+  return [f = hold(f.ptr())](TensorList inputs, TensorList seeds, bool create_graph) {
+    const InPython python;
+    const auto list = [](TensorList tensors) {
+      nb::object all = nb::steal(PyList_New(static_cast<Py_ssize_t>(tensors.size())));
+      for (size_t i = 0; i < tensors.size(); ++i)
+        PyList_SET_ITEM(all.ptr(), static_cast<Py_ssize_t>(i), wrap(tensors[i]));
+      return all;
+    };
+    const nb::object r = nb::steal(PyObject_CallFunctionObjArgs(f.get(), list(inputs).ptr(), list(seeds).ptr(),
+                                                                create_graph ? Py_True : Py_False, nullptr));
+    if (!r.is_valid()) throw nb::python_error();
+    Tensors gradients;
+    for (nb::handle t : nb::iter(r)) gradients.push_back(t.is_none() ? Tensor() : unwrap(t.ptr()));
+    return gradients;
+  };
+}
+
+/// The outputs, or None where the call has to be made by itself. `again`: None where nothing is recorded.
+nb::object run(const std::shared_ptr<Replay>& replay, nb::handle given, nb::handle again) {
   PyObject* const list = given.ptr();
   const auto n = static_cast<size_t>(PyList_GET_SIZE(list));
-  Tensors inputs(n), outputs(program.output_is_input().size());
+  Tensors inputs(n), outputs(replay->outputs());
   for (size_t i = 0; i < n; ++i)
     if (PyObject* o = PyList_GET_ITEM(list, static_cast<Py_ssize_t>(i)); is_tensor(o)) inputs[i] = unwrap(o);
   Program::Outcome outcome;
+  const Again recorded = again.is_none() ? Again() : again_in_python(again);
   {
-    const Unlocked unlocked(program.work() >= kUnlockFrom);
-    outcome = program.run(inputs, outputs);
+    const Unlocked unlocked(replay->program().work() >= kUnlockFrom);
+    outcome = replay->run(inputs, outputs, recorded);
   }
-  if (outcome != Program::Outcome::Done) return nb::bool_(outcome == Program::Outcome::Busy);
+  if (outcome != Program::Outcome::Done) return nb::none();
   nb::object made = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(outputs.size())));
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const int32_t k = program.output_is_input()[i];
+    const int32_t k = replay->program().output_is_input()[i];
     PyTuple_SET_ITEM(made.ptr(), static_cast<Py_ssize_t>(i),
                      k >= 0 ? Py_NewRef(PyList_GET_ITEM(list, k)) : wrap(outputs[i]));
   }
   return made;
 }
 
-nb::dict statistics(const Program& program) {
-  const Program::Statistics s = program.statistics();
+/// Why a backward pass from `roots` to `inputs` cannot be run for recording; null where it can.
+std::string reason_of_graph(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs) {
+  std::set<const Node*> ends, seen;
+  for (const Tensor& t : inputs)
+    if (const Edge e = gradient_edge(t)) ends.insert(e.node.get());
+  std::vector<Ref<Node>> open;
+  const auto visit = [&](const Ref<Node>& node) {
+    if (node && seen.insert(node.get()).second) open.push_back(node);
+  };
+  for (const Tensor& t : roots) visit(gradient_edge(t).node);
+  while (!open.empty()) {
+    const Ref<Node> node = std::move(open.back());
+    open.pop_back();
+    if (ends.contains(node.get())) continue;
+    if (node->sequence == Node::kFirst) return "a tensor inside of it requires grad that is no input";
+    if (node->object()) return text("a Function of Python (", node->name(), ") is differentiated");
+    if (const NodeExtras* e = node->extras();
+        e && (!e->tensor_hooks.empty() || !e->retainers.empty() || !e->prehooks.empty() || !e->posthooks.empty() ||
+              !e->packed.empty()))
+      return text("a tensor or node (", node->name(), ") inside of it has hooks");
+    for (const Edge& e : node->edges()) visit(e.node);
+  }
+  return "";
+}
+
+nb::dict statistics(const std::shared_ptr<Replay>& replay) {
+  const Program::Statistics s = replay->program().statistics();
   nb::dict d;
   d["operations"] = s.operations;
   d["loops"] = s.loops;
@@ -90,40 +141,55 @@ nb::dict statistics(const Program& program) {
 void bind_replay(nb::module_& m) {
   nb::class_<Recording>(m, "_Recording", "What a call did to elements.")
       .def_prop_ro("refused", [](const Recording& r) { return r.trace.refused; })
-      .def("difference",
-           [](const Recording& r, const Recording& other) {
-             const std::string d = r.trace.difference(other.trace);
-             return !d.empty() ? d
-                    : r.inputs != other.inputs || r.outputs != other.outputs
-                        ? std::string("other tensors are taken or returned")
-                        : std::string();
-           })
+      .def("difference", &Recording::difference)
       .def_prop_ro("steps", [](const Recording& r) { return r.trace.steps.size(); })
       .def_prop_ro("bytes", [](const Recording& r) { return r.trace.bytes_held(); });
   nb::class_<Recorder>(m, "_Recorder", "Looks on at the calls of this thread.")
       .def("refuse", [](Recorder& r, const std::string& why) { r.tracer->refuse(why); })
+      .def_prop_ro("refused", [](const Recorder& r) { return r.tracer->trace.refused; })
+      .def("open",
+           [](Recorder& r) {
+             push(Ref<Observer>(r.tracer));
+             r.open = true;
+           })
       .def("close",
            [](Recorder& r) {
              if (r.open && !pop(r.tracer.get())) r.tracer->refuse("a context was left open");
              r.open = false;
+             return r.tracer->trace.steps.size();
            })
-      .def("finish",
-           [](Recorder& r, nb::handle inputs, nb::handle outputs) {
-             Recording made;
-             made.inputs = places_of(*r.tracer, inputs);
-             made.outputs = places_of(*r.tracer, outputs);
-             made.trace = std::move(r.tracer->trace);
-             return made;
-           });
-  nb::class_<Program>(m, "_Program", "A recording that runs again.")
-      .def("__init__",
-           [](Program* p, const Recording& r) { new (p) Program(r.trace, r.inputs, r.outputs); })
-      .def("run", &run)
-      .def("statistics", &statistics)
-      .def("__str__", &Program::text);
+      .def(
+          "finish",
+          [](Recorder& r, nb::handle inputs, nb::handle outputs, uint32_t forward, nb::list passes,
+             std::vector<uint32_t> by, std::vector<uint32_t> differentiated) {
+            auto made = std::make_unique<Recording>();
+            made->inputs = places_of(*r.tracer, inputs);
+            made->outputs = places_of(*r.tracer, outputs);
+            made->forward = forward;
+            made->by = std::move(by);
+            made->differentiated = std::move(differentiated);
+            for (nb::handle pass : passes)
+              made->passes.push_back({{nb::cast<uint32_t>(pass[0]), nb::cast<uint32_t>(pass[1])},
+                                      places_of(*r.tracer, nb::object(pass[2])),
+                                      places_of(*r.tracer, nb::object(pass[3]))});
+            made->trace = std::move(r.tracer->trace);
+            return made.release();
+          },
+          nb::rv_policy::take_ownership);
+  nb::class_<Replayed>(m, "_Replay", "A recording that runs again.")
+      .def("__init__", [](Replayed* p, const Recording& r) { new (p) Replayed{std::make_shared<Replay>(r)}; })
+      .def("run", [](const Replayed& p, nb::handle inputs, nb::handle again) { return run(p.replay, inputs, again); })
+      .def("statistics", [](const Replayed& p) { return statistics(p.replay); })
+      .def_prop_ro("recorded", [](const Replayed& p) { return p.replay->has_passes(); })
+      .def("__str__", [](const Replayed& p) { return p.replay->text(); });
   m.def("_record", [] { return new Recorder(Ref<Tracer>::steal(new Tracer(&line))); },
         nb::rv_policy::take_ownership, "Begin to record the calls of this thread.");
   m.def("_reason_not_to_replay", &reason_of_thread);
+  m.def("_reason_of_graph", &reason_of_graph);
+  m.def("_mode_of_replay", [] {
+    const ThreadState& s = thread_state;
+    return int{s.grad} | int{s.inference} << 1 | static_cast<int>(default_dtype()) << 2;
+  });
 }
 
 }  // namespace adjoint::bind

@@ -77,6 +77,9 @@ void Builder::build() {
     }
   for (size_t i = 0; i < plans_.size(); ++i)
     if (plans_[i].live && !plans_[i].once) emit(i);
+  // Loops were planned with tensors that no row takes.
+  for (Memory& m : p_.memory_)
+    std::erase_if(m.tensors, [](const auto& t) { return t.first->refcount.load(std::memory_order_relaxed) == 1; });
   for (const Plan& plan : plans_) {
     p_.dropped_ += !plan.live;
     p_.constants_ += plan.once;
@@ -84,8 +87,8 @@ void Builder::build() {
 }
 
 void Builder::find_inputs_and_outputs() {
-  for (size_t k = 0; k < p_.inputs_.size(); ++k) {
-    const Place& p = p_.inputs_[k];
+  for (size_t k = 0; k < p_.ends_.inputs.size(); ++k) {
+    const Place& p = p_.ends_.inputs[k];
     if (p.slot < 0 || slot(p.slot).kind != Slot::Kind::Outside) continue;
     Memory& m = memory(p.slot);
     if (m.input >= 0) continue;
@@ -94,13 +97,17 @@ void Builder::find_inputs_and_outputs() {
     m.input_offset = p.offset;
     p_.outside_.push_back(p.slot);
   }
-  for (const Place& p : p_.outputs_) {
+  for (const Place& p : p_.ends_.outputs) {
     int32_t input = -1;
-    if (p.slot < 0) fail("a result is no tensor that the operations made");
+    if (p.slot < 0) {
+      p_.output_is_input_.push_back(-1);
+      continue;
+    }
     if (slot(p.slot).kind == Slot::Kind::Outside) {
-      for (size_t k = 0; k < p_.inputs_.size() && input < 0; ++k)
-        if (p_.inputs_[k] == p) input = static_cast<int32_t>(k);
-      if (input < 0) fail("a result is a view of a tensor that was there before");
+      for (size_t k = 0; k < p_.ends_.inputs.size() && input < 0; ++k)
+        if (p_.ends_.inputs[k] == p) input = static_cast<int32_t>(k);
+      if (input < 0 && (!p_.ends_.views || memory(p.slot).input < 0))
+        fail("a result is a view of a tensor that was there before");
     } else {
       memory(p.slot).escapes = true;
     }
@@ -361,6 +368,11 @@ void Builder::find_lifetimes() {
       }
     });
   }
+  // What nothing touches need not be there.
+  std::erase_if(p_.outside_, [&](int32_t s) {
+    return memory(s).first < 0 &&
+           std::ranges::none_of(p_.ends_.outputs, [&](const Place& p) { return p.slot == s; });
+  });
   for (size_t s = 0; s < t_.slots.size(); ++s) {
     Memory& m = memory(static_cast<int32_t>(s));
     if (m.escapes && m.home == Home::None && t_.slots[s].kind == Slot::Kind::Given) m.home = Home::Fresh;
@@ -375,8 +387,9 @@ void Builder::find_lifetimes() {
     p_.kept_.push_back(static_cast<int32_t>(s));
     m.sizes = Dims{static_cast<int64_t>(t_.slots[s].nbytes)};
     m.dtype = DType::UInt8;
-    for (const Place& p : p_.outputs_)
-      if (p.slot == static_cast<int32_t>(s) && whole(t_.slots[s], t_.geometry(p), p)) {
+    for (size_t i = 0; i < std::min(p_.ends_.outputs.size(), p_.ends_.whole_from); ++i)
+      if (const Place& p = p_.ends_.outputs[i];
+          p.slot == static_cast<int32_t>(s) && whole(t_.slots[s], t_.geometry(p), p)) {
         m.sizes = t_.geometry(p).sizes;
         m.dtype = t_.geometry(p).dtype;
       }
@@ -386,7 +399,8 @@ void Builder::find_lifetimes() {
 void Builder::lay_out_arena() {
   std::map<size_t, size_t> holes;  // where, how many bytes
   size_t end = 0;
-  const auto rounded = [](size_t n) { return (n + 63) & ~size_t{63}; };
+  // Numbers lie closer together than vectors.
+  const auto rounded = [](size_t n) { return n <= 16 ? size_t{16} : (n + 63) & ~size_t{63}; };
   const auto take = [&](size_t bytes) {
     auto best = holes.end();
     for (auto h = holes.begin(); h != holes.end(); ++h)

@@ -11,8 +11,7 @@
 
 namespace adjoint::replay {
 
-Program::Program(Trace trace, std::vector<Place> inputs, std::vector<Place> outputs)
-    : trace_(std::move(trace)), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
+Program::Program(const Trace& trace, Ends ends) : trace_(trace), ends_(std::move(ends)) {
   Builder(*this).build();
 }
 Program::~Program() = default;
@@ -103,12 +102,10 @@ void Program::run_all() {
 }
 
 Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
-  if (busy_.exchange(true, std::memory_order_acquire)) return Outcome::Busy;
   struct Leave {
     Program& p;
     ~Leave() {
       for (const int32_t s : p.kept_) p.memory_[static_cast<size_t>(s)].keep.reset();
-      p.busy_.store(false, std::memory_order_release);
     }
   } leave{*this};
   for (const int32_t s : outside_) {
@@ -165,21 +162,23 @@ Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> 
     for (uint32_t n = trace_.slots[static_cast<size_t>(s)].writes; n; --n)
       count_write(inputs[static_cast<size_t>(memory_[static_cast<size_t>(s)].input)],
                   memory_[static_cast<size_t>(s)].writer);
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    const Place& p = outputs_[i];
+  for (size_t i = 0; i < ends_.outputs.size(); ++i) {
+    const Place& p = ends_.outputs[i];
+    if (p.slot < 0) continue;
     if (output_is_input_[i] >= 0) {
       outputs[i] = inputs[static_cast<size_t>(output_is_input_[i])];
       continue;
     }
     const Memory& m = memory_[static_cast<size_t>(p.slot)];
+    const Tensor& from = m.home == Home::Outside ? inputs[static_cast<size_t>(m.input)] : m.keep;
     const Geometry& g = trace_.geometry(p);
-    bool taken = false;
-    for (size_t k = 0; k < i; ++k) taken |= outputs[k].get() == m.keep.get();
-    if (!taken && lies_as(m.keep, g) && m.keep.bytes() - m.keep->storage->data == p.offset) {
-      outputs[i] = m.keep;
+    bool taken = m.home == Home::Outside;
+    for (size_t k = 0; k < i; ++k) taken |= outputs[k].get() == from.get();
+    if (i >= ends_.whole_from || (!taken && lies_as(from, g) && from.bytes() == m.base + p.offset)) {
+      outputs[i] = from;
     } else {
-      outputs[i] = over(Ref<Storage>::share(m.keep->storage), g.dtype, g.sizes.span(), g.strides.span(), 0);
-      outputs[i]->data = m.keep->storage->data + p.offset;
+      outputs[i] = over(Ref<Storage>::share(from->storage), g.dtype, g.sizes.span(), g.strides.span(), 0);
+      outputs[i]->data = m.base + p.offset;
     }
   }
   if (arena_bytes_ > kMostArena) arena_.reset();
@@ -222,6 +221,32 @@ std::string Program::text() const {
           break;
       }
   return all;
+}
+
+Pool::Pool(Trace trace, Program::Ends ends) : trace_(std::move(trace)), ends_(std::move(ends)) {
+  idle_.push_back(std::make_unique<Program>(trace_, ends_));
+  first_ = idle_.front().get();
+}
+
+Program::Outcome Pool::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  std::unique_ptr<Program> mine;
+  {
+    const std::lock_guard lock(lock_);
+    if (!idle_.empty()) {
+      mine = std::move(idle_.back());
+      idle_.pop_back();
+    }
+  }
+  if (!mine) mine = std::make_unique<Program>(trace_, ends_);
+  struct Back {
+    Pool& pool;
+    std::unique_ptr<Program>& mine;
+    ~Back() {
+      const std::lock_guard lock(pool.lock_);
+      pool.idle_.push_back(std::move(mine));
+    }
+  } back{*this, mine};
+  return mine->run(inputs, outputs);
 }
 
 }  // namespace adjoint::replay

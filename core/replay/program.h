@@ -14,7 +14,6 @@
 // Start reading at `Program::run`. See Note: replay.
 #pragma once
 
-#include <atomic>
 #include <memory>
 
 #include "kernels/run_loop.h"
@@ -26,9 +25,16 @@ class Builder;
 
 class Program {
  public:
-  /// `inputs`: where each input lay, slot -1 for those that no operation met. `outputs`: the tensors that the
-  /// program gets. Throws Error where it cannot be run.
-  Program(Trace trace, std::vector<Place> inputs, std::vector<Place> outputs);
+  /// What a program takes and gives. `inputs`: where each input lay, slot -1 for those that no operation met.
+  struct Ends {
+    std::vector<Place> inputs, outputs;
+    /// From this output on, whole slots are given as they are, for another program.
+    size_t whole_from = ~size_t{0};
+    /// Whether an output may be a view of an input.
+    bool views = false;
+  };
+  /// Throws Error where it cannot be run.
+  Program(const Trace& trace, Ends ends);
   ~Program();
   Program(const Program&) = delete;
 
@@ -36,10 +42,8 @@ class Program {
     Done,
     /// Something failed or went another way; nothing has changed.
     Undone,
-    /// Another thread runs it.
-    Busy,
   };
-  /// Inputs in the order in which they were named; outputs are written.
+  /// Inputs in the order in which they were named; outputs are written. One thread at a time: see `Pool`.
   Outcome run(std::span<const Tensor> inputs, std::span<Tensor> outputs);
 
   /// Nanoseconds that it will take, guessed: whether it is worth to let others run meanwhile.
@@ -51,7 +55,6 @@ class Program {
   Statistics statistics() const;
   /// An instruction a line, for people.
   std::string text() const;
-  bool draws() const { return draws_; }
   /// Which output is an input: its number, or -1.
   const std::vector<int32_t>& output_is_input() const { return output_is_input_; }
 
@@ -125,7 +128,7 @@ class Program {
   void run_all();
 
   Trace trace_;
-  std::vector<Place> inputs_, outputs_;
+  const Ends ends_;
   std::vector<int32_t> output_is_input_;
   std::vector<Memory> memory_;
   std::vector<Run> runs_;
@@ -146,7 +149,23 @@ class Program {
   size_t dropped_ = 0, constants_ = 0;
   int64_t work_ = 0;
   bool draws_ = false;
-  std::atomic<bool> busy_{false};
+};
+
+/// A program for several threads at once: each that runs it gets a copy.
+class Pool {
+ public:
+  /// Throws Error where it cannot be run.
+  Pool(Trace trace, Program::Ends ends);
+  Program::Outcome run(std::span<const Tensor> inputs, std::span<Tensor> outputs);
+  /// One of the copies, which are alike.
+  const Program& any() const { return *first_; }
+
+ private:
+  const Trace trace_;
+  const Program::Ends ends_;
+  const Program* first_;
+  runtime::SmallLock lock_;
+  std::vector<std::unique_ptr<Program>> idle_;
 };
 
 }  // namespace adjoint::replay

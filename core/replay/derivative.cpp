@@ -1,0 +1,212 @@
+#include "replay/derivative.h"
+
+#include <algorithm>
+
+#include "autograd/meta.h"
+#include "autograd/saved.h"
+#include "for_size.h"
+
+namespace adjoint::replay {
+
+std::string Recording::difference(const Recording& o) const {
+  const std::string d = trace.difference(o.trace);
+  if (!d.empty()) return d;
+  const bool same_passes = std::equal(passes.begin(), passes.end(), o.passes.begin(), o.passes.end(),
+                                      [](const Pass& a, const Pass& b) {
+                                        return a.steps == b.steps && a.seeds == b.seeds &&
+                                               a.gradients == b.gradients;
+                                      });
+  return inputs != o.inputs || outputs != o.outputs || !same_passes || by != o.by ||
+                 differentiated != o.differentiated
+             ? "other tensors are taken or returned"
+             : "";
+}
+
+namespace {
+
+template <class F>
+void each_place(const Trace& t, const Step& s, F&& f) {
+  for (uint32_t k = s.arguments.begin; k < s.arguments.end; ++k)
+    if (const Argument& a = t.arguments[k]; a.present && (a.form == Form::Tensor || a.form == Form::Tensors))
+      for (const Place& p : t.at(a.list))
+        if (p.slot >= 0) f(p);
+  for (const Range r : {s.out, s.results})
+    for (const Place& p : t.at(r))
+      if (p.slot >= 0) f(p);
+}
+
+}  // namespace
+
+Replay::Replay(Recording recording) : recording_(std::move(recording)) {
+  const Trace& all = recording_.trace;
+  Trace forward = all;
+  Program::Ends ends{recording_.inputs, recording_.outputs};
+  ends.whole_from = ends.outputs.size();
+  if (!recording_.passes.empty()) {
+    forward.steps.resize(recording_.forward);
+    // Where what the forward part makes begins in its slot.
+    std::vector<int64_t> made(all.slots.size(), -1);
+    for (const Step& s : forward.steps)
+      for (const Place& p : all.at(s.results))
+        if (p.slot >= 0 && made[static_cast<size_t>(p.slot)] < 0) made[static_cast<size_t>(p.slot)] = p.offset;
+    std::vector<bool> taken(all.slots.size());
+    reads_.resize(recording_.inputs.size());
+    for (const Pass& pass : recording_.passes)
+      for (uint32_t i = pass.steps.begin; i < pass.steps.end; ++i) {
+        const Step& s = all.steps[i];
+        if (s.kind == Step::Kind::Read) fail("its backward pass reads the values of tensors");
+        if (s.op->draws) fail("its backward pass draws random numbers");
+        each_place(all, s, [&](const Place& p) {
+          const auto k = static_cast<size_t>(p.slot);
+          const Slot& slot = all.slots[k];
+          taken[k] = taken[k] || (slot.kind == Slot::Kind::Made && made[k] >= 0) ||
+                     (slot.kind == Slot::Kind::Given && slot.writes);
+          for (size_t n = 0; n < reads_.size(); ++n) reads_[n] = reads_[n] || recording_.inputs[n].slot == p.slot;
+        });
+      }
+    // A gradient may be what the forward part made, or a part of it.
+    for (const Pass& pass : recording_.passes)
+      for (const Place& p : pass.gradients) {
+        for (size_t n = 0; n < reads_.size(); ++n)
+          reads_[n] = reads_[n] || (p.slot >= 0 && recording_.inputs[n].slot == p.slot);
+        if (p.slot >= 0 && made[static_cast<size_t>(p.slot)] >= 0) taken[static_cast<size_t>(p.slot)] = true;
+      }
+    for (size_t k = 0; k < taken.size(); ++k) {
+      if (!taken[k]) continue;
+      const Place whole{static_cast<int32_t>(k), 0, std::max<int64_t>(made[k], 0)};
+      kept_.push_back(whole);
+      ends.outputs.push_back(whole);
+      int32_t same = -1;
+      for (size_t o = 0; o < recording_.outputs.size(); ++o)
+        if (recording_.outputs[o].slot == whole.slot) same = static_cast<int32_t>(o);
+      kept_output_.push_back(same);
+    }
+  }
+  forward_ = std::make_unique<Pool>(std::move(forward), std::move(ends));
+  for (const Pass& pass : recording_.passes) {
+    Trace back = all;
+    back.steps.assign(all.steps.begin() + pass.steps.begin, all.steps.begin() + pass.steps.end);
+    Program::Ends back_ends{recording_.inputs, pass.gradients};
+    back_ends.views = true;
+    back_ends.inputs.insert(back_ends.inputs.end(), pass.seeds.begin(), pass.seeds.end());
+    back_ends.inputs.insert(back_ends.inputs.end(), kept_.begin(), kept_.end());
+    for (const Place& p : kept_) back.slots[static_cast<size_t>(p.slot)].kind = Slot::Kind::Outside;
+    for (Slot& s : back.slots)
+      if (s.kind == Slot::Kind::Outside) s.writes = 0;
+    backward_.push_back({std::make_unique<Pool>(std::move(back), std::move(back_ends)), &pass});
+  }
+}
+
+std::string Replay::text() const {
+  std::string all = program().text();
+  for (const Backward& b : backward_) all += "backward\n" + b.program->any().text();
+  return all;
+}
+
+const Replay::Backward* Replay::pass_for(const Gradients& seeds) const {
+  for (const Backward& b : backward_) {
+    bool fits = true;
+    for (size_t i = 0; i < seeds.size() && fits; ++i) {
+      const Place& p = b.pass->seeds[i];
+      const Tensor& g = seeds[i];
+      if (g.defined() != (p.slot >= 0)) fits = false;
+      if (!fits || !g.defined()) continue;
+      const Geometry& geometry = recording_.trace.geometry(p);
+      fits = !(g->flags & TensorImpl::kTransformed) && g.dtype() == geometry.dtype &&
+             same(g.sizes(), geometry.sizes.span()) && same(g.strides(), geometry.strides.span());
+    }
+    if (fits) return &b;
+  }
+  return nullptr;
+}
+
+class ReplayNode final : public Node {
+ public:
+  ReplayNode(std::shared_ptr<Replay> replay, Again again, std::span<const Tensor> inputs)
+      : replay_(std::move(replay)), again_(std::move(again)), inputs_(inputs.size()) {
+    const Recording& r = replay_->recording_;
+    for (const uint32_t k : r.by) edges_.push_back(gradient_edge(inputs[k]));
+    for (size_t k = 0; k < inputs.size(); ++k)
+      if (inputs[k].defined()) inputs_[k].save(inputs[k], false, this);
+    saves_something();
+  }
+  std::string name() const override { return "JitBackward0"; }
+  std::span<Edge> edges() override { return edges_; }
+
+  void keep(std::span<const Tensor> outputs) {
+    const Recording& r = replay_->recording_;
+    const size_t first = r.outputs.size();
+    kept_.assign(outputs.begin() + static_cast<std::ptrdiff_t>(first), outputs.end());
+    results_.resize(replay_->kept_output_.size());
+    for (size_t k = 0; k < results_.size(); ++k)
+      if (const int32_t o = replay_->kept_output_[k]; o >= 0) {
+        results_[k].save(outputs[static_cast<size_t>(o)], true, this);
+        kept_[k] = alias(kept_[k]);  // the result itself would be a cycle
+      }
+  }
+  void release() override {
+    for (auto* all : {&inputs_, &results_})
+      for (SavedTensor& s : *all) s.release();
+    kept_.clear();
+    again_ = nullptr;
+  }
+  void apply(Gradients& in, Gradients& out) override {
+    const Replay::Backward* pass =
+        thread_state.grad || thread_state.watched || thread_state.dual_level || thread_state.batch_level
+            ? nullptr
+            : replay_->pass_for(in);
+    if (pass && run(*pass, in, out)) return;
+    Tensors inputs(inputs_.size()), seeds(in.begin(), in.end());
+    for (size_t k = 0; k < inputs.size(); ++k)
+      if (inputs_[k].saved()) inputs[k] = inputs_[k].unpack(this);
+    const Again again = again_;
+    if (!again) refuse_released();
+    Tensors gradients = again(inputs, seeds, thread_state.grad);
+    for (size_t j = 0; j < out.size(); ++j) out[j] = std::move(gradients[j]);
+  }
+
+ private:
+  bool run(const Replay::Backward& pass, Gradients& in, Gradients& out) {
+    const size_t n = inputs_.size();
+    Tensors inputs(n + in.size() + kept_.size()), outputs(out.size());
+    for (size_t k = 0; k < n; ++k)
+      if (replay_->reads_[k] && inputs_[k].saved()) {
+        if (inputs_[k].is_packed()) return false;
+        inputs[k] = Tensor::share(inputs_[k].lend(this));
+      }
+    for (SavedTensor& s : results_)
+      if (s.saved()) s.lend(this);
+    for (size_t i = 0; i < in.size(); ++i) inputs[n + i] = in[i];
+    for (size_t k = 0; k < kept_.size(); ++k) inputs[n + in.size() + k] = kept_[k];
+    if (pass.program->run(inputs, outputs) != Program::Outcome::Done) return false;
+    for (size_t j = 0; j < out.size(); ++j)
+      if (edges_[j]) out[j] = std::move(outputs[j]);
+    return true;
+  }
+
+  const std::shared_ptr<Replay> replay_;
+  Again again_;
+  std::vector<Edge> edges_;
+  std::vector<SavedTensor> inputs_, results_;
+  Tensors kept_;
+};
+
+Program::Outcome Replay::run(std::span<const Tensor> inputs, std::span<Tensor> outputs, const Again& again) {
+  const size_t n = recording_.outputs.size();
+  if (recording_.passes.empty() || !thread_state.grad) return forward_->run(inputs, outputs);
+  Tensors all(n + kept_.size());
+  auto* node = new ReplayNode(shared_from_this(), again, inputs);
+  const Ref<Node> owner = Ref<Node>::steal(node);
+  if (const auto outcome = forward_->run(inputs, all); outcome != Program::Outcome::Done) return outcome;
+  std::copy_n(all.begin(), n, outputs.begin());
+  node->set_results(static_cast<uint16_t>(recording_.differentiated.size()));
+  node->keep(all);
+  for (uint32_t i = 0; i < recording_.differentiated.size(); ++i) {
+    const Tensor& t = outputs[recording_.differentiated[i]];
+    node->set_result(i, t);
+    set_history(t, owner, i);
+  }
+  return Program::Outcome::Done;
+}
+
+}  // namespace adjoint::replay

@@ -1,0 +1,72 @@
+// A replayed call in the graph: one node, whose rule is a program too.
+//
+// When a function is recorded whose results need gradients, a backward pass through what it recorded is run once
+// more, and is recorded with it. The trace is then cut: what the forward part makes and the backward part takes, the
+// node keeps. Where a pass asks for something that was not recorded (a graph of itself, other cotangents), the
+// function runs again, and that is differentiated.
+//
+// Start reading at `Replay::run`.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "replay/program.h"
+
+namespace adjoint::replay {
+
+/// A backward pass in a trace: its steps, the cotangents that were given, and the gradients that came.
+struct Pass {
+  Range steps;
+  std::vector<Place> seeds, gradients;  // slot -1: none
+};
+
+/// A finished recording, and where the program's tensors lie in it.
+struct Recording {
+  Trace trace;
+  std::vector<Place> inputs, outputs;
+  /// Where the forward part ends.
+  uint32_t forward = 0;
+  std::vector<Pass> passes;
+  /// With passes: the outputs that need gradients, and the inputs by which.
+  std::vector<uint32_t> differentiated, by;
+  std::string difference(const Recording& other) const;
+};
+
+/// The gradients by the inputs in `by`, found by running the function again. `inputs`: what it took; throws where
+/// they were written since.
+using Again = std::function<Tensors(TensorList inputs, TensorList seeds, bool create_graph)>;
+
+class Replay : public std::enable_shared_from_this<Replay> {
+ public:
+  /// Throws Error where it cannot be run.
+  explicit Replay(Recording recording);
+  /// `again` may be empty where no result needs a gradient.
+  Program::Outcome run(std::span<const Tensor> inputs, std::span<Tensor> outputs, const Again& again);
+  const Program& program() const { return forward_->any(); }
+  /// An instruction a line, for people: of the call, and of each pass.
+  std::string text() const;
+  size_t outputs() const { return recording_.outputs.size(); }
+  bool has_passes() const { return !recording_.passes.empty(); }
+
+ private:
+  friend class ReplayNode;
+  struct Backward {
+    std::unique_ptr<Pool> program;
+    const Pass* pass;
+  };
+  /// The program for these cotangents, or null.
+  const Backward* pass_for(const Gradients& seeds) const;
+
+  Recording recording_;
+  /// What the passes take of the forward part, as places of whole slots.
+  std::vector<Place> kept_;
+  /// Of each of these, the output that is the same memory, or -1.
+  std::vector<int32_t> kept_output_;
+  /// The inputs that passes read.
+  std::vector<bool> reads_;
+  std::unique_ptr<Pool> forward_;
+  std::vector<Backward> backward_;
+};
+
+}  // namespace adjoint::replay

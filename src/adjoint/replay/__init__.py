@@ -1,0 +1,17 @@
+"""Replay: a function that was recorded runs again without Python. See docs/replay.md and Note: replay.
+
+``ad.jit(f)`` gives a function that does what ``f`` does. Its first calls run ``f`` itself and record what happens to
+elements, what the function reads (`_paths`), what it returns and what it changes. Once two recordings in a row agree,
+later calls that find everything as it was run the recording. Whatever else comes runs ``f``.
+
+    jitted.py   the function that users hold: which trace fits, when to record, when to give up
+    traces.py   one trace: a call as data, and how it is done again
+    _paths.py   what a function reads, found again at each call
+    _watch.py   which code ran
+
+Start reading at `jitted.Jitted.__call__`.
+"""
+
+from adjoint.replay.jitted import Jitted, jit
+
+__all__ = ["Jitted", "jit"]

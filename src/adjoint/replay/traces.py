@@ -1,0 +1,167 @@
+"""One trace of a function: what a call did, as data, and how it is done again.
+
+Start reading at `record`.
+"""
+
+from adjoint import _C
+from adjoint.replay._paths import collect
+from adjoint.replay._watch import Watching
+
+_Tensor = _C.Tensor
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, _C.dtype, slice, type(Ellipsis))
+
+
+class Unfit(Exception):
+    """Why a call cannot be replayed, for people."""
+
+
+class Structure:
+    """What a function returned: containers, plain values, and tensors by number."""
+
+    __slots__ = ("form",)
+
+    def __init__(self, value, tensors):
+        self.form = self._of(value, tensors, ())
+
+    def _of(self, value, tensors, inside):
+        kind = type(value)
+        if isinstance(value, _Tensor):
+            tensors.append(value)
+            return ("tensor", len(tensors) - 1)
+        if kind in _PLAIN:
+            return ("plain", kind, repr(value) if kind in (float, complex) else value, value)
+        if len(inside) > 50 or any(value is outer for outer in inside):
+            raise Unfit("the result contains itself, or is nested too deeply")
+        inside = (*inside, value)
+        if kind in (tuple, list):
+            return (kind, [self._of(v, tensors, inside) for v in value])
+        if kind is dict:
+            return (dict, [(k, self._of(v, tensors, inside)) for k, v in value.items()])
+        if isinstance(value, tuple) and hasattr(kind, "_fields"):
+            return ("named", kind, [self._of(v, tensors, inside) for v in value])
+        raise Unfit(f"it returns an object of type {kind.__qualname__}")
+
+    def build(self, tensors):
+        """The result, with these tensors."""
+        return _build(self.form, tensors)
+
+    def __eq__(self, other):
+        return self.form == other.form
+
+    __hash__ = None
+
+
+def _build(form, tensors):
+    kind = form[0]
+    if kind == "tensor":
+        return tensors[form[1]]
+    if kind == "plain":
+        return form[3]
+    if kind is dict:
+        return {k: _build(v, tensors) for k, v in form[1]}
+    if kind == "named":
+        return form[1](*[_build(v, tensors) for v in form[2]])
+    return kind(_build(v, tensors) for v in form[1])
+
+
+class Recorded:
+    """A call that was followed: its result, and what it takes to do it again, or why that cannot be."""
+
+    __slots__ = ("changes", "codes", "layout", "recording", "result", "structure", "unfit")
+
+
+def record(function, args, kwargs, codes):
+    """Call a function and record it; `codes`: what ran in it the last time, or None."""
+    made = Recorded()
+    made.unfit = None
+    made.layout = made.structure = made.recording = None
+    made.changes = []
+    if codes is not None:
+        try:
+            made.layout = collect(function, args, kwargs, codes)
+        except Unfit as error:
+            made.unfit = str(error)
+    histories = [t.grad_fn for t in made.layout.tensors] if made.layout else []
+    recorder = _C._record()
+    try:
+        with Watching(function) as watch:
+            made.result = function(*args, **kwargs)
+    finally:
+        recorder.close()
+    made.codes = watch.codes
+    try:
+        _finish(made, recorder, watch, function, args, kwargs, histories)
+    except Unfit as error:
+        made.unfit = made.unfit or str(error)
+    if made.layout:
+        made.layout.release_tensors()
+    return made
+
+
+def _finish(made, recorder, watch, function, args, kwargs, histories):
+    if watch.impure:
+        what, file, line = watch.impure[0]
+        raise Unfit(f"it calls {what} in line {line} of {file}")
+    tensors = []
+    made.structure = Structure(made.result, tensors)
+    inputs = made.layout.tensors if made.layout else []
+    known = {id(t) for t in inputs}
+    for t in tensors:
+        if id(t) not in known and type(t) is not _Tensor:
+            raise Unfit(f"it returns a tensor of the class {type(t).__qualname__}")
+        if t.requires_grad and id(t) not in known:
+            raise Unfit("its result requires grad: a replayed call is not recorded yet")
+    if made.layout:
+        if made.layout.unknown:
+            raise Unfit(made.layout.unknown[0])
+        for t, before in zip(inputs, histories, strict=True):
+            if t is not None and t.grad_fn is not before:
+                raise Unfit("it records a write to a tensor that was there before")
+        after = collect(function, args, kwargs, made.codes)
+        for change in made.layout.changes(after):
+            if isinstance(change.value, _Tensor):
+                if type(change.value) is not _Tensor or (change.value.requires_grad and id(change.value) not in known):
+                    raise Unfit(f"{change.name} gets a tensor that requires grad or is of a class of its own")
+                tensors.append(change.value)
+                made.changes.append((change, len(tensors) - 1))
+            elif change.reason:
+                raise Unfit(change.reason)
+            else:
+                made.changes.append((change, None))
+        after.release_tensors()
+    made.recording = recorder.finish(inputs, tensors)
+    if made.recording.refused:
+        raise Unfit(made.recording.refused)
+
+
+class Trace:
+    """A recording that runs again where what the function reads is as it was."""
+
+    __slots__ = ("changes", "layout", "mode", "program", "structure", "undone")
+
+    def __init__(self, made, mode):
+        self.layout = made.layout
+        self.program = _C._Replay(made.recording)
+        self.structure = made.structure
+        self.changes = made.changes
+        self.mode = mode
+        self.undone = 0
+
+    def agrees(self, other):
+        """See `agree`."""
+        return agree(self, other)
+
+
+def agree(one, other):
+    """None where two recordings of a function are the same, else where they part."""
+    if one.structure != other.structure:
+        return "it returns something else at each call"
+    if one.layout and other.layout:
+        same = one.layout.same_structure(other.layout)
+        if same is not True:
+            return same
+        if [(c.name, i, c.value if i is None else None) for c, i in one.changes] != [
+            (c.name, i, c.value if i is None else None) for c, i in other.changes
+        ]:
+            return "it changes something else at each call"
+    return one.recording.difference(other.recording) or None
