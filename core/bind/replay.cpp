@@ -143,14 +143,20 @@ void bind_replay(nb::module_& m) {
       .def_prop_ro("refused", [](const Recording& r) { return r.trace.refused; })
       .def("difference", &Recording::difference)
       .def_prop_ro("steps", [](const Recording& r) { return r.trace.steps.size(); })
+      .def_prop_ro("draws",
+                   [](const Recording& r) {
+                     return std::ranges::any_of(r.trace.steps, [](const Step& s) { return s.op && s.op->draws; });
+                   })
       .def_prop_ro("bytes", [](const Recording& r) { return r.trace.bytes_held(); });
   nb::class_<Recorder>(m, "_Recorder", "Looks on at the calls of this thread.")
       .def("refuse", [](Recorder& r, const std::string& why) { r.tracer->refuse(why); })
       .def_prop_ro("refused", [](const Recorder& r) { return r.tracer->trace.refused; })
+      .def_prop_ro("steps", [](const Recorder& r) { return r.tracer->trace.steps.size(); })
       .def("open",
            [](Recorder& r) {
              push(Ref<Observer>(r.tracer));
              r.open = true;
+             return r.tracer->trace.steps.size();
            })
       .def("close",
            [](Recorder& r) {
@@ -180,6 +186,9 @@ void bind_replay(nb::module_& m) {
       .def("__init__", [](Replayed* p, const Recording& r) { new (p) Replayed{std::make_shared<Replay>(r)}; })
       .def("run", [](const Replayed& p, nb::handle inputs, nb::handle again) { return run(p.replay, inputs, again); })
       .def("statistics", [](const Replayed& p) { return statistics(p.replay); })
+      .def_prop_ro("writes", [](const Replayed& p) { return p.replay->writes(); })
+      .def_prop_ro("by", [](const Replayed& p) { return p.replay->recording().by; })
+      .def_prop_ro("differentiated", [](const Replayed& p) { return p.replay->recording().differentiated; })
       .def_prop_ro("recorded", [](const Replayed& p) { return p.replay->has_passes(); })
       .def("__str__", [](const Replayed& p) { return p.replay->text(); });
   m.def("_record", [] { return new Recorder(Ref<Tracer>::steal(new Tracer(&line))); },

@@ -97,6 +97,11 @@ Replay::Replay(Recording recording) : recording_(std::move(recording)) {
   }
 }
 
+bool Replay::writes() const {
+  return std::ranges::any_of(recording_.trace.slots,
+                             [](const Slot& s) { return s.kind == Slot::Kind::Outside && s.writes; });
+}
+
 std::string Replay::text() const {
   std::string all = program().text();
   for (const Backward& b : backward_) all += "backward\n" + b.program->any().text();

@@ -48,6 +48,9 @@ class Replay : public std::enable_shared_from_this<Replay> {
   std::string text() const;
   size_t outputs() const { return recording_.outputs.size(); }
   bool has_passes() const { return !recording_.passes.empty(); }
+  const Recording& recording() const { return recording_; }
+  /// Whether memory is written that was there before.
+  bool writes() const;
 
  private:
   friend class ReplayNode;

@@ -57,13 +57,13 @@ class Jitted:
         return self._record(mode, args, kwargs)
 
     def _replay(self, trace, tensors, args, kwargs):
-        made = trace.program.run(tensors)
-        if type(made) is bool:
-            if not made:  # not since another thread runs it
-                self._counts["undone"] += 1
-                trace.undone += 1
-                if trace.undone >= _PATIENCE:
-                    self._traces.remove(trace)
+        again = trace.again(self.function, args, kwargs) if trace.program.recorded and trace.mode & 1 else None
+        made = trace.program.run(tensors, again)
+        if made is None:
+            self._counts["undone"] += 1
+            trace.undone += 1
+            if trace.undone >= _PATIENCE and trace in self._traces:
+                self._traces.remove(trace)
             return False, None
         trace.undone = 0
         for change, number in trace.changes:

@@ -70,6 +70,55 @@ class Recorded:
     __slots__ = ("changes", "codes", "layout", "recording", "result", "structure", "unfit")
 
 
+def _patterns(roots):
+    """The cotangents that backward passes begin with, as a rule: for all results, and for each alone; in memory of their
+    own, and one number expanded, which is what comes from a sum.
+    """
+    some = [[True] * len(roots)]
+    if len(roots) > 1:
+        some += [[k == i for k in range(len(roots))] for i in range(min(len(roots), 4))]
+    for pattern in some:
+        yield [_C.ones_like(t.detach()) if on else None for t, on in zip(roots, pattern, strict=True)]
+        if sum(pattern) == 1:
+            t = roots[pattern.index(True)]
+            if t.ndim:
+                one = _C.ones_like(t.detach().reshape(-1)[:1]).reshape(()).expand(t.shape)
+                yield [one if on else None for on in pattern]
+
+
+def _passes(recorder, tensors, inputs):
+    """Run backward passes through what was recorded, to be recorded with it: see Note: replay."""
+    from adjoint.autograd import grad
+
+    known = {id(t) for t in inputs}
+    which = [i for i, t in enumerate(tensors) if t.requires_grad and id(t) not in known]
+    by = [i for i, t in enumerate(inputs) if t is not None and t.requires_grad]
+    if not which:
+        return [], [], []
+    roots = [tensors[i] for i in which]
+    if reason := _C._reason_of_graph(roots, [inputs[i] for i in by]):
+        raise Unfit(f"its result requires grad, and {reason}")
+    passes = []
+    for seeds in _patterns(roots):
+        begin = recorder.open()
+        try:
+            given = [(t, g) for t, g in zip(roots, seeds, strict=True) if g is not None]
+            gradients = grad(
+                [t for t, _ in given],
+                [inputs[i] for i in by],
+                [g for _, g in given],
+                retain_graph=True,
+                allow_unused=True,
+            )
+        finally:
+            end = recorder.close()
+        passes.append([begin, end, seeds, list(gradients)])
+    reached = [k for k in range(len(by)) if any(p[3][k] is not None for p in passes)]
+    for p in passes:
+        p[3] = [p[3][k] for k in reached]
+    return passes, [by[k] for k in reached], which
+
+
 def record(function, args, kwargs, codes):
     """Call a function and record it; `codes`: what ran in it the last time, or None."""
     made = Recorded()
@@ -109,8 +158,6 @@ def _finish(made, recorder, watch, function, args, kwargs, histories):
     for t in tensors:
         if id(t) not in known and type(t) is not _Tensor:
             raise Unfit(f"it returns a tensor of the class {type(t).__qualname__}")
-        if t.requires_grad and id(t) not in known:
-            raise Unfit("its result requires grad: a replayed call is not recorded yet")
     if made.layout:
         if made.layout.unknown:
             raise Unfit(made.layout.unknown[0])
@@ -129,7 +176,9 @@ def _finish(made, recorder, watch, function, args, kwargs, histories):
             else:
                 made.changes.append((change, None))
         after.release_tensors()
-    made.recording = recorder.finish(inputs, tensors)
+    forward = recorder.steps
+    passes, by, which = _passes(recorder, tensors, inputs) if made.layout else ([], [], [])
+    made.recording = recorder.finish(inputs, tensors, forward, passes, by, which)
     if made.recording.refused:
         raise Unfit(made.recording.refused)
 
@@ -137,7 +186,7 @@ def _finish(made, recorder, watch, function, args, kwargs, histories):
 class Trace:
     """A recording that runs again where what the function reads is as it was."""
 
-    __slots__ = ("changes", "layout", "mode", "program", "structure", "undone")
+    __slots__ = ("changes", "draws", "layout", "mode", "program", "structure", "undone")
 
     def __init__(self, made, mode):
         self.layout = made.layout
@@ -145,11 +194,46 @@ class Trace:
         self.structure = made.structure
         self.changes = made.changes
         self.mode = mode
+        self.draws = made.recording.draws
         self.undone = 0
 
-    def agrees(self, other):
-        """See `agree`."""
-        return agree(self, other)
+    def again(self, function, args, kwargs):
+        """What a node calls where a pass asks for what was not recorded: see core/replay/derivative.h."""
+        state = _C.default_generator.get_state() if self.draws else None
+
+        def gradients(inputs, seeds, create_graph):
+            from adjoint.autograd import enable_grad, grad
+
+            found = self.layout.match(function, args, kwargs)
+            if found is None or any(a is not b for a, b in zip(found, inputs, strict=True)):
+                raise RuntimeError(
+                    "jit: this backward pass needs the function once more, and something that it reads is not as it was at "
+                    "the call; differentiate before that changes, or call the function without jit"
+                )
+            if self.changes or self.program.writes:
+                raise NotImplementedError(
+                    "jit: this backward pass (create_graph=True, or cotangents that lie otherwise in memory) needs the "
+                    "function once more, but it changes tensors or attributes; call it without jit"
+                )
+            now = _C.default_generator.get_state() if state is not None else None
+            if state is not None:
+                _C.default_generator.set_state(state)
+            tensors = []
+            with enable_grad():
+                Structure(function(*args, **kwargs), tensors)
+            if now is not None:
+                _C.default_generator.set_state(now)
+            roots = [tensors[i] for i in self.program.differentiated]
+            given = [(t, g) for t, g in zip(roots, seeds, strict=True) if g is not None]
+            return grad(
+                [t for t, _ in given],
+                [inputs[i] for i in self.program.by],
+                [g for _, g in given],
+                create_graph=create_graph,
+                allow_unused=True,
+            )
+
+        return gradients
 
 
 def agree(one, other):
