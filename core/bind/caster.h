@@ -93,6 +93,8 @@ void bind_forward(nanobind::module_& m);
 void bind_batching(nanobind::module_& m);
 void bind_sparse(nanobind::module_& m);
 void bind_trees(nanobind::module_& m);
+void bind_replay_paths(nanobind::module_& m);
+void bind_replay_watch(nanobind::module_& m);
 void bind_primitive(nanobind::module_& m);
 void bind_replay(nanobind::module_& m);
 void bind_runtime(nanobind::module_& m);

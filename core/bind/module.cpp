@@ -227,6 +227,8 @@ NB_MODULE(_C, m) {
   bind_batching(m);
   bind_sparse(m);
   bind_trees(m);
+  bind_replay_paths(m);
+  bind_replay_watch(m);
   bind_random(m);
   bind_optimizers(m);
   bind_primitive(m);

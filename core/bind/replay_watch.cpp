@@ -1,0 +1,225 @@
+// Which code ran, and which C functions it called: a profile hook of one thread. See jit/_watch.py. Start
+// reading at `told`.
+#include <Python.h>
+//
+#include <frameobject.h>
+
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "bind/caster.h"
+#include "bind/object.h"
+#include "for_size.h"
+
+namespace nb = nanobind;
+
+namespace adjoint::bind {
+
+namespace {
+
+/// What a run was seen to do.
+class Watch {
+ public:
+  /// Types whose methods, and modules whose functions, do nothing but what their results say; names of
+  /// others.
+  nb::object pure_types, pure_modules, impure_names;
+  std::unordered_map<PyObject*, nb::object> codes;  // with the globals that they ran with
+  std::vector<nb::object> order;
+  struct Call {
+    std::string name;
+    nb::object code;
+    int line;
+  };
+  std::vector<Call> impure;
+  std::unordered_set<PyMethodDef*> judged;
+
+  void called(PyFrameObject* frame) {
+    PyCodeObject* code = PyFrame_GetCode(frame);
+    PyObject* const key = reinterpret_cast<PyObject*>(code);
+    if (key == last_) {
+      Py_DECREF(code);
+      return;
+    }
+    last_ = key;
+    auto [at, is_new] = codes.try_emplace(key);
+    if (!is_new) {
+      Py_DECREF(code);
+      return;
+    }
+    order.push_back(nb::steal(key));
+#if PY_VERSION_HEX < 0x030B0000
+    at->second = nb::borrow(frame->f_globals);
+#else
+    at->second = nb::steal(PyFrame_GetGlobals(frame));
+#endif
+  }
+
+  void calls(PyFrameObject* frame, PyObject* f) {
+    if (!PyCFunction_Check(f)) return;
+    PyMethodDef* const definition = reinterpret_cast<PyCFunctionObject*>(f)->m_ml;
+    PyObject* const self = reinterpret_cast<PyCFunctionObject*>(f)->m_self;
+    PyObject* const module = reinterpret_cast<PyCFunctionObject*>(f)->m_module;
+    if (judged.contains(definition)) return;
+    if (is_pure(definition, self, module)) {
+      judged.insert(definition);
+      return;
+    }
+    if (impure.size() >= 100) return;
+    impure.push_back({name_of(definition, self, module),
+                      nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame))),
+                      PyFrame_GetLineNumber(frame)});
+  }
+
+ private:
+  bool has(const nb::object& set, PyObject* o) const {
+    const int in = PySet_Contains(set.ptr(), o);
+    if (in < 0) PyErr_Clear();
+    return in == 1;
+  }
+  bool is_pure(PyMethodDef* definition, PyObject* self, PyObject* module) const {
+    if (!self || PyModule_Check(self)) {
+      nb::object name = module && PyUnicode_Check(module) ? nb::borrow(module)
+                        : self                            ? nb::steal(PyModule_GetNameObject(self))
+                                                          : nb::object();
+      if (!name.is_valid()) {
+        PyErr_Clear();
+        return false;
+      }
+      if (!has(pure_modules, name.ptr())) return false;
+      return !has(impure_names, nb::str(definition->ml_name).ptr());
+    }
+    PyTypeObject* type = PyType_Check(self) ? reinterpret_cast<PyTypeObject*>(self) : Py_TYPE(self);
+    if (PyType_Check(self) && has(pure_types, self)) return true;
+    // By the class that brings the method.
+    for (; type; type = type->tp_base) {
+      if (has(pure_types, reinterpret_cast<PyObject*>(type))) return true;
+      if (type == &PyBaseObject_Type) break;
+      for (PyMethodDef* own = type->tp_methods; own && own->ml_name; ++own)
+        if (own == definition) return false;
+    }
+    return PyType_Check(self) || type == &PyBaseObject_Type;
+  }
+  static std::string name_of(PyMethodDef* definition, PyObject* self, PyObject* module) {
+    std::string name = definition->ml_name;
+    if (!self || PyModule_Check(self)) {
+      const char* of = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
+      if (!of) PyErr_Clear();
+      return of && std::string_view(of) != "builtins" && std::string_view(of) != "io" &&
+                     std::string_view(of) != "_io"
+                 ? std::string(of) + "." + name
+                 : name;
+    }
+    return std::string(
+               (PyType_Check(self) ? reinterpret_cast<PyTypeObject*>(self) : Py_TYPE(self))->tp_name) +
+           "." + name;
+  }
+  PyObject* last_ = nullptr;
+};
+
+/// What Python has as the hook's object while a run is watched: the watch, and the hook that was there
+/// before.
+struct Holder {
+  PyObject_HEAD Watch* watch;
+  Py_tracefunc before;
+  PyObject* before_object;
+};
+PyTypeObject* holder_type = nullptr;
+
+int told(PyObject* o, PyFrameObject* frame, int what, PyObject* arg) {
+  auto* const holder = reinterpret_cast<Holder*>(o);
+  if (holder->watch) {
+    try {
+      if (what == PyTrace_CALL)
+        holder->watch->called(frame);
+      else if (what == PyTrace_C_CALL)
+        holder->watch->calls(frame, arg);
+    } catch (...) {
+      raise();
+      return -1;
+    }
+  }
+  return holder->before ? holder->before(holder->before_object, frame, what, arg) : 0;
+}
+
+void free_holder(PyObject* o) {
+  auto* const holder = reinterpret_cast<Holder*>(o);
+  Py_XDECREF(holder->before_object);
+  PyTypeObject* type = Py_TYPE(o);
+  type->tp_free(o);
+  Py_DECREF(type);
+}
+
+/// A run that is watched. The hook is that of the thread which starts it.
+class Watched {
+ public:
+  Watched(nb::object types, nb::object modules, nb::object names) {
+    watch_.pure_types = std::move(types);
+    watch_.pure_modules = std::move(modules);
+    watch_.impure_names = std::move(names);
+  }
+  ~Watched() {
+    if (holder_) reinterpret_cast<Holder*>(holder_.ptr())->watch = nullptr;
+  }
+
+  void start() {
+    if (holder_) fail("this is being watched");
+    PyThreadState* const thread = PyThreadState_Get();
+    PyObject* o = holder_type->tp_alloc(holder_type, 0);
+    if (!o) throw nb::python_error();
+    holder_ = nb::steal(o);
+    auto* const holder = reinterpret_cast<Holder*>(o);
+    holder->watch = &watch_;
+    holder->before = thread->c_profilefunc;
+    holder->before_object = Py_XNewRef(thread->c_profileobj);
+    PyEval_SetProfile(&told, o);
+  }
+  void stop() {
+    if (!holder_) return;
+    auto* const holder = reinterpret_cast<Holder*>(holder_.ptr());
+    holder->watch = nullptr;
+    PyThreadState* const thread = PyThreadState_Get();
+    // Where the program set another hook meanwhile, that stays.
+    if (thread->c_profileobj == holder_.ptr())
+      PyEval_SetProfile(holder->before, holder->before_object);
+    else
+      replaced_ = true;
+    holder_ = nb::object();
+  }
+
+  nb::list codes() const {
+    nb::list r;
+    for (const nb::object& code : watch_.order) r.append(nb::make_tuple(code, watch_.codes.at(code.ptr())));
+    return r;
+  }
+  nb::list impure() const {
+    nb::list r;
+    for (const Watch::Call& c : watch_.impure)
+      r.append(nb::make_tuple(c.name, c.code.attr("co_filename"), c.line));
+    return r;
+  }
+  bool replaced() const { return replaced_; }
+
+ private:
+  Watch watch_;
+  nb::object holder_;
+  bool replaced_ = false;
+};
+
+}  // namespace
+
+void bind_replay_watch(nb::module_& m) {
+  PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(&free_holder)}, {0, nullptr}};
+  PyType_Spec spec = {"adjoint._C._Hook", sizeof(Holder), 0, Py_TPFLAGS_DEFAULT, slots};
+  holder_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  if (!holder_type) throw nb::python_error();
+  nb::class_<Watched>(m, "_Watched", "A profile hook: see jit/_watch.py.")
+      .def(nb::init<nb::object, nb::object, nb::object>())
+      .def("start", &Watched::start)
+      .def("stop", &Watched::stop)
+      .def_prop_ro("codes", &Watched::codes)
+      .def_prop_ro("impure", &Watched::impure)
+      .def_prop_ro("replaced", &Watched::replaced);
+}
+
+}  // namespace adjoint::bind

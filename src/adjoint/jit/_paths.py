@@ -1,0 +1,321 @@
+"""What a jitted function reads of Python, and what it does to Python's state.
+
+`collect` walks from a call's arguments, the function's closure, its defaults and the globals that code names which ran
+(`_watch` tells which), through attributes whose names occur in that code and through all items of containers. What it
+finds is a `Layout`: tensors, which are inputs, by their geometry; plain values by value; functions by their code; classes
+by version. ``layout.match(function, args, kwargs)`` reaches all of it again, runs no code of the program, and gives the
+tensors that are there now, or None and the reason in `why`. `Layout.changes` says what a run stored where. The walks
+are in C++ (core/bind/replay_paths.h). Start reading at `collect`.
+"""
+
+from __future__ import annotations
+
+import dis
+import os
+import sys
+import types
+import weakref
+
+from adjoint import _C
+from adjoint._C import Tensor, _Layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+__all__ = ["Change", "Layout", "collect", "reasons"]
+
+#: Code in here is the library's own: its globals are known by their version, and what it reads of a program's objects it
+#: reads by names that its code holds.
+LIBRARY = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+#: Who names one of these may read any attribute.
+_READS_ANY = frozenset(
+    "getattr hasattr vars dir setattr delattr attrgetter methodcaller __dict__ __getattribute__ __slots__ locals globals eval "
+    "exec format format_map __reduce_ex__ __getstate__ copy deepcopy".split()
+)
+_LOADS_GLOBAL = frozenset(
+    dis.opmap[name]
+    for name in (
+        "LOAD_GLOBAL",
+        "LOAD_NAME",
+        "STORE_GLOBAL",
+        "DELETE_GLOBAL",
+        "STORE_NAME",
+        "LOAD_FROM_DICT_OR_GLOBALS",
+    )
+    if name in dis.opmap
+)
+_IMPORTS = dis.opmap["IMPORT_NAME"]
+_EXTENDS = dis.opmap["EXTENDED_ARG"]
+_LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
+#: LOAD_GLOBAL holds one more bit since 3.11.
+_SHIFT = 1 if sys.version_info >= (3, 11) else 0
+
+
+class CodeFacts:
+    """What code can name: attributes, globals, modules that it imports; and whether it may read any attribute."""
+
+    __slots__ = ("any", "attributes", "globals", "imports", "library", "nested", "weak")
+
+    def __init__(self, code: types.CodeType) -> None:
+        self.library = code.co_filename.startswith(LIBRARY)
+        named = code.co_names
+        used, imports = set(), set()
+        raw, extended = code.co_code, 0
+        for i in range(0, len(raw), 2):
+            op, arg = raw[i], raw[i + 1] | extended
+            extended = arg << 8 if op == _EXTENDS else 0
+            if op in _LOADS_GLOBAL:
+                used.add(named[arg >> _SHIFT if op == _LOAD_GLOBAL else arg])
+            elif op == _IMPORTS:
+                imports.add(named[arg])
+        names = set(named)
+        self.any = not _READS_ANY.isdisjoint(names) and not self.library
+        self.nested = []
+        for const in code.co_consts:
+            if isinstance(const, types.CodeType):
+                self.nested.append(const)
+            elif type(const) is tuple:
+                # Keywords, and attributes that patterns of a match statement name.
+                names.update(n for n in const if type(n) is str)
+            elif self.library and type(const) is str and const.isidentifier():
+                names.add(const)
+        self.imports = frozenset(imports)
+        path = code.co_qualname if sys.version_info >= (3, 11) else code.co_name
+        if "<" not in path:
+            used.add(path.partition(".")[0])
+        self.attributes = frozenset(names)
+        self.globals = frozenset(used)
+
+
+_code_facts: dict[int, CodeFacts] = {}
+
+
+def facts_of(code: types.CodeType) -> CodeFacts:
+    """The facts of code, made once for as long as it lives."""
+    key = id(code)
+    facts = _code_facts.get(key)
+    if facts is None:
+        facts = _code_facts[key] = CodeFacts(code)
+        facts.weak = weakref.ref(code, lambda _: _code_facts.pop(key, None))
+    return facts
+
+
+#: The facts of all code that ran, by the addresses of code and globals: those of the last few lists.
+_gathered: dict[Any, Any] = {}
+
+
+def _gather(codes):
+    """What the walk is to know of the code that ran, but for the globals themselves: dict of facts, list of names."""
+    key = tuple(id(code) for code, _ in codes), tuple(id(names) for _, names in codes)
+    known = _gathered.get(key)
+    if known is not None and all(ref() is not None for ref in known[2]):
+        return known
+    names: set[str] = set()
+    by_globals: dict[int, tuple[int, set[str], bool]] = {}
+    ran, nested, any_attribute = [], set(), False
+    for at, (code, namespace) in enumerate(codes):
+        facts = facts_of(code)
+        names |= facts.attributes
+        any_attribute = any_attribute or facts.any
+        nested.update(map(id, facts.nested))
+        if not facts.library:
+            ran.append(code)
+        if namespace is not None:
+            entry = by_globals.setdefault(id(namespace), (at, set(), facts.library))
+            entry[1].update(facts.globals)
+    outer = [c for c in ran if id(c) not in nested]
+    met = [c for c in outer if c.co_freevars or "<locals>" in getattr(c, "co_qualname", "")]
+    facts = {
+        "names": frozenset(names),
+        "all": any_attribute,
+        "ran": ran,
+        "closures": met,
+    }
+    spaces = [(at, frozenset(used), library) for at, used, library in by_globals.values()]
+    if len(_gathered) > 64:
+        _gathered.clear()
+    # Held weakly: the code of a program that is gone goes too.
+    refs = [weakref.ref(code) for code, _ in codes]
+    _gathered[key] = known = facts, spaces, refs
+    return known
+
+
+def _parameters(function: Any) -> tuple[str, ...]:
+    """The names of what may be passed by place, for words."""
+    skipped = 0
+    while True:
+        if type(function) is types.MethodType:
+            function, skipped = function.__func__, skipped + 1
+        elif isinstance(function, types.FunctionType):
+            code = function.__code__
+            return code.co_varnames[skipped : code.co_argcount]
+        else:
+            call = getattr(type(function), "forward", None)
+            if not isinstance(call, types.FunctionType):
+                return ()
+            function, skipped = call, skipped + 1
+
+
+class Change:
+    """One thing that a run left in Python's state.
+
+    Attributes
+    ----------
+    kind : str
+        ``attribute``, ``slot``, ``item``, ``key``, ``cell``, ``global``, ``class attribute``: something got another
+        object, was added or, with `removed`, taken away; ``append``: a list got more items, `value` is the list of them;
+        ``grad``: the gradient of a tensor; and others, which have a `reason`.
+    holder_path, key
+        Where: the name of what holds it, and the attribute, name, position or key.
+    before, value
+        What was there, and what is.
+    reason : str or None
+        Why it cannot be done again by `apply`, whatever the value is.
+    """
+
+    __slots__ = ("_layout", "_node", "added", "before", "holder_path", "key", "kind", "reason", "removed", "value")
+
+    _AGAIN = frozenset(("attribute", "slot", "item", "key", "cell", "global", "class attribute", "append"))
+
+    def __init__(self, layout: Layout, found: tuple[Any, ...]) -> None:
+        self._layout = layout
+        self.kind, self._node, self.holder_path, self.key, self.before, self.value, was, now = found
+        self.added, self.removed = not was, not now
+        self.reason = None
+        if self.kind not in self._AGAIN and self.kind != "grad":
+            self.reason = f"{self.where} changed: {_WHAT.get(self.kind, self.kind)}"
+
+    @property
+    def where(self) -> str:
+        """As the program would write it: ``self.count``, ``cache['x']``."""
+        path, key = self.holder_path, self.key
+        if self.kind in ("attribute", "slot", "class attribute"):
+            return f"{path}.{key}" if path else str(key)
+        if self.kind in ("item", "key"):
+            return f"{path}[{key!r}]"
+        if self.kind == "global":
+            return str(key)
+        return f"{path}.grad" if self.kind == "grad" else path or "the function"
+
+    def sentence(self, line: str = "") -> str:
+        """For the user, where the value is nothing that a replay can store again."""
+        at = f" in {line}" if line else ""
+        if self.reason:
+            return self.reason + at
+        if self.removed:
+            return f"{self.where} was taken away{at}: it is there again before each call, or the next call differs"
+        if self.kind == "append":
+            return f"{self.where} got {len(self.value)} more items{at}: it grows at each call"
+        if self.added:
+            return f"{self.where} became {_short(self.value)}{at}: it was not there before"
+        return f"{self.where} was {_short(self.before)} and became {_short(self.value)}{at}: it changes at each call"
+
+    def apply(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value: Any) -> None:
+        """Do it again, with another value: of an append the list of items."""
+        if self.reason or self.kind == "grad":
+            raise RuntimeError(self.sentence())
+        holder = self._layout._reach(self._node, function, args, kwargs)
+        kind, key = self.kind, self.key
+        if kind == "append":
+            list.extend(holder, value)
+        elif kind == "item":
+            list.__setitem__(holder, key, value)
+        elif kind == "cell":
+            if self.removed:
+                del holder.cell_contents
+            else:
+                holder.cell_contents = value
+        elif kind == "class attribute":
+            type.__delattr__(holder, key) if self.removed else type.__setattr__(holder, key, value)
+        elif kind == "slot":
+            object.__delattr__(holder, key) if self.removed else object.__setattr__(holder, key, value)
+        else:
+            table = holder if kind in ("key", "global") else _C._attributes_of(holder)
+            dict.pop(table, key, None) if self.removed else dict.__setitem__(table, key, value)
+
+    def __repr__(self) -> str:
+        return f"Change({self.kind!r}, {self.holder_path!r}, {self.key!r}, {_short(self.value)})"
+
+
+#: What kinds mean that cannot be done again.
+_WHAT = {
+    "class": "it is of another class",
+    "code": "its code is another",
+    "defaults": "its defaults are others",
+    "order": "its entries are in another order",
+    "set": "its elements are others",
+    "shorten": "items were taken away",
+    "hooks": "a hook came or went",
+    "attribute of a tensor": "it got attributes",
+}
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return "a tensor"
+    if type(value) in (int, float, bool, str, bytes, complex, type(None)):
+        text = repr(value)
+        return text if len(text) <= 60 else text[:57] + "..."
+    return f"a {type(value).__name__}"
+
+
+class Layout(_Layout):
+    """What one call reads. See core/bind/replay_paths.h.
+
+    Attributes
+    ----------
+    tensors : list of Tensor or None
+        Each once; None where there is no gradient. Empty once `release_tensors` was called.
+    names : list of str
+        Their paths: ``x``, ``self.layers[0].weight``, ``w.grad``.
+    values, floats : list of (path, value)
+        Plain values that are compared, and the floats among them.
+    unknown : list of (path, why)
+        What cannot be followed: a function that reads this is not to be replayed.
+    why : str
+        Why the last `match` found no tensors.
+    """
+
+    def changes(self, after: Layout | None = None) -> list[Change]:
+        """What is other now than when this layout was collected; to be asked right after the run."""
+        return [Change(self, found) for found in self._changes()]
+
+    def same_structure(self, other: Layout) -> bool | str:
+        """True, or a sentence that says where the other differs."""
+        return self._difference(other) or True
+
+
+def collect(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    codes: Iterable[tuple[types.CodeType, dict[str, Any] | None]],
+) -> Layout:
+    """What the call reads, if this code runs in it: pairs of code and the globals that it ran with."""
+    codes = list(codes)
+    facts, spaces, _ = _gather(codes)
+    layout = Layout()
+    space = [(codes[at][1], used, library) for at, used, library in spaces]
+    layout._collect(function, args, kwargs, {**facts, "globals": space, "parameters": _parameters(function)})
+    return layout
+
+
+def reasons(function: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> list[str]:
+    """Why a function cannot be replayed whatever it reads: sentences, most often none."""
+    found = []
+    if not callable(function):
+        return [f"expected a function, but got a {type(function).__name__}"]
+    inner = function
+    while type(inner) is types.MethodType:
+        inner = inner.__func__
+    flags = getattr(getattr(inner, "__code__", None), "co_flags", 0)
+    if flags & 0x20:
+        found.append("it is a generator function: its body runs later, when somebody iterates")
+    if flags & (0x80 | 0x100):
+        found.append("it is a coroutine function: its body runs later, when somebody awaits it")
+    if flags & 0x200:
+        found.append("it is an asynchronous generator function: its body runs later")
+    return found

@@ -1,0 +1,68 @@
+"""Which code a run of a function executes, and which C functions it calls that do more than compute.
+
+`Watching` sets a profile hook in C for the thread that enters it, and calls on to one that was there. What is pure is
+listed here: methods of builtin containers, numbers and texts, functions of modules that only compute, and all of the
+library, whose own rows are seen where they compute. Everything else that is written in C counts as impure: it may print,
+read a clock, draw numbers or keep state. Other threads are not watched.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextvars
+import types
+
+from adjoint import _C
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["Watching"]
+
+_PURE_TYPES = frozenset(
+    (
+        *(bool, bytearray, bytes, complex, dict, float, frozenset, int, list, memoryview, object, range, set, slice),
+        *(str, super, tuple, type, type(None), property, staticmethod, classmethod, BaseException),
+        *(collections.deque, collections.OrderedDict, collections.defaultdict),
+        *(types.GeneratorType, types.CoroutineType, types.MappingProxyType, types.CodeType, types.CellType),
+        *(type({}.keys()), type({}.values()), type({}.items()), types.SimpleNamespace),
+        _C.Tensor,
+    )
+)
+_PURE_MODULES = frozenset(
+    "builtins math cmath _operator operator itertools functools _functools collections _collections _abc _weakref _bisect _heapq "
+    "_struct _sre _copy _ast _string _typing _stat binascii zlib _json unicodedata _warnings _signature adjoint._C".split()
+)
+#: Functions of these modules that are not pure.
+_IMPURE = frozenset("print input open exec eval compile breakpoint id hash globals locals".split())
+
+
+class Watching:
+    """A context around one run.
+
+    Attributes
+    ----------
+    codes : list of (code, globals)
+        What ran, each code once, in the order of first calls.
+    impure : list of (str, str, int)
+        What was called that is not known to be pure: a description such as ``print``, a file and a line.
+    """
+
+    def __init__(self, function: Any = None) -> None:
+        self.function = function
+        self._watched = _C._Watched(_PURE_TYPES, _PURE_MODULES, _IMPURE)
+        self.codes: list[Any] = []
+        self.impure: list[tuple[str, str, int]] = []
+
+    def __enter__(self) -> Watching:
+        self._watched.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._watched.stop()
+        mine = Watching.__exit__.__code__
+        self.codes = [pair for pair in self._watched.codes if pair[0] is not mine]
+        self.impure = self._watched.impure
+        if self._watched.replaced:
+            self.impure.append(("sys.setprofile", __file__, 0))
