@@ -184,7 +184,8 @@ void bind_replay(nb::module_& m) {
           nb::rv_policy::take_ownership);
   nb::class_<Replayed>(m, "_Replay", "A recording that runs again.")
       .def("__init__", [](Replayed* p, const Recording& r) { new (p) Replayed{std::make_shared<Replay>(r)}; })
-      .def("run", [](const Replayed& p, nb::handle inputs, nb::handle again) { return run(p.replay, inputs, again); })
+      .def("run", [](const Replayed& p, nb::handle inputs, nb::handle again) { return run(p.replay, inputs, again); },
+           nb::arg("inputs"), nb::arg("again").none())
       .def("statistics", [](const Replayed& p) { return statistics(p.replay); })
       .def_prop_ro("writes", [](const Replayed& p) { return p.replay->writes(); })
       .def_prop_ro("by", [](const Replayed& p) { return p.replay->recording().by; })

@@ -125,6 +125,7 @@ _LAZY = (
     "overrides",
     "quasirandom",
     "random",
+    "replay",
     "return_types",
     "scipy",
     "serialization",
@@ -140,6 +141,7 @@ _LAZY = (
 _LATER = {
     "autocast": "adjoint.amp",
     "bug_report": "adjoint._report",
+    "jit": "adjoint.replay",
     "load": "adjoint.serialization",
     "save": "adjoint.serialization",
     "set_printoptions": "adjoint._printing",

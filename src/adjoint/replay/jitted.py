@@ -66,8 +66,8 @@ class Jitted:
                 self._traces.remove(trace)
             return False, None
         trace.undone = 0
-        for change, number in trace.changes:
-            change.apply(self.function, args, kwargs, change.value if number is None else made[number])
+        if trace.changes:
+            trace.change(self.function, args, kwargs, made)
         self._counts["replayed"] += 1
         return True, trace.structure.build(made)
 
@@ -83,8 +83,8 @@ class Jitted:
         self._counts["recorded"] += 1
         self._last = made, mode
         reason = made.unfit
-        if not reason and last and last[1] == mode and made.layout:
-            reason = agree(last[0], made) if not last[0].unfit else last[0].unfit
+        if not reason and last and last[1] == mode and last[0].recording:
+            reason = last[0].unfit or agree(last[0], made)
             if not reason:
                 try:
                     self._add(Trace(made, mode))

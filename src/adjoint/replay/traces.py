@@ -78,11 +78,11 @@ def _patterns(roots):
     if len(roots) > 1:
         some += [[k == i for k in range(len(roots))] for i in range(min(len(roots), 4))]
     for pattern in some:
-        yield [_C.ones_like(t.detach()) if on else None for t, on in zip(roots, pattern, strict=True)]
+        yield [t.detach().new_ones(t.shape) if on else None for t, on in zip(roots, pattern, strict=True)]
         if sum(pattern) == 1:
             t = roots[pattern.index(True)]
             if t.ndim:
-                one = _C.ones_like(t.detach().reshape(-1)[:1]).reshape(()).expand(t.shape)
+                one = t.detach().new_ones(()).expand(t.shape)
                 yield [one if on else None for on in pattern]
 
 
@@ -120,17 +120,17 @@ def _passes(recorder, tensors, inputs):
 
 
 def record(function, args, kwargs, codes):
-    """Call a function and record it; `codes`: what ran in it the last time, or None."""
+    """Call a function and record it; `codes`: what ran in it the last time. Without, only that is found out."""
     made = Recorded()
-    made.unfit = None
-    made.layout = made.structure = made.recording = None
+    made.unfit = made.layout = made.structure = made.recording = None
     made.changes = []
-    if codes is not None:
-        try:
-            made.layout = collect(function, args, kwargs, codes)
-        except Unfit as error:
-            made.unfit = str(error)
-    histories = [t.grad_fn for t in made.layout.tensors] if made.layout else []
+    if codes is None:
+        with Watching(function) as watch:
+            made.result = function(*args, **kwargs)
+        made.codes = watch.codes
+        return made
+    made.layout = collect(function, args, kwargs, codes)
+    histories = [t is not None and t.grad_fn for t in made.layout.tensors]
     recorder = _C._record()
     try:
         with Watching(function) as watch:
@@ -139,48 +139,64 @@ def record(function, args, kwargs, codes):
         recorder.close()
     made.codes = watch.codes
     try:
-        _finish(made, recorder, watch, function, args, kwargs, histories)
+        _finish(made, recorder, watch, histories)
     except Unfit as error:
-        made.unfit = made.unfit or str(error)
-    if made.layout:
-        made.layout.release_tensors()
+        made.unfit = str(error)
+    made.layout.release_tensors()
     return made
 
 
-def _finish(made, recorder, watch, function, args, kwargs, histories):
+def _finish(made, recorder, watch, histories):
     if watch.impure:
         what, file, line = watch.impure[0]
         raise Unfit(f"it calls {what} in line {line} of {file}")
+    if made.layout.unknown:
+        raise Unfit("{} {}".format(*made.layout.unknown[0]))
     tensors = []
     made.structure = Structure(made.result, tensors)
-    inputs = made.layout.tensors if made.layout else []
+    inputs = made.layout.tensors
     known = {id(t) for t in inputs}
     for t in tensors:
         if id(t) not in known and type(t) is not _Tensor:
             raise Unfit(f"it returns a tensor of the class {type(t).__qualname__}")
-    if made.layout:
-        if made.layout.unknown:
-            raise Unfit(made.layout.unknown[0])
-        for t, before in zip(inputs, histories, strict=True):
-            if t is not None and t.grad_fn is not before:
-                raise Unfit("it records a write to a tensor that was there before")
-        after = collect(function, args, kwargs, made.codes)
-        for change in made.layout.changes(after):
-            if isinstance(change.value, _Tensor):
-                if type(change.value) is not _Tensor or (change.value.requires_grad and id(change.value) not in known):
-                    raise Unfit(f"{change.name} gets a tensor that requires grad or is of a class of its own")
-                tensors.append(change.value)
-                made.changes.append((change, len(tensors) - 1))
-            elif change.reason:
-                raise Unfit(change.reason)
-            else:
-                made.changes.append((change, None))
-        after.release_tensors()
+    for t, before in zip(inputs, histories, strict=True):
+        if t is not None and t.grad_fn is not before:
+            raise Unfit("it records a write to a tensor that was there before")
     forward = recorder.steps
-    passes, by, which = _passes(recorder, tensors, inputs) if made.layout else ([], [], [])
+    passes, by, which = _passes(recorder, tensors, inputs)
+    for change in made.layout.changes():
+        made.changes.append(_change(change, tensors, known))
     made.recording = recorder.finish(inputs, tensors, forward, passes, by, which)
     if made.recording.refused:
         raise Unfit(made.recording.refused)
+
+
+def _change(change, tensors, known):
+    """(change, template): what it stores, with tensors by number, or Unfit."""
+    if change.reason or change.removed:
+        raise Unfit(change.sentence())
+
+    def of(value):
+        if not isinstance(value, _Tensor):
+            if type(value) not in _PLAIN:
+                raise Unfit(change.sentence())
+            return ("plain", type(value), repr(value) if type(value) in (float, complex) else value, value)
+        if id(value) not in known and (type(value) is not _Tensor or value.requires_grad):
+            raise Unfit(f"{change.where} gets a tensor that requires grad or is of a class of its own")
+        tensors.append(value)
+        return ("tensor", len(tensors) - 1)
+
+    if change.kind == "append":
+        return change, (list, [of(v) for v in change.value])
+    return change, of(change.value)
+
+
+def _again(change, function, args, kwargs, value):
+    """Do a change again."""
+    if change.kind == "grad":
+        change._layout._reach(change._node, function, args, kwargs).grad = value
+    else:
+        change.apply(function, args, kwargs, value)
 
 
 class Trace:
@@ -196,6 +212,11 @@ class Trace:
         self.mode = mode
         self.draws = made.recording.draws
         self.undone = 0
+
+    def change(self, function, args, kwargs, made):
+        """What the call does to Python's state."""
+        for change, form in self.changes:
+            _again(change, function, args, kwargs, _build(form, made))
 
     def again(self, function, args, kwargs):
         """What a node calls where a pass asks for what was not recorded: see core/replay/derivative.h."""
@@ -240,12 +261,9 @@ def agree(one, other):
     """None where two recordings of a function are the same, else where they part."""
     if one.structure != other.structure:
         return "it returns something else at each call"
-    if one.layout and other.layout:
-        same = one.layout.same_structure(other.layout)
-        if same is not True:
-            return same
-        if [(c.name, i, c.value if i is None else None) for c, i in one.changes] != [
-            (c.name, i, c.value if i is None else None) for c, i in other.changes
-        ]:
-            return "it changes something else at each call"
+    same = one.layout.same_structure(other.layout)
+    if same is not True:
+        return same
+    if [(c.kind, c.where, form) for c, form in one.changes] != [(c.kind, c.where, form) for c, form in other.changes]:
+        return "it changes something else at each call"
     return one.recording.difference(other.recording) or None
