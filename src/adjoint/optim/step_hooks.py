@@ -61,7 +61,8 @@ def _with_hooks(step):
     """The step of a class between the hooks of the instance; without hooks it goes straight through."""
 
     def hooked(self, *args, **kwargs):
-        self._steps_taken += 1
+        if not self._stepped:
+            self._stepped = True
         if self._hooks is None or self._in_hooked_step:
             return step(self, *args, **kwargs)
         pre, post = self._hooks[0], self._hooks[1]
@@ -96,7 +97,7 @@ class StepHooks:
     _hooks: tuple[HookTable, HookTable] | None = None
     _in_hooked_step = False
     # Schedulers look at this to warn when they step first.
-    _steps_taken = 0
+    _stepped = False
     # What a program had put in the place of `step` when the last schedule began.
     _step_known = None
 

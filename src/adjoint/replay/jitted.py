@@ -67,7 +67,7 @@ class Jitted:
             return False, None
         trace.undone = 0
         if trace.changes:
-            trace.change(self.function, args, kwargs, made)
+            trace.change(self.function, args, kwargs, tensors, made)
         self._counts["replayed"] += 1
         return True, trace.structure.build(made)
 

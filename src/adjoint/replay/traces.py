@@ -173,7 +173,7 @@ def _finish(made, recorder, watch, histories):
 
 def _change(change, tensors, known):
     """(change, template): what it stores, with tensors by number, or Unfit."""
-    if change.reason or change.removed:
+    if change.reason or (change.removed and change.kind != "grad"):
         raise Unfit(change.sentence())
 
     def of(value):
@@ -191,14 +191,6 @@ def _change(change, tensors, known):
     return change, of(change.value)
 
 
-def _again(change, function, args, kwargs, value):
-    """Do a change again."""
-    if change.kind == "grad":
-        change._layout._reach(change._node, function, args, kwargs).grad = value
-    else:
-        change.apply(function, args, kwargs, value)
-
-
 class Trace:
     """A recording that runs again where what the function reads is as it was."""
 
@@ -213,10 +205,14 @@ class Trace:
         self.draws = made.recording.draws
         self.undone = 0
 
-    def change(self, function, args, kwargs, made):
+    def change(self, function, args, kwargs, tensors, made):
         """What the call does to Python's state."""
         for change, form in self.changes:
-            _again(change, function, args, kwargs, _build(form, made))
+            value = _build(form, made)
+            if change.kind == "grad":
+                tensors[change.key].grad = value
+            else:
+                change.apply(function, args, kwargs, value)
 
     def again(self, function, args, kwargs):
         """What a node calls where a pass asks for what was not recorded: see core/replay/derivative.h."""

@@ -110,7 +110,7 @@ class LRScheduler:
 
     def step(self, epoch: float | None = None) -> None:
         """Go to the next epoch (or to `epoch`) and set its rates."""
-        if self._step_count == 1 and self.optimizer._steps_taken == 0:
+        if self._step_count == 1 and not self.optimizer._stepped:
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite "
                 f"order, `optimizer.step()` first, or the first value of the schedule is skipped. {_SEE}",
