@@ -106,8 +106,7 @@ void Builder::find_inputs_and_outputs() {
     if (slot(p.slot).kind == Slot::Kind::Outside) {
       for (size_t k = 0; k < p_.ends_.inputs.size() && input < 0; ++k)
         if (p_.ends_.inputs[k] == p) input = static_cast<int32_t>(k);
-      if (input < 0 && (!p_.ends_.views || memory(p.slot).input < 0))
-        fail("a result is a view of a tensor that was there before");
+      if (input < 0 && memory(p.slot).input < 0) fail("a result is a view of a tensor that is reached nowhere");
     } else {
       memory(p.slot).escapes = true;
     }
@@ -356,7 +355,7 @@ void Builder::find_lifetimes() {
       if (slot.kind == Slot::Kind::Number ||
           (slot.kind == Slot::Kind::Given && !slot.writes && !m.escapes)) {
         m.home = Home::Constant;
-        m.base = t_.bytes.data() + slot.bytes;
+        p_.place(p.slot, t_.bytes.data() + slot.bytes);
       } else if (slot.kind == Slot::Kind::Given) {
         m.home = m.escapes ? Home::Fresh : Home::Arena;
         m.first = -1;
@@ -380,7 +379,7 @@ void Builder::find_lifetimes() {
     if (m.home == Home::Kept) p_.kept_.push_back(static_cast<int32_t>(s));
     if (m.home == Home::Constant && t_.slots[s].kind == Slot::Kind::Made) {
       m.keep = empty(IntList{{static_cast<int64_t>(t_.slots[s].nbytes)}}, DType::UInt8);
-      m.base = m.keep.bytes();
+      p_.place(static_cast<int32_t>(s), m.keep.bytes());
     }
     if (m.home != Home::Fresh) continue;
     p_.fresh_.push_back(static_cast<int32_t>(s));

@@ -87,7 +87,7 @@ Replay::Replay(Recording recording) : recording_(std::move(recording)) {
     Trace back = all;
     back.steps.assign(all.steps.begin() + pass.steps.begin, all.steps.begin() + pass.steps.end);
     Program::Ends back_ends{recording_.inputs, pass.gradients};
-    back_ends.views = true;
+    back_ends.passes = true;
     back_ends.inputs.insert(back_ends.inputs.end(), pass.seeds.begin(), pass.seeds.end());
     back_ends.inputs.insert(back_ends.inputs.end(), kept_.begin(), kept_.end());
     for (const Place& p : kept_) back.slots[static_cast<size_t>(p.slot)].kind = Slot::Kind::Outside;

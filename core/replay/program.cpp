@@ -179,6 +179,7 @@ Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> 
     } else {
       outputs[i] = over(Ref<Storage>::share(from->storage), g.dtype, g.sizes.span(), g.strides.span(), 0);
       outputs[i]->data = m.base + p.offset;
+      if (m.home == Home::Outside && !ends_.passes) register_view(from, outputs[i], false);
     }
   }
   if (arena_bytes_ > kMostArena) arena_.reset();

@@ -30,8 +30,8 @@ class Program {
     std::vector<Place> inputs, outputs;
     /// From this output on, whole slots are given as they are, for another program.
     size_t whole_from = ~size_t{0};
-    /// Whether an output may be a view of an input.
-    bool views = false;
+    /// A backward pass: what it gives has no bases.
+    bool passes = false;
   };
   /// Throws Error where it cannot be run.
   Program(const Trace& trace, Ends ends);

@@ -37,7 +37,7 @@ class Structure:
             return (kind, [self._of(v, tensors, inside) for v in value])
         if kind is dict:
             return (dict, [(k, self._of(v, tensors, inside)) for k, v in value.items()])
-        if isinstance(value, tuple) and hasattr(kind, "_fields"):
+        if isinstance(value, tuple) and (hasattr(kind, "_fields") or hasattr(kind, "n_sequence_fields")):
             return ("named", kind, [self._of(v, tensors, inside) for v in value])
         raise Unfit(f"it returns an object of type {kind.__qualname__}")
 
@@ -60,7 +60,8 @@ def _build(form, tensors):
     if kind is dict:
         return {k: _build(v, tensors) for k, v in form[1]}
     if kind == "named":
-        return form[1](*[_build(v, tensors) for v in form[2]])
+        values = [_build(v, tensors) for v in form[2]]
+        return form[1](*values) if hasattr(form[1], "_fields") else form[1](values)
     return kind(_build(v, tensors) for v in form[1])
 
 
@@ -159,6 +160,8 @@ def _finish(made, recorder, watch, histories):
     for t in tensors:
         if id(t) not in known and type(t) is not _Tensor:
             raise Unfit(f"it returns a tensor of the class {type(t).__qualname__}")
+        if t.requires_grad and id(t) not in known and t._base is not None and id(t._base) in known:
+            raise Unfit("it returns a view of a tensor that was there before, with its history")
     for t, before in zip(inputs, histories, strict=True):
         if t is not None and t.grad_fn is not before:
             raise Unfit("it records a write to a tensor that was there before")
