@@ -126,6 +126,8 @@ nb::dict statistics(const std::shared_ptr<Replay>& replay) {
   nb::dict d;
   d["operations"] = s.operations;
   d["loops"] = s.loops;
+  d["chains"] = s.chains;
+  d["chained"] = s.chained;
   d["moves"] = s.moves;
   d["rows"] = s.rows;
   d["guards"] = s.guards;
