@@ -750,7 +750,14 @@ def test_the_signature():
 
     layout = laid_out(f, x, k=2)
     assert matches(layout, f, x, k=2)
-    for args, kwargs in (((x, 2), {}), ((x,), {}), ((x,), {"k": 3}), ((x,), {"k": 2, "j": 1}), ((x,), {"j": 2}), ((), {})):
+    for args, kwargs in (
+        ((x, 2), {}),
+        ((x,), {}),
+        ((x,), {"k": 3}),
+        ((x,), {"k": 2, "j": 1}),
+        ((x,), {"j": 2}),
+        ((), {}),
+    ):
         assert layout.match(f, args, kwargs) is None
         assert layout.why
 
@@ -802,7 +809,14 @@ def test_class_attributes_that_nothing_reads_may_change():
 
 @pytest.mark.parametrize(
     "thing",
-    (iter([1, 2]), (i for i in range(3)), zip([1], [2]), threading.Lock(), threading.local(), collections.deque([1])),
+    (
+        iter([1, 2]),
+        (i for i in range(3)),
+        zip([1], [2]),
+        threading.Lock(),
+        threading.local(),
+        collections.deque([1]),
+    ),
     ids=lambda t: type(t).__name__,
 )
 def test_what_changes_unseen_is_named(thing):
@@ -967,7 +981,18 @@ def test_stores_are_seen_and_can_be_done_again():
     f(x)
     changes = {c.where: c for c in layout.changes()}
     assert sorted(c.kind for c in changes.values()) == sorted(
-        ["attribute", "attribute", "item", "key", "key", "append", "slot", "class attribute", "cell", "global"]
+        [
+            "attribute",
+            "attribute",
+            "item",
+            "key",
+            "key",
+            "append",
+            "slot",
+            "class attribute",
+            "cell",
+            "global",
+        ]
     )
     assert not any(c.reason for c in changes.values())
     before = dict(zip(changes, (c.value for c in changes.values())))
@@ -1119,7 +1144,27 @@ class Maker:
 
     def plain(self):
         return self.random.choice(
-            (0, 1, True, False, 2.5, 0.0, -0.0, "a", "b", b"c", None, 10**30, 1j, (), ad.float32, range(2), Color.RED, (1, "a"), frozenset((1, 2)))
+            (
+                0,
+                1,
+                True,
+                False,
+                2.5,
+                0.0,
+                -0.0,
+                "a",
+                "b",
+                b"c",
+                None,
+                10**30,
+                1j,
+                (),
+                ad.float32,
+                range(2),
+                Color.RED,
+                (1, "a"),
+                frozenset((1, 2)),
+            )
         )
 
     def value(self, depth):

@@ -179,11 +179,24 @@ class Change:
         Why it cannot be done again by `apply`, whatever the value is.
     """
 
-    __slots__ = ("_layout", "_node", "added", "before", "holder_path", "key", "kind", "reason", "removed", "value")
+    __slots__ = (
+        "_layout",
+        "_node",
+        "added",
+        "before",
+        "holder_path",
+        "key",
+        "kind",
+        "reason",
+        "removed",
+        "value",
+    )
 
     #: What the library counts for itself and nothing that computes reads.
     _COUNTERS = frozenset(("_steps_taken",))
-    _AGAIN = frozenset(("attribute", "slot", "item", "key", "cell", "global", "class attribute", "append", "counter"))
+    _AGAIN = frozenset(
+        ("attribute", "slot", "item", "key", "cell", "global", "class attribute", "append", "counter")
+    )
 
     def __init__(self, layout: Layout, found: tuple[Any, ...]) -> None:
         self._layout = layout
