@@ -42,7 +42,7 @@ _PURE_TYPES = frozenset(
         *(collections.deque, collections.OrderedDict, collections.defaultdict),
         *(types.GeneratorType, types.CoroutineType, types.MappingProxyType, types.CodeType, types.CellType),
         *(type({}.keys()), type({}.values()), type({}.items()), types.SimpleNamespace),
-        _C.Tensor,
+        *(_C.Tensor, _C.Node, _C.Size, _C.dtype),
     )
 )
 _PURE_MODULES = frozenset(

@@ -1,6 +1,6 @@
 """The function that `ad.jit` gives: which trace fits, when to record, when to give up.
 
-Start reading at `Jitted.__call__`.
+Most calls of a simple function never come here: core/bind/replay_entry.cpp. Start reading at `Jitted._call`.
 """
 
 import os
@@ -15,10 +15,11 @@ _OFF = os.environ.get("ADJOINT_JIT") == "0"
 _CHECK = os.environ.get("ADJOINT_JIT_CHECK") == "1"
 
 
-class Jitted:
+class Jitted(_C._Entry):
     """A function that is replayed where it can be; see `jit`."""
 
     def __init__(self, function, limit):
+        super().__init__()
         self.function = function
         self.limit = limit
         self.__wrapped__ = function
@@ -33,10 +34,12 @@ class Jitted:
         self._last = None
         self._failed = 0
         self._eager = _OFF
+        self._enter_short()
+        self._replayed = 0
         self._counts = dict.fromkeys(("calls", "recorded", "replayed", "eager", "undone"), 0)
         self._reasons = {}
 
-    def __call__(self, *args, **kwargs):
+    def _call(self, *args, **kwargs):
         counts = self._counts
         counts["calls"] += 1
         function = self.function
@@ -64,6 +67,7 @@ class Jitted:
             trace.undone += 1
             if trace.undone >= _PATIENCE and trace in self._traces:
                 self._traces.remove(trace)
+                self._enter_short()
             return False, None
         trace.undone = 0
         if trace.changes:
@@ -101,6 +105,14 @@ class Jitted:
         self._last = None
         self._traces.insert(0, trace)
         del self._traces[self.limit :]
+        self._enter_short()
+
+    def _enter_short(self):
+        """Let the calls of plain traces take the short way."""
+        short = [] if _CHECK else [t for t in self._traces if t.is_plain]
+        # Whoever comes first is asked first, so the short way ends where another kind of trace stands.
+        plain = self._traces[: len(short)] if self._traces[: len(short)] == short else []
+        self._enter(self.function, [(t.mode, t.layout, t.program) for t in plain])
 
     def _fail(self, reason):
         self._reasons[reason] = self._reasons.get(reason, 0) + 1
@@ -122,8 +134,10 @@ class Jitted:
             ``bytes`` that they take; ``reasons`` why calls were not replayed, with how often.
         """
         programs = [t.program.statistics() for t in self._traces]
+        short = self._replayed
+        counts = {**self._counts, "calls": self._counts["calls"] + short, "replayed": self._counts["replayed"] + short}
         return {
-            **self._counts,
+            **counts,
             "traces": len(programs),
             "bytes": sum(p["bytes"] + p["arena_bytes"] for p in programs),
             "reasons": dict(self._reasons),

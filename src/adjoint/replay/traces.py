@@ -208,6 +208,11 @@ class Trace:
         self.draws = made.recording.draws
         self.undone = 0
 
+    @property
+    def is_plain(self):
+        """Whether it gives one tensor, changes nothing and records nothing."""
+        return self.structure.form == ("tensor", 0) and not self.changes and not self.program.recorded
+
     def change(self, function, args, kwargs, tensors, made):
         """What the call does to Python's state."""
         for change, form in self.changes:
