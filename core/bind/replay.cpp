@@ -1,9 +1,11 @@
-// Recording and replaying for Python: see adjoint/jit. Start reading at `bind_replay`.
+// Recording and replaying for Python: see adjoint/replay. Start reading at `bind_replay`.
 #include "bind/replay.h"
 
 #include <set>
+#include <unordered_map>
 
 #include "autograd/meta.h"
+#include "autograd/views.h"
 #include "bind/node_object.h"
 #include "bind/overrides.h"
 #include "for_size.h"
@@ -20,6 +22,34 @@ std::vector<Place> places_of(Tracer& tracer, nb::handle tensors) {
   std::vector<Place> places;
   for (nb::handle t : nb::iter(tensors)) places.push_back(is_tensor(t.ptr()) ? tracer.place(unwrap(t.ptr())) : Place{});
   return places;
+}
+
+std::vector<Relation> relations_of(nb::handle inputs, nb::handle outputs) {
+  std::unordered_map<const TensorImpl*, int32_t> before, made;
+  int32_t n = 0;
+  for (nb::handle t : nb::iter(inputs)) {
+    if (is_tensor(t.ptr())) before.emplace(unwrap(t.ptr()).get(), n);
+    ++n;
+  }
+  n = 0;
+  for (nb::handle t : nb::iter(outputs)) made.emplace(unwrap(t.ptr()).get(), n++);
+  const auto find = [](const auto& all, const TensorImpl* t) {
+    const auto at = all.find(t);
+    return at == all.end() ? -1 : at->second;
+  };
+  std::vector<Relation> relations;
+  for (nb::handle o : nb::iter(outputs)) {
+    const Tensor t = unwrap(o.ptr());
+    Relation r{find(before, t.get())};
+    if (r.same < 0 && t->is(TensorImpl::kView)) {
+      const Tensor base = base_of(t);
+      r.base_input = find(before, base.get());
+      r.base_output = r.base_input < 0 ? find(made, base.get()) : -1;
+      r.flags = t->flags & TensorImpl::kSpecialView;
+    }
+    relations.push_back(r);
+  }
+  return relations;
 }
 
 struct Recorder {
@@ -169,8 +199,12 @@ void bind_replay(nb::module_& m) {
       .def(
           "finish",
           [](Recorder& r, nb::handle inputs, nb::handle outputs, uint32_t forward, nb::list passes,
-             std::vector<uint32_t> by, std::vector<uint32_t> differentiated) {
+             std::vector<uint32_t> by, std::vector<uint32_t> differentiated, nb::list spent) {
             auto made = std::make_unique<Recording>();
+            made->relations = relations_of(inputs, outputs);
+            for (nb::handle s : spent)
+              made->spent.push_back({nb::cast<uint32_t>(s[0]), nb::cast<std::string>(s[1]), nb::cast<std::string>(s[2]),
+                                     nb::cast<std::vector<uint32_t>>(s[3])});
             made->inputs = places_of(*r.tracer, inputs);
             made->outputs = places_of(*r.tracer, outputs);
             made->forward = forward;

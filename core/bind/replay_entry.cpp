@@ -39,6 +39,7 @@ PyObject* entered(PyObject* self, PyObject* args, PyObject* kwargs) {
         if (!walk.call(entry.function.ptr(), args, kwargs ? kwargs : none)) continue;
         if (i >= entry.traces.size() || !walk.floats.empty()) break;
         const std::shared_ptr<replay::Replay> replay = entry.traces[i].replay;
+        if (replay->outputs() != 1) break;
         Tensor result;
         replay::Program::Outcome outcome;
         {

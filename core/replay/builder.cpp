@@ -104,15 +104,19 @@ void Builder::find_inputs_and_outputs() {
     m.input_offset = p.offset;
     p_.outside_.push_back(p.slot);
   }
-  for (const Place& p : p_.ends_.outputs) {
+  for (size_t i = 0; i < p_.ends_.outputs.size(); ++i) {
+    const Place& p = p_.ends_.outputs[i];
     int32_t input = -1;
     if (p.slot < 0) {
       p_.output_is_input_.push_back(-1);
       continue;
     }
     if (slot(p.slot).kind == Slot::Kind::Outside) {
-      for (size_t k = 0; k < p_.ends_.inputs.size() && input < 0; ++k)
-        if (p_.ends_.inputs[k] == p) input = static_cast<int32_t>(k);
+      if (i < p_.ends_.relations.size())
+        input = p_.ends_.relations[i].same;
+      else
+        for (size_t k = 0; k < p_.ends_.inputs.size() && input < 0; ++k)
+          if (p_.ends_.inputs[k] == p) input = static_cast<int32_t>(k);
       if (input < 0 && memory(p.slot).input < 0) fail("a result is a view of a tensor that is reached nowhere");
     } else {
       memory(p.slot).escapes = true;

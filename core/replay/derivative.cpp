@@ -17,7 +17,7 @@ std::string Recording::difference(const Recording& o) const {
                                                a.gradients == b.gradients;
                                       });
   return inputs != o.inputs || outputs != o.outputs || !same_passes || by != o.by ||
-                 differentiated != o.differentiated
+                 differentiated != o.differentiated || relations != o.relations || spent != o.spent
              ? "other tensors are taken or returned"
              : "";
 }
@@ -40,10 +40,10 @@ void each_place(const Trace& t, const Step& s, F&& f) {
 Replay::Replay(Recording recording) : recording_(std::move(recording)) {
   const Trace& all = recording_.trace;
   Trace forward = all;
-  Program::Ends ends{recording_.inputs, recording_.outputs};
+  Program::Ends ends{recording_.inputs, recording_.outputs, recording_.relations};
   ends.whole_from = ends.outputs.size();
+  forward.steps.resize(recording_.forward);
   if (!recording_.passes.empty()) {
-    forward.steps.resize(recording_.forward);
     // Where what the forward part makes begins in its slot.
     std::vector<int64_t> made(all.slots.size(), -1);
     for (const Step& s : forward.steps)
@@ -86,7 +86,7 @@ Replay::Replay(Recording recording) : recording_(std::move(recording)) {
   for (const Pass& pass : recording_.passes) {
     Trace back = all;
     back.steps.assign(all.steps.begin() + pass.steps.begin, all.steps.begin() + pass.steps.end);
-    Program::Ends back_ends{recording_.inputs, pass.gradients};
+    Program::Ends back_ends{recording_.inputs, pass.gradients, {}};
     back_ends.passes = true;
     back_ends.inputs.insert(back_ends.inputs.end(), pass.seeds.begin(), pass.seeds.end());
     back_ends.inputs.insert(back_ends.inputs.end(), kept_.begin(), kept_.end());
@@ -196,9 +196,30 @@ class ReplayNode final : public Node {
   Tensors kept_;
 };
 
+/// The history of a result whose graph is gone.
+class SpentNode final : public Node {
+ public:
+  SpentNode(const Spent& spent, std::span<const Tensor> inputs) : name_(spent.name), error_(spent.error) {
+    for (const uint32_t k : spent.by) edges_.push_back(gradient_edge(inputs[k]));
+  }
+  std::string name() const override { return name_; }
+  std::span<Edge> edges() override { return edges_; }
+  void apply(Gradients&, Gradients&) override { fail(error_); }
+
+ private:
+  std::vector<Edge> edges_;
+  const std::string name_, error_;
+};
+
 Program::Outcome Replay::run(std::span<const Tensor> inputs, std::span<Tensor> outputs, const Again& again) {
   const size_t n = recording_.outputs.size();
-  if (recording_.passes.empty() || !thread_state.grad) return forward_->run(inputs, outputs);
+  if (recording_.passes.empty() || !thread_state.grad) {
+    const auto outcome = forward_->run(inputs, outputs);
+    if (outcome == Program::Outcome::Done && thread_state.grad)
+      for (const Spent& spent : recording_.spent)
+        set_history(outputs[spent.output], Ref<Node>::steal(new SpentNode(spent, inputs)), 0);
+    return outcome;
+  }
   Tensors all(n + kept_.size());
   auto* node = new ReplayNode(shared_from_this(), again, inputs);
   const Ref<Node> owner = Ref<Node>::steal(node);

@@ -21,6 +21,15 @@ struct Pass {
   std::vector<Place> seeds, gradients;  // slot -1: none
 };
 
+/// An output whose graph was freed by the function itself: what its node is called and says, and the inputs that it
+/// would lead to.
+struct Spent {
+  uint32_t output;
+  std::string name, error;
+  std::vector<uint32_t> by;
+  bool operator==(const Spent&) const = default;
+};
+
 /// A finished recording, and where the program's tensors lie in it.
 struct Recording {
   Trace trace;
@@ -30,6 +39,8 @@ struct Recording {
   std::vector<Pass> passes;
   /// With passes: the outputs that need gradients, and the inputs by which.
   std::vector<uint32_t> differentiated, by;
+  std::vector<Relation> relations;
+  std::vector<Spent> spent;
   std::string difference(const Recording& other) const;
 };
 

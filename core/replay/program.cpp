@@ -210,8 +210,15 @@ Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> 
     } else {
       outputs[i] = over(Ref<Storage>::share(from->storage), g.dtype, g.sizes.span(), g.strides.span(), 0);
       outputs[i]->data = m.base + p.offset;
-      if (m.home == Home::Outside && !ends_.passes) register_view(from, outputs[i], false);
     }
+  }
+  for (size_t i = 0; i < ends_.relations.size(); ++i) {
+    const Relation& r = ends_.relations[i];
+    if (r.base_input < 0 && r.base_output < 0) continue;
+    const Tensor& base = r.base_input >= 0 ? inputs[static_cast<size_t>(r.base_input)]
+                                           : outputs[static_cast<size_t>(r.base_output)];
+    register_view(base, outputs[i], false);
+    outputs[i]->flags = (outputs[i]->flags & ~TensorImpl::kSpecialView) | r.flags;
   }
   if (arena_bytes_ > kMostArena) arena_.reset();
   return Outcome::Done;

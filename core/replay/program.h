@@ -23,11 +23,20 @@ namespace adjoint::replay {
 
 class Builder;
 
+/// Which input an output is; or what it is a view of, an input or an output, and what may be done with the view.
+struct Relation {
+  int32_t same = -1, base_input = -1, base_output = -1;
+  uint32_t flags = 0;
+  bool operator==(const Relation&) const = default;
+};
+
 class Program {
  public:
   /// What a program takes and gives. `inputs`: where each input lay, slot -1 for those that no operation met.
   struct Ends {
     std::vector<Place> inputs, outputs;
+    /// Of the outputs: who they are. Empty: an output is the input that lies in its place.
+    std::vector<Relation> relations;
     /// From this output on, whole slots are given as they are, for another program.
     size_t whole_from = ~size_t{0};
     /// A backward pass: what it gives has no bases.

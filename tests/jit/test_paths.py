@@ -19,8 +19,8 @@ import weakref
 import pytest
 
 import adjoint as ad
-from adjoint.jit._paths import collect, reasons
-from adjoint.jit._watch import Watching
+from adjoint.replay._paths import collect, reasons
+from adjoint.replay._watch import Watching
 
 
 def laid_out(function, *args, **kwargs):

@@ -3,22 +3,39 @@
 Most calls of a simple function never come here: core/bind/replay_entry.cpp. Start reading at `Jitted._call`.
 """
 
+from __future__ import annotations
+
 import os
+import sys
+import types
 import warnings
 
 from adjoint import _C
-from adjoint.replay.traces import Trace, Unfit, agree, record
+from adjoint.replay._paths import reasons
+from adjoint.replay.traces import Recorded, Trace, agree, record
 
-#: Recordings in a row that lead to no trace, and traces in a row that do not fit, after which a function runs by itself.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+__all__ = ["Jitted", "jit"]
+
+#: Recordings in a row that lead to no trace, and replays of a trace in a row that were undone, after which it is given up.
 _PATIENCE = 8
 _OFF = os.environ.get("ADJOINT_JIT") == "0"
 _CHECK = os.environ.get("ADJOINT_JIT_CHECK") == "1"
 
 
 class Jitted(_C._Entry):
-    """A function that is replayed where it can be; see `jit`."""
+    """A function that is replayed where it can be; see `jit`. Its attributes are those of the function."""
 
-    def __init__(self, function, limit):
+    _OWN = frozenset(
+        "function limit __wrapped__ __name__ __qualname__ __doc__ __module__ "
+        "_traces _last _failed _eager _counts _reasons _never _replayed".split()
+    )
+
+    def __init__(self, function: Callable[..., Any], limit: int) -> None:
         super().__init__()
         self.function = function
         self.limit = limit
@@ -26,20 +43,21 @@ class Jitted(_C._Entry):
         for name in ("__name__", "__qualname__", "__doc__", "__module__"):
             if hasattr(function, name):
                 setattr(self, name, getattr(function, name))
+        self._never = reasons(function)
         self.clear()
 
-    def clear(self):
+    def clear(self) -> None:
         """Forget all traces, and begin anew."""
-        self._traces = []
-        self._last = None
+        self._traces: list[Trace] = []
+        self._last: tuple[Recorded, int] | None = None
         self._failed = 0
-        self._eager = _OFF
         self._enter_short()
         self._replayed = 0
+        self._eager = _OFF or bool(self._never)
         self._counts = dict.fromkeys(("calls", "recorded", "replayed", "eager", "undone"), 0)
-        self._reasons = {}
+        self._reasons: dict[str, int] = dict.fromkeys(self._never, 1)
 
-    def _call(self, *args, **kwargs):
+    def _call(self, /, *args: Any, **kwargs: Any) -> Any:
         counts = self._counts
         counts["calls"] += 1
         function = self.function
@@ -47,11 +65,12 @@ class Jitted(_C._Entry):
             counts["eager"] += 1
             return function(*args, **kwargs)
         mode = _C._mode_of_replay()
-        for trace in self._traces:
+        for trace in tuple(self._traces):
             if trace.mode != mode:
                 continue
             tensors = trace.layout.match(function, args, kwargs)
             if tensors is not None:
+                self._used(trace)
                 done, result = (self._checked if _CHECK else self._replay)(trace, tensors, args, kwargs)
                 if done:
                     return result
@@ -59,72 +78,85 @@ class Jitted(_C._Entry):
                 return function(*args, **kwargs)
         return self._record(mode, args, kwargs)
 
-    def _replay(self, trace, tensors, args, kwargs):
-        again = trace.again(self.function, args, kwargs) if trace.program.recorded and trace.mode & 1 else None
-        made = trace.program.run(tensors, again)
+    def _used(self, trace: Trace) -> None:
+        """The least recently used trace is the last."""
+        traces = self._traces
+        if traces and traces[0] is not trace and trace in traces:
+            traces.remove(trace)
+            traces.insert(0, trace)
+
+    def _replay(
+        self, trace: Trace, tensors: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[bool, Any]:
+        made = trace.run(self.function, args, kwargs, tensors)
         if made is None:
-            self._counts["undone"] += 1
-            trace.undone += 1
-            if trace.undone >= _PATIENCE and trace in self._traces:
-                self._traces.remove(trace)
-                self._enter_short()
-            return False, None
+            return self._undone(trace)
         trace.undone = 0
         if trace.changes:
             trace.change(self.function, args, kwargs, tensors, made)
         self._counts["replayed"] += 1
         return True, trace.structure.build(made)
 
-    def _checked(self, trace, tensors, args, kwargs):
+    def _undone(self, trace: Trace) -> tuple[bool, None]:
+        self._counts["undone"] += 1
+        trace.undone += 1
+        if trace.undone >= _PATIENCE and trace in self._traces:
+            self._traces.remove(trace)
+            self._enter_short()
+        return False, None
+
+    def _checked(
+        self, trace: Trace, tensors: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[bool, Any]:
         """ADJOINT_JIT_CHECK: what a replay gives, and then what the function does from the same state, compared."""
         from adjoint.replay._check import checked
 
         return checked(self, trace, tensors, args, kwargs)
 
-    def _record(self, mode, args, kwargs):
+    def _record(self, mode: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         last = self._last
-        made = record(self.function, args, kwargs, last[0].codes if last and last[1] == mode else None)
+        if last and last[1] != mode:
+            last = None
+        self._last = None
+        made = record(self.function, args, kwargs, last[0].codes if last else None)
         self._counts["recorded"] += 1
         self._last = made, mode
         reason = made.unfit
-        if not reason and last and last[1] == mode and last[0].recording:
+        if not reason and last and last[0].recording:
             reason = last[0].unfit or agree(last[0], made)
             if not reason:
                 try:
-                    self._add(Trace(made, mode))
-                    return made.result
+                    self._add(Trace(made, mode, codes=_CHECK))
                 except RuntimeError as error:
                     reason = str(error)
-        result, made.result = made.result, None
         if reason:
             self._fail(reason)
-        return result
+        return made.result.pop()
 
-    def _add(self, trace):
+    def _add(self, trace: Trace) -> None:
         self._failed = 0
         self._last = None
         self._traces.insert(0, trace)
         del self._traces[self.limit :]
         self._enter_short()
 
-    def _enter_short(self):
+    def _enter_short(self) -> None:
         """Let the calls of plain traces take the short way."""
         short = [] if _CHECK else [t for t in self._traces if t.is_plain]
         # Whoever comes first is asked first, so the short way ends where another kind of trace stands.
         plain = self._traces[: len(short)] if self._traces[: len(short)] == short else []
         self._enter(self.function, [(t.mode, t.layout, t.program) for t in plain])
 
-    def _fail(self, reason):
+    def _fail(self, reason: str) -> None:
         self._reasons[reason] = self._reasons.get(reason, 0) + 1
         self._failed += 1
         if self._failed >= _PATIENCE and not self._traces:
             self._eager = True
+            self._last = None
             name = getattr(self.function, "__qualname__", type(self.function).__qualname__)
-            warnings.warn(
-                f"jit: {name} is not replayed: {reason}. It runs as it would without jit", stacklevel=4
-            )
+            warnings.warn(f"jit: {name} is not replayed: {reason}. It runs as it would without jit", stacklevel=4)
 
-    def stats(self):
+    def stats(self) -> dict[str, Any]:
         """What happened so far.
 
         Returns
@@ -132,8 +164,17 @@ class Jitted(_C._Entry):
         dict
             ``calls``, and how many of them were ``recorded``, ``replayed``, ``eager`` and ``undone``; ``traces`` and the
             ``bytes`` that they take; ``reasons`` why calls were not replayed, with how often.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> f = ad.jit(lambda x: x * 2)
+        >>> for _ in range(5):
+        ...     y = f(ad.ones(3))
+        >>> f.stats()["replayed"]
+        2
         """
-        programs = [t.program.statistics() for t in self._traces]
+        programs = [t.program.statistics() for t in tuple(self._traces)]
         short = self._replayed
         counts = {**self._counts, "calls": self._counts["calls"] + short, "replayed": self._counts["replayed"] + short}
         return {
@@ -143,51 +184,153 @@ class Jitted(_C._Entry):
             "reasons": dict(self._reasons),
         }
 
-    def __get__(self, instance, owner=None):
-        if instance is None:
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        bind = getattr(type(self.function), "__get__", None)
+        if instance is None or bind is None:
             return self
-        from types import MethodType
+        bound = bind(self.function, instance, owner)
+        if type(bound) is types.MethodType and bound.__func__ is self.function:
+            return types.MethodType(self, instance)
+        return self if bound is self.function else bound
 
-        return MethodType(self, instance)
-
-    def __getattr__(self, name):
-        if name in ("function", "__wrapped__"):
+    def __getattr__(self, name: str) -> Any:
+        if name in Jitted._OWN:
             raise AttributeError(name)
         return getattr(self.function, name)
 
-    def __repr__(self):
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in Jitted._OWN:
+            object.__setattr__(self, name, value)
+        else:
+            setattr(self.function, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self.function, name)
+
+    def __repr__(self) -> str:
         return f"<jit of {self.function!r}>"
 
-    def __reduce__(self):
-        return jit, (self.function,)
+    def __reduce__(self) -> Any:
+        # A function that is found by its name is that, as functions are.
+        found: Any = sys.modules.get(getattr(self, "__module__", ""))
+        name = getattr(self, "__qualname__", "<none>")
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        return name if found is self else (_again, (self.function, self.limit))
+
+
+def _again(function: Callable[..., Any], limit: int) -> Jitted:
+    return Jitted(function, limit)
 
 
 class _Jit:
-    """See `jit`."""
+    """A function that does what another does, and after some calls without Python.
 
-    def __call__(self, function=None, *, limit=32):
-        if function is None:
-            return lambda f: self(f, limit=limit)
-        if not callable(function):
-            raise TypeError(f"jit(): expected a function, a method or a module, not {type(function).__name__}")
+    The first calls run the function and record what happens to elements, what it reads and what it changes. Once two
+    recordings in a row agree, a call that finds everything as it was is replayed: same values to the last bit, same
+    gradients, ``.grad``, versions, draws and changes. Any other call runs the function, and is recorded, too. What cannot be
+    replayed, a function that prints, say, runs as it would without ``jit``, with a warning that says why.
+
+    Parameters
+    ----------
+    function : callable
+        A function of nested containers of tensors and Python values, a method, or a module. Without it, a decorator.
+    limit : int, optional
+        How many traces are kept, for other shapes, types, modes and plain values. The least recently used goes.
+
+    Returns
+    -------
+    Jitted
+        What is called as the function is. `Jitted.stats` tells what happened; `jit.explain` what is replayed; `jit.clear`
+        forgets it.
+
+    Raises
+    ------
+    TypeError
+        If `function` cannot be called.
+    ValueError
+        If `limit` is no int of at least 1.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> w = ad.ones(3, requires_grad=True)
+    >>> @ad.jit
+    ... def loss(x):
+    ...     return (w * x).sin().sum()
+    >>> for _ in range(5):
+    ...     loss(ad.zeros(3)).backward()
+    >>> loss.stats()["replayed"]
+    2
+    """
+
+    def __call__(self, function: Any = None, *, limit: int = 32) -> Any:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise ValueError(f"jit(): limit is how many traces are kept, at least 1, not {limit!r}")
-        if isinstance(function, Jitted):
-            return function
-        return Jitted(function, limit)
+        if function is None:
+            return lambda f: self(f, limit=limit)
+        if isinstance(function, (staticmethod, classmethod)):
+            return type(function)(self(function.__func__, limit=limit))
+        if not callable(function):
+            raise TypeError(f"jit(): expected a function, a method or a module, not {type(function).__name__}")
+        return function if isinstance(function, Jitted) else Jitted(function, limit)
 
     @staticmethod
-    def clear(function):
-        """Forget the traces of a jitted function."""
+    def clear(function: Any) -> None:
+        """Forget the traces of a jitted function, and begin anew.
+
+        Parameters
+        ----------
+        function : Jitted
+            What `jit` gave, or a method of it.
+
+        Raises
+        ------
+        TypeError
+            If `jit` did not give it.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> f = ad.jit(ad.sin)
+        >>> ad.jit.clear(f)
+        >>> f.stats()["calls"]
+        0
+        """
         _jitted(function, "clear").clear()
 
     @staticmethod
-    def explain(function):
-        """What is replayed of a jitted function, and why other calls are not, as text."""
+    def explain(function: Any) -> str:
+        """What is replayed of a jitted function, and why other calls are not.
+
+        Parameters
+        ----------
+        function : Jitted
+            What `jit` gave, or a method of it.
+
+        Returns
+        -------
+        str
+            The counts of `Jitted.stats`; of each trace what it reads, and its instructions; and reasons.
+
+        Raises
+        ------
+        TypeError
+            If `jit` did not give it.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> f = ad.jit(lambda x: x.exp() * 2)
+        >>> for _ in range(5):
+        ...     y = f(ad.ones(3))
+        >>> print(ad.jit.explain(f).splitlines()[-1])
+          loop   mul of 3
+        """
         f = _jitted(function, "explain")
         stats = f.stats()
         lines = [f"{f!r}: " + ", ".join(f"{n} {k}" for k, n in stats.items() if isinstance(n, int))]
-        for trace in f._traces:
+        for trace in tuple(f._traces):
             s = trace.program.statistics()
             lines.append("trace: " + ", ".join(f"{n} {k}" for k, n in s.items()))
             lines.append("  reads " + ", ".join(trace.layout.names))
@@ -196,7 +339,7 @@ class _Jit:
         return "\n".join(lines)
 
 
-def _jitted(function, what):
+def _jitted(function: Any, what: str) -> Jitted:
     found = getattr(function, "__func__", function)
     if not isinstance(found, Jitted):
         raise TypeError(f"jit.{what}(): expected a function that jit() gave, not {type(function).__name__}")

@@ -3,16 +3,51 @@
 Start reading at `record`.
 """
 
+from __future__ import annotations
+
+import sys
+
 from adjoint import _C
+from adjoint._device import device
 from adjoint.replay._paths import collect
 from adjoint.replay._watch import Watching
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from adjoint.replay._paths import Change, Layout
+
+__all__ = ["Recorded", "Structure", "Trace", "Unfit", "agree", "record"]
+
 _Tensor = _C.Tensor
-_PLAIN = (type(None), bool, int, float, complex, str, bytes, _C.dtype, slice, type(Ellipsis))
+#: Values without parts that can be given again, since nobody can change them.
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), _C.dtype, _C.Size, device)
 
 
 class Unfit(Exception):
     """Why a call cannot be replayed, for people."""
+
+
+class Tensors(list):
+    """Tensors, each once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._numbers: dict[int, int] = {}
+
+    def number(self, t: Any) -> int:
+        """The number of a tensor, which joins the others if it is new."""
+        found = self._numbers.setdefault(id(t), len(self))
+        if found == len(self):
+            self.append(t)
+        return found
+
+
+def _plain(value: Any) -> tuple[Any, ...]:
+    kind = type(value)
+    return ("plain", kind, repr(value) if kind in (float, complex) else value, value)
 
 
 class Structure:
@@ -20,49 +55,70 @@ class Structure:
 
     __slots__ = ("form",)
 
-    def __init__(self, value, tensors):
+    def __init__(self, value: Any, tensors: Tensors) -> None:
         self.form = self._of(value, tensors, ())
 
-    def _of(self, value, tensors, inside):
+    def _of(self, value: Any, tensors: Tensors, inside: tuple[Any, ...]) -> tuple[Any, ...]:
         kind = type(value)
         if isinstance(value, _Tensor):
-            tensors.append(value)
-            return ("tensor", len(tensors) - 1)
+            return ("tensor", tensors.number(value))
         if kind in _PLAIN:
-            return ("plain", kind, repr(value) if kind in (float, complex) else value, value)
+            return _plain(value)
         if len(inside) > 50 or any(value is outer for outer in inside):
             raise Unfit("the result contains itself, or is nested too deeply")
         inside = (*inside, value)
         if kind in (tuple, list):
             return (kind, [self._of(v, tensors, inside) for v in value])
         if kind is dict:
-            return (dict, [(k, self._of(v, tensors, inside)) for k, v in value.items()])
+            for k in value:
+                if type(k) not in _PLAIN:
+                    raise Unfit(f"it returns a dict with a key of type {type(k).__qualname__}")
+            return (dict, [(_plain(k), self._of(v, tensors, inside)) for k, v in value.items()])
         if isinstance(value, tuple) and (hasattr(kind, "_fields") or hasattr(kind, "n_sequence_fields")):
             return ("named", kind, [self._of(v, tensors, inside) for v in value])
         raise Unfit(f"it returns an object of type {kind.__qualname__}")
 
-    def build(self, tensors):
+    def build(self, tensors: Any) -> Any:
         """The result, with these tensors."""
         return _build(self.form, tensors)
 
-    def __eq__(self, other):
-        return self.form == other.form
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Structure) and self.form == other.form
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
 
-def _build(form, tensors):
+def _build(form: tuple[Any, ...], tensors: Any) -> Any:
     kind = form[0]
     if kind == "tensor":
         return tensors[form[1]]
     if kind == "plain":
         return form[3]
     if kind is dict:
-        return {k: _build(v, tensors) for k, v in form[1]}
+        return {k[3]: _build(v, tensors) for k, v in form[1]}
     if kind == "named":
         values = [_build(v, tensors) for v in form[2]]
         return form[1](*values) if hasattr(form[1], "_fields") else form[1](values)
     return kind(_build(v, tensors) for v in form[1])
+
+
+def _counts(held: list[Any]) -> Iterator[int]:
+    """How often each list and dict is referred to, that stands alone in `held`, and all within."""
+    open_ = [held]
+    while open_:
+        part = open_.pop()
+        inner = part.values() if type(part) is dict else part
+        for value in inner:
+            if type(value) in (list, dict):
+                yield sys.getrefcount(value)
+            if isinstance(value, (list, dict, tuple)):
+                open_.append(value)
+        if len(open_) > 10_000:
+            raise Unfit("the result contains itself, or is very large")
+
+
+#: The count of a list that nobody but its container holds.
+_ALONE = max(_counts([[[], {"a": []}]]))
 
 
 class Recorded:
@@ -70,8 +126,18 @@ class Recorded:
 
     __slots__ = ("changes", "codes", "layout", "recording", "result", "structure", "unfit")
 
+    def __init__(self) -> None:
+        #: In a list of one, which nobody else holds.
+        self.result: list[Any] = []
+        self.changes: list[tuple[Change, tuple[Any, ...]]] = []
+        self.codes: list[Any] = []
+        self.unfit: str | None = None
+        self.layout: Layout | None = None
+        self.structure: Structure | None = None
+        self.recording: Any = None
 
-def _patterns(roots):
+
+def _patterns(roots: list[Any]) -> Iterator[list[Any]]:
     """The cotangents that backward passes begin with, as a rule: for all results, and for each alone; in memory of their
     own, and one number expanded, which is what comes from a sum.
     """
@@ -87,7 +153,36 @@ def _patterns(roots):
                 yield [one if on else None for on in pattern]
 
 
-def _passes(recorder, tensors, inputs):
+_SECOND_TIME = "Trying to backward through the graph a second time"
+
+
+def _spent(tensors: list[Any], which: list[int], inputs: list[Any], by: list[int]) -> list[tuple[Any, ...]]:
+    """Of results whose graphs the function freed itself: their numbers, what their nodes are called and say, and the
+    inputs that they would lead to. Unfit where there are others.
+    """
+    from adjoint.autograd import grad
+
+    found = []
+    for i in which:
+        t, texts, reached = tensors[i], set(), []
+        for k in by:
+            try:
+                g = grad([t], [inputs[k]], [t.detach().new_ones(t.shape)], retain_graph=True, allow_unused=True)
+            except RuntimeError as error:
+                if _SECOND_TIME not in str(error):
+                    raise Unfit(f"its result requires grad, and a pass through it fails: {error}") from None
+                texts.add(str(error))
+                reached.append(k)
+            else:
+                if g[0] is not None:
+                    texts.add("")
+        if len(texts) != 1 or "" in texts:
+            raise Unfit("of what it returns, parts of the graph are freed")
+        found.append((i, t.grad_fn.name(), *texts, reached))
+    return found
+
+
+def _passes(recorder: Any, tensors: list[Any], inputs: list[Any]) -> tuple[list[Any], list[int], list[int], list[Any]]:
     """Run backward passes through what was recorded, to be recorded with it: see Note: replay."""
     from adjoint.autograd import grad
 
@@ -95,7 +190,9 @@ def _passes(recorder, tensors, inputs):
     which = [i for i, t in enumerate(tensors) if t.requires_grad and id(t) not in known]
     by = [i for i, t in enumerate(inputs) if t is not None and t.requires_grad]
     if not which:
-        return [], [], []
+        return [], [], [], []
+    if not _C.is_grad_enabled():
+        raise Unfit("its result requires grad, although it was called without recording")
     roots = [tensors[i] for i in which]
     if reason := _C._reason_of_graph(roots, [inputs[i] for i in by]):
         raise Unfit(f"its result requires grad, and {reason}")
@@ -111,83 +208,99 @@ def _passes(recorder, tensors, inputs):
                 retain_graph=True,
                 allow_unused=True,
             )
+        except RuntimeError as error:
+            if _SECOND_TIME not in str(error):
+                raise Unfit(f"its result requires grad, and a pass through it fails: {error}") from None
+            gradients = None
         finally:
             end = recorder.close()
+        if gradients is None:
+            return [], [], [], _spent(tensors, which, inputs, by)
         passes.append([begin, end, seeds, list(gradients)])
     reached = [k for k in range(len(by)) if any(p[3][k] is not None for p in passes)]
     for p in passes:
         p[3] = [p[3][k] for k in reached]
-    return passes, [by[k] for k in reached], which
+    return passes, [by[k] for k in reached], which, []
 
 
-def record(function, args, kwargs, codes):
+def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], codes: Any) -> Recorded:
     """Call a function and record it; `codes`: what ran in it the last time. Without, only that is found out."""
     made = Recorded()
-    made.unfit = made.layout = made.structure = made.recording = None
-    made.changes = []
     if codes is None:
         with Watching(function) as watch:
-            made.result = function(*args, **kwargs)
+            made.result.append(function(*args, **kwargs))
         made.codes = watch.codes
         return made
-    made.layout = collect(function, args, kwargs, codes)
-    histories = [t is not None and t.grad_fn for t in made.layout.tensors]
-    recorder = _C._record()
+    made.layout = layout = collect(function, args, kwargs, codes)
     try:
-        with Watching(function) as watch:
-            made.result = function(*args, **kwargs)
+        histories = [t is not None and t.grad_fn for t in layout.tensors]
+        mode = _C._mode_of_replay()
+        recorder = _C._record()
+        try:
+            with Watching(function) as watch:
+                made.result.append(function(*args, **kwargs))
+        finally:
+            recorder.close()
+        made.codes = watch.codes
+        try:
+            if _C._mode_of_replay() != mode:
+                raise Unfit("it leaves another mode or default type on")
+            _finish(made, layout, recorder, watch, histories)
+        except Unfit as error:
+            made.unfit = str(error)
     finally:
-        recorder.close()
-    made.codes = watch.codes
-    try:
-        _finish(made, recorder, watch, histories)
-    except Unfit as error:
-        made.unfit = str(error)
-    made.layout.release_tensors()
+        layout.release_tensors()
     return made
 
 
-def _finish(made, recorder, watch, histories):
+def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, histories: list[Any]) -> None:
     if watch.impure:
         what, file, line = watch.impure[0]
         raise Unfit(f"it calls {what} in line {line} of {file}")
-    if made.layout.unknown:
-        raise Unfit("{} {}".format(*made.layout.unknown[0]))
-    tensors = []
-    made.structure = Structure(made.result, tensors)
-    inputs = made.layout.tensors
+    if layout.unknown:
+        raise Unfit("{} {}".format(*layout.unknown[0]))
+    tensors = Tensors()
+    if any(count > _ALONE for count in _counts(made.result)):
+        raise Unfit("it returns a list or dict that is held elsewhere, too")
+    made.structure = Structure(made.result[0], tensors)
+    inputs = layout.tensors
     known = {id(t) for t in inputs}
-    for t in tensors:
-        if id(t) not in known and type(t) is not _Tensor:
-            raise Unfit(f"it returns a tensor of the class {type(t).__qualname__}")
-        if t.requires_grad and id(t) not in known and t._base is not None and id(t._base) in known:
-            raise Unfit("it returns a view of a tensor that was there before, with its history")
     for t, before in zip(inputs, histories, strict=True):
         if t is not None and t.grad_fn is not before:
             raise Unfit("it records a write to a tensor that was there before")
-    forward = recorder.steps
-    passes, by, which = _passes(recorder, tensors, inputs)
-    for change in made.layout.changes():
+    returned = len(tensors)
+    for change in layout.changes():
         made.changes.append(_change(change, tensors, known))
-    made.recording = recorder.finish(inputs, tensors, forward, passes, by, which)
+    for k, t in enumerate(list(tensors)):
+        if id(t) in known:
+            continue
+        if type(t) is not _Tensor or t.__dict__ or (t.is_leaf and t.grad is not None):
+            raise Unfit(f"it makes a tensor of the class {type(t).__qualname__}, or with attributes, that stays")
+        if k >= returned and t.requires_grad:
+            raise Unfit("it stores a tensor that requires grad")
+        base = t._base
+        if base is not None and id(base) not in known:
+            tensors.number(base)
+        elif base is None and t._is_view():
+            raise Unfit("it makes a view of a tensor that nobody knows")
+    forward = recorder.steps
+    passes, by, which, spent = _passes(recorder, tensors, inputs)
+    made.recording = recorder.finish(inputs, tensors, forward, passes, by, which, spent)
     if made.recording.refused:
         raise Unfit(made.recording.refused)
 
 
-def _change(change, tensors, known):
+def _change(change: Change, tensors: Tensors, known: set[int]) -> tuple[Change, tuple[Any, ...]]:
     """(change, template): what it stores, with tensors by number, or Unfit."""
     if change.reason or (change.removed and change.kind != "grad"):
         raise Unfit(change.sentence())
 
-    def of(value):
-        if not isinstance(value, _Tensor):
-            if type(value) not in _PLAIN:
-                raise Unfit(change.sentence())
-            return ("plain", type(value), repr(value) if type(value) in (float, complex) else value, value)
-        if id(value) not in known and (type(value) is not _Tensor or value.requires_grad):
-            raise Unfit(f"{change.where} gets a tensor that requires grad or is of a class of its own")
-        tensors.append(value)
-        return ("tensor", len(tensors) - 1)
+    def of(value: Any) -> tuple[Any, ...]:
+        if isinstance(value, _Tensor):
+            return ("tensor", tensors.number(value))
+        if type(value) not in _PLAIN:
+            raise Unfit(change.sentence())
+        return _plain(value)
 
     if change.kind == "append":
         return change, (list, [of(v) for v in change.value])
@@ -197,9 +310,10 @@ def _change(change, tensors, known):
 class Trace:
     """A recording that runs again where what the function reads is as it was."""
 
-    __slots__ = ("changes", "draws", "layout", "mode", "program", "structure", "undone")
+    __slots__ = ("changes", "codes", "draws", "layout", "mode", "program", "structure", "undone")
 
-    def __init__(self, made, mode):
+    def __init__(self, made: Recorded, mode: int, *, codes: bool = False) -> None:
+        assert made.layout is not None and made.structure is not None
         self.layout = made.layout
         self.program = _C._Replay(made.recording)
         self.structure = made.structure
@@ -207,13 +321,20 @@ class Trace:
         self.mode = mode
         self.draws = made.recording.draws
         self.undone = 0
+        #: Held only where replays are checked, which need them.
+        self.codes = made.codes if codes else []
 
     @property
-    def is_plain(self):
+    def is_plain(self) -> bool:
         """Whether it gives one tensor, changes nothing and records nothing."""
         return self.structure.form == ("tensor", 0) and not self.changes and not self.program.recorded
 
-    def change(self, function, args, kwargs, tensors, made):
+    def run(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Any]) -> Any:
+        """What the call gives and stores, as tensors, or None where it has to be made by itself."""
+        again = self.again(function, args, kwargs) if self.program.recorded and self.mode & 1 else None
+        return self.program.run(tensors, again)
+
+    def change(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Any, made: Any) -> None:
         """What the call does to Python's state."""
         for change, form in self.changes:
             value = _build(form, made)
@@ -222,11 +343,11 @@ class Trace:
             else:
                 change.apply(function, args, kwargs, value)
 
-    def again(self, function, args, kwargs):
+    def again(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., list[Any]]:
         """What a node calls where a pass asks for what was not recorded: see core/replay/derivative.h."""
         state = _C.default_generator.get_state() if self.draws else None
 
-        def gradients(inputs, seeds, create_graph):
+        def gradients(inputs: list[Any], seeds: list[Any], create_graph: bool) -> list[Any]:
             from adjoint.autograd import enable_grad, grad
 
             found = self.layout.match(function, args, kwargs)
@@ -243,9 +364,13 @@ class Trace:
             now = _C.default_generator.get_state() if state is not None else None
             if state is not None:
                 _C.default_generator.set_state(state)
-            tensors = []
+            tensors = Tensors()
             with enable_grad():
                 Structure(function(*args, **kwargs), tensors)
+            known = {id(t) for t in inputs}
+            for t in list(tensors):
+                if t._base is not None and id(t) not in known and id(t._base) not in known:
+                    tensors.number(t._base)
             if now is not None:
                 _C.default_generator.set_state(now)
             roots = [tensors[i] for i in self.program.differentiated]
@@ -261,13 +386,14 @@ class Trace:
         return gradients
 
 
-def agree(one, other):
+def agree(one: Recorded, other: Recorded) -> str | None:
     """None where two recordings of a function are the same, else where they part."""
     if one.structure != other.structure:
         return "it returns something else at each call"
+    assert one.layout is not None and other.layout is not None
     same = one.layout.same_structure(other.layout)
     if same is not True:
-        return same
+        return str(same)
     if [(c.kind, c.where, form) for c, form in one.changes] != [(c.kind, c.where, form) for c, form in other.changes]:
         return "it changes something else at each call"
     return one.recording.difference(other.recording) or None

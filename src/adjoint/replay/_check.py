@@ -1,0 +1,161 @@
+"""ADJOINT_JIT_CHECK=1: each replay is compared with what the function itself does from the same state.
+
+The memory of all tensors that the call reaches is kept; the trace is replayed; what it gave and left behind is taken down;
+the memory is put back, and the function runs. Start reading at `checked`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from adjoint import _C
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from adjoint.replay.jitted import Jitted
+    from adjoint.replay.traces import Trace
+
+__all__ = ["checked", "checking"]
+
+_Tensor = _C.Tensor
+
+
+@contextlib.contextmanager
+def checking() -> Iterator[None]:
+    """A block in which each replay is checked, whatever ADJOINT_JIT_CHECK says."""
+    from adjoint.replay import jitted
+
+    before, jitted._CHECK = jitted._CHECK, True
+    try:
+        yield
+    finally:
+        jitted._CHECK = before
+
+
+def _bytes(t: Any) -> Any:
+    """The elements, as bytes in memory of their own."""
+    from adjoint import contiguous_format
+
+    return t.detach().clone(memory_format=contiguous_format).reshape(-1).view(_C.uint8)
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a.shape == b.shape and _C.equal(a, b)
+
+
+class _State:
+    """The memory behind some tensors, with versions, and the generator of this thread."""
+
+    def __init__(self, tensors: list[Any]) -> None:
+        from adjoint.autograd import no_grad
+
+        self.tensors: list[Any] = []
+        known = set()
+        for t in tensors:
+            if t is not None and t.untyped_storage().data_ptr() not in known:
+                known.add(t.untyped_storage().data_ptr())
+                self.tensors.append(t)
+        with no_grad():
+            self.memory = [_whole(t).clone() for t in self.tensors]
+        self.versions = [t._version for t in self.tensors]
+        self.generator = _C.default_generator.get_state()
+
+    def put_back(self) -> None:
+        from adjoint.autograd import no_grad
+
+        for t, bytes_before, version in zip(self.tensors, self.memory, self.versions, strict=True):
+            now = _whole(t)
+            if not _same(now, bytes_before):
+                with no_grad():
+                    now.copy_(bytes_before)
+            if t._version != version:
+                _C._set_version(t, version)
+        _C.default_generator.set_state(self.generator)
+
+    def difference(self, after: _State, names: dict[int, str]) -> str:
+        """Where a later state of the same tensors differs from this one; empty where it does not."""
+        for t, a, b, v, w in zip(self.tensors, self.memory, after.memory, self.versions, after.versions, strict=True):
+            if not _same(a, b):
+                return f"{names[id(t)]} has other elements"
+            if v != w:
+                return f"{names[id(t)]} has version {v}, and eagerly {w}"
+        return "" if _same(self.generator, after.generator) else "the generator is elsewhere"
+
+
+def _whole(t: Any) -> Any:
+    """All bytes of the memory under a tensor, shared."""
+    from adjoint import empty
+
+    return empty(0, dtype=_C.uint8).set_(t.untyped_storage())
+
+
+def checked(
+    jitted: Jitted, trace: Trace, tensors: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[bool, Any]:
+    """What the function gives, once a replay from the same state was seen to give the same; else RuntimeError."""
+    from adjoint.replay._paths import collect
+    from adjoint.replay.traces import Structure
+
+    function = jitted.function
+    names = {id(t): name for t, name in zip(tensors, trace.layout.names, strict=True)}
+    before = _State(tensors)
+    made = trace.run(function, args, kwargs, tensors)
+    after = _State(tensors)
+    if made is None:
+        if found := before.difference(after, names):
+            raise RuntimeError(f"jit: {jitted!r} was given up half-way, and not undone: {found}")
+        return jitted._undone(trace)
+    picture = _pictures(made, tensors)
+    changes = [(change, form) for change, form in trace.changes]
+    elements = [_bytes(t) for t in made]
+    before.put_back()
+
+    def differs(what: str) -> RuntimeError:
+        return RuntimeError(f"jit: a replay of {jitted!r} differs from the function itself: {what}")
+
+    layout = collect(function, args, kwargs, trace.codes)
+    try:
+        result = function(*args, **kwargs)
+    except Exception as error:
+        raise differs(f"the function raises {type(error).__name__}: {error}") from error
+    if found := after.difference(_State(before.tensors), names):
+        raise differs(found)
+    own: list[Any] = []
+    structure = Structure(result, own)
+    if structure != trace.structure:
+        raise differs(f"it returns {structure.form}, and a replay {trace.structure.form}")
+    ours = layout.changes()
+    if [(c.kind, c.where) for c in ours] != [(c.kind, c.where) for c, _ in changes]:
+        raise differs(f"it changes {[c.where for c in ours]}, and a replay {[c.where for c, _ in changes]}")
+    for change in ours:
+        own.extend(t for t in (change.value if change.kind == "append" else [change.value]) if isinstance(t, _Tensor))
+    if (wanted := _pictures(own, tensors)) != picture[: len(own)]:
+        raise differs(f"tensors are {picture}, and eagerly {wanted}")
+    for k, (t, found) in enumerate(zip(own, elements, strict=False)):
+        if not _same(_bytes(t), found):
+            raise differs(f"tensor {k} of the result has other elements: {made[k]}, and eagerly {t}")
+    jitted._counts["replayed"] += 1
+    return True, result
+
+
+def _pictures(made: Any, tensors: list[Any]) -> list[Any]:
+    """What can be seen of tensors but their elements, and who is who among them and those that were there before."""
+    all_of = [*tensors, *made]
+    first: dict[int, int] = {}
+    memory: dict[int, int] = {}
+    seen: list[Any] = []
+    for k, t in enumerate(all_of):
+        if t is None:
+            continue
+        who = first.setdefault(id(t), k)
+        shares = memory.setdefault(t.untyped_storage().data_ptr(), k) if t.untyped_storage().nbytes() else k
+        if k >= len(tensors):
+            base = t._base
+            seen.append(
+                (t.dtype, tuple(t.shape), t.stride(), t.requires_grad, t.is_leaf, t._is_view())
+                + (who, shares, first.get(id(base)) if base is not None else None)
+            )
+    return seen

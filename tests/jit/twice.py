@@ -1,0 +1,108 @@
+"""A program run twice, as it stands and with its functions under `ad.jit`: all that can be seen of it must be the same.
+
+A program is a function of (jit, see): it wraps what it likes in `jit`, and shows `see` what comes. Start at `same`.
+"""
+
+import contextlib
+import gc
+import random
+import warnings
+
+import adjoint as ad
+from adjoint.replay._check import checking
+
+
+def bits(t):
+    """The elements of a tensor, as bytes."""
+    t = t.detach().resolve_conj().resolve_neg() if t.is_complex() else t.detach()
+    return bytes(t.contiguous().reshape(-1).view(ad.uint8).tolist())
+
+
+def picture(value, depth=0):
+    """What can be seen of a value, to be compared by ==."""
+    if isinstance(value, ad.Tensor):
+        seen = [type(value).__name__, str(value.dtype), tuple(value.shape), value.requires_grad, value.is_leaf]
+        seen += [value._version, value.is_inference(), value._is_view(), value.is_sparse]
+        if value.is_sparse or value.device.type != "cpu":
+            return (*seen, repr(value))
+        seen += [value.stride(), value.storage_offset(), value.is_conj(), bits(value)]
+        grad = value.grad if value.is_leaf else None
+        return (*seen, depth < 3 and grad is not None and picture(grad, depth + 1))
+    if isinstance(value, dict):
+        return (type(value), [(picture(k), picture(v, depth)) for k, v in value.items()])
+    if isinstance(value, (list, tuple)):
+        return (type(value), [picture(v, depth) for v in value])
+    if isinstance(value, BaseException):
+        return (type(value), str(value))
+    return (type(value), repr(value))
+
+
+class Eye:
+    """What a program showed, in order."""
+
+    def __init__(self):
+        self.seen = []
+
+    def __call__(self, *values):
+        self.seen.extend(picture(v) for v in values)
+        return values[0] if values else None
+
+    @contextlib.contextmanager
+    def error(self):
+        """A block that may fail: how is seen."""
+        try:
+            yield
+        except Exception as error:
+            self(error)
+        else:
+            self("no error")
+
+
+def run(program, wrap):
+    """What is seen of a program, with the generators where they begin."""
+    ad.manual_seed(0)
+    random.seed(0)
+    eye = Eye()
+    program(wrap, eye)
+    eye(ad.get_rng_state())
+    return eye.seen
+
+
+def same(program, replays=True):
+    """Run a program both ways, and once more with each replay checked. `replays`: whether some call must be replayed.
+
+    Returns the statistics of its functions.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = run(program, lambda f, **options: f)
+        for check in (False, True):
+            made = []
+
+            def wrap(f, **options):
+                made.append(ad.jit(f, **options))
+                return made[-1]
+
+            with checking() if check else contextlib.nullcontext():
+                found = run(program, wrap)
+            for k, (a, b) in enumerate(zip(found, expected)):
+                assert a == b, f"what is seen {k}th{' while checked' if check else ''}: {a}\nexpected {b}\n{about(made)}"
+            assert len(found) == len(expected)
+            stats = [f.stats() for f in made]
+            if replays is not None:
+                assert any(s["replayed"] for s in stats) == replays, about(made)
+    return stats
+
+
+def about(made):
+    return "\n".join(f"{f!r} {f.stats()}" for f in made)
+
+
+@contextlib.contextmanager
+def no_collector():
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
