@@ -5,18 +5,13 @@
 // reads are among those that count. Of classes of the library and of what lies in its modules only the
 // versions are kept. Start reading at `Collector::judge`, which says what is looked into, and
 // `Collector::expand`, which looks.
-#include <Python.h>
-//
-#include <structmember.h>
-
 #include <algorithm>
-#include <cstring>
-#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "autograd/meta.h"
 #include "bind/replay_paths.h"
+#include "bind/replay_types.h"
 #include "dispatch/operator.h"
 #include "for_size.h"
 #include "tensor/sparse.h"
@@ -26,66 +21,6 @@ namespace adjoint::bind::paths {
 namespace {
 
 constexpr size_t kMostEdges = 200'000;
-
-struct TypeFacts {
-  /// Whether it is a class of the library.
-  bool library = false;
-  /// The first of its bases that is not written in Python.
-  PyTypeObject* base = nullptr;
-  /// Names and offsets of its slots.
-  std::vector<std::pair<PyObject*, int32_t>> slots;
-  bool is_enum = false, has_dict = false, is_module = false;
-};
-
-nb::object found(const char* module, const char* name) { return nb::module_::import_(module).attr(name); }
-/// For good.
-PyTypeObject* type_of(const char* module, const char* name) {
-  return reinterpret_cast<PyTypeObject*>(found(module, name).release().ptr());
-}
-
-struct Types {
-  PyTypeObject* partial = type_of("functools", "partial");
-  PyTypeObject* enum_meta = Py_TYPE(found("enum", "Enum").ptr());
-  PyTypeObject* namespace_ = type_of("types", "SimpleNamespace");
-  PyTypeObject* default_dict = type_of("collections", "defaultdict");
-  nb::object builtins = nb::module_::import_("builtins");
-  nb::object modules = found("sys", "modules");
-};
-const Types& types() {
-  static const Types* const all = new Types();
-  return *all;
-}
-
-bool starts_with(const char* text, std::string_view start) {
-  return !std::strncmp(text, start.data(), start.size());
-}
-
-PyObject* interned(const char* name) { return PyUnicode_InternFromString(name); }
-struct Names {
-  PyObject *module = interned("__module__"), *name = interned("__name__");
-  PyObject *fget = interned("fget"), *fset = interned("fset"), *fdel = interned("fdel"),
-           *func = interned("__func__");
-  PyObject *partial_func = interned("func"), *args = interned("args"), *keywords = interned("keywords");
-  PyObject *start = interned("start"), *stop = interned("stop"), *step = interned("step");
-  PyObject *factory = interned("default_factory"), *getattr = interned("__getattr__");
-  PyObject* registries[5] = {interned("_parameters"), interned("_buffers"), interned("_modules"),
-                             interned("training"), interned("_hooks")};
-};
-const Names& names() {
-  static const Names* const all = new Names();
-  return *all;
-}
-
-/// Types of C whose objects never change, or whose changes the core sees.
-bool is_constant_type(const char* name) {
-  for (std::string_view start :
-       {"adjoint.", "numpy.", "nanobind.", "datetime.", "decimal.Decimal", "re.Pattern", "types.", "typing.",
-        "operator.", "_operator.", "Operator", "Composition", "_abc", "functools.singledispatch"})
-    if (starts_with(name, start))
-      return !starts_with(name, "numpy.ndarray") && !starts_with(name, "numpy.random") &&
-             !starts_with(name, "types.SimpleNamespace");
-  return false;
-}
 
 class Collector {
  public:
@@ -98,8 +33,8 @@ class Collector {
       nb::tuple t = nb::borrow<nb::tuple>(each);
       if (nb::cast<bool>(t[2]))
         library(t[0], t[1]);
-      else
-        globals_.emplace(nb::object(t[0]).ptr(), nb::object(t[1]));
+      else if (globals_.emplace(nb::object(t[0]).ptr(), nb::object(t[1])).second)
+        spaces_.push_back(t[0]);
     }
   }
 
@@ -112,8 +47,9 @@ class Collector {
     };
     rest();
     // Globals of code that no path leads to: by their modules.
-    for (auto& [dict, named] : globals_)
-      if (!seen_.contains(dict)) own_globals(dict);
+    for (const nb::object& dict : spaces_)
+      if (!seen_.contains(dict.ptr())) own_globals(dict.ptr());
+    for (nb::handle module : facts_["imports"]) own_module(module.ptr());
     if (PyDict_GET_SIZE(missing_.ptr())) own_globals(PyModule_GetDict(types().builtins.ptr()));
     rest();
     if (l_.edges.size() >= kMostEdges)
@@ -138,76 +74,8 @@ class Collector {
   }
 
   const TypeFacts& facts_of(PyTypeObject* type) {
-    auto [at, is_new] = type_facts_.try_emplace(type);
-    TypeFacts& f = at->second;
-    if (!is_new) return f;
-    f.library = is_library(type);
-    f.is_enum = PyType_IsSubtype(Py_TYPE(type), types().enum_meta);
-    PyTypeObject* base = type;
-    while (base->tp_base && is_plain(base)) base = base->tp_base;
-    f.base = base;
-    PyObject* mro = type->tp_mro;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
-      auto* const c = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
-      if (starts_with(c->tp_name, "adjoint.ModuleMembers") || starts_with(c->tp_name, "ModuleMembers") ||
-          starts_with(c->tp_name, "adjoint._C.ModuleMembers"))
-        f.is_module = true;
-      if (!PyType_HasFeature(c, Py_TPFLAGS_HEAPTYPE)) continue;
-      nb::object dict = dict_of(c);
-      Py_ssize_t at_entry = 0;
-      PyObject *key, *value;
-      while (PyDict_Next(dict.ptr(), &at_entry, &key, &value))
-        if (Py_IS_TYPE(value, &PyMemberDescr_Type)) {
-          const PyMemberDef* m = reinterpret_cast<PyMemberDescrObject*>(value)->d_member;
-          if (m->type == T_OBJECT_EX) f.slots.emplace_back(key, static_cast<int32_t>(m->offset));
-        }
-    }
-    f.has_dict = type->tp_dictoffset != 0;
-#ifdef Py_TPFLAGS_MANAGED_DICT
-    f.has_dict = f.has_dict || PyType_HasFeature(type, Py_TPFLAGS_MANAGED_DICT);
-#endif
-    return f;
-  }
-
-  /// Whether instances hold nothing beside what those of the base do but slots, a dict and weak references:
-  /// true for classes that are written in Python.
-  static bool is_plain(PyTypeObject* type) {
-    if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE))
-      return type->tp_basicsize == sizeof(PyObject) && type != &PyBaseObject_Type;
-    const PyTypeObject* base = type->tp_base;
-    Py_ssize_t size = base->tp_basicsize;
-    nb::object dict = dict_of(type);
-    Py_ssize_t at = 0;
-    PyObject *key, *value;
-    while (PyDict_Next(dict.ptr(), &at, &key, &value))
-      if (Py_IS_TYPE(value, &PyMemberDescr_Type) &&
-          reinterpret_cast<PyMemberDescrObject*>(value)->d_member->type == T_OBJECT_EX)
-        size += static_cast<Py_ssize_t>(sizeof(PyObject*));
-    // Where they lie in the object: not in front of it, and not at its end.
-    const auto added = [&](Py_ssize_t own, Py_ssize_t of_base) {
-      return own > 0 && of_base == 0 ? static_cast<Py_ssize_t>(sizeof(PyObject*)) : 0;
-    };
-    size += added(type->tp_dictoffset, base->tp_dictoffset) +
-            added(type->tp_weaklistoffset, base->tp_weaklistoffset);
-    return type->tp_basicsize == size;
-  }
-
-  static nb::object dict_of(PyTypeObject* type) {
-#if PY_VERSION_HEX < 0x030C0000
-    return nb::borrow(type->tp_dict);
-#else
-    return nb::steal(PyType_GetDict(type));
-#endif
-  }
-
-  static bool is_library(PyTypeObject* type) {
-    if (type == tensor_type) return true;
-    if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) return starts_with(type->tp_name, "adjoint.");
-    nb::object dict = dict_of(type);
-    PyObject* module = PyDict_GetItem(dict.ptr(), names().module);
-    if (!module || !PyUnicode_Check(module)) return false;
-    const char* name = PyUnicode_AsUTF8(module);
-    return name && (!std::strcmp(name, "adjoint") || starts_with(name, "adjoint."));
+    const auto at = type_facts_.find(type);
+    return at != type_facts_.end() ? at->second : type_facts_.emplace(type, TypeFacts(type)).first->second;
   }
 
   // ---- edges and nodes
@@ -285,6 +153,9 @@ class Collector {
       to_node(e, Kind::Tuple, o);
     } else if (t == &PyList_Type) {
       to_node(e, Kind::List, o);
+    } else if (o == types().modules.ptr()) {
+      by_identity(e, o);
+      unknown("it is sys.modules: import what is needed by name");
     } else if (t == &PyDict_Type) {
       to_node(e, globals_.contains(o) ? Kind::Globals : Kind::Dict, o);
     } else if (t == &PySet_Type || t == &PyFrozenSet_Type) {
@@ -296,8 +167,10 @@ class Collector {
       if (ran || has_named(reinterpret_cast<PyFunctionObject*>(o)->func_dict)) {
         to_node(e, Kind::Function, o);
       } else {
+        PyObject* dict = reinterpret_cast<PyFunctionObject*>(o)->func_dict;
         e.guard = Guard::Code;
         e.expected = nb::borrow(code);
+        e.bits = dict ? PyDict_GET_SIZE(dict) : 0;
       }
     } else if (t == &PyMethod_Type) {
       to_node(e, Kind::Method, o);
@@ -388,6 +261,15 @@ class Collector {
                            : nullptr;
     const bool known = module && PyModule_Check(module) && PyModule_GetDict(module) == dict;
     l_.nodes[number].fact = known ? nb::steal(PyWeakref_NewRef(module, nullptr)) : nb::borrow(dict);
+    l_.own.push_back(number);
+  }
+
+  /// A module that code imports when it runs.
+  void own_module(PyObject* module) {
+    if (seen_.contains(module)) return;
+    current_ = -1;
+    const int32_t number = add_node(Kind::Module, module);
+    l_.nodes[number].fact = nb::steal(PyWeakref_NewRef(module, nullptr));
     l_.own.push_back(number);
   }
 
@@ -633,6 +515,10 @@ class Collector {
   void function(int32_t number, PyFunctionObject* f) {
     l_.nodes[number].fact = nb::borrow(f->func_code);
     if (!ran_.contains(f->func_code)) return;
+    if (f->func_builtins != PyModule_GetDict(types().builtins.ptr())) {
+      current_ = l_.nodes[number].found_by;
+      unknown("it has builtins of its own");
+    }
     const Py_ssize_t cells = f->func_closure ? PyTuple_GET_SIZE(f->func_closure) : 0;
     nb::object free = cells ? nb::borrow(f->func_code).attr("co_freevars") : nb::object();
     for (Py_ssize_t i = 0; i < cells; ++i)
@@ -717,8 +603,13 @@ class Collector {
   }
 
   void read_class(int32_t number, PyTypeObject* type) {
-    static PyObject* const none_has = interned("");
+    static PyObject* const none_has = PyUnicode_InternFromString("");
     _PyType_Lookup(type, none_has);
+    if (PyType_HasFeature(Py_TYPE(type), Py_TPFLAGS_HEAPTYPE)) {
+      current_ = l_.nodes[number].found_by;
+      const int32_t meta = klass(Py_TYPE(type));
+      l_.nodes[number].class_node = meta;
+    }
     const TypeFacts& f = facts_of(type);
     Node& n = l_.nodes[number];
     n.version = version_of_type(type);
@@ -755,18 +646,15 @@ class Collector {
         values.push_back(nb::borrow(_PyType_Lookup(type, key)));
       }
     }
+    l_.nodes[number].named = named_members(l_, type);
     sorted(number, std::move(edges), std::move(values));
   }
 
   bool matters(PyObject* key, PyObject* value) const {
-    if (named(key)) return true;
+    if (PySet_Contains(l_.names.ptr(), key) == 1 || (l_.all && !is_special_name(key))) return true;
     const bool function = PyFunction_Check(value);
     if (function && ran_.contains(PyFunction_GET_CODE(value))) return true;
-    const Py_ssize_t length = PyUnicode_GET_LENGTH(key);
-    const bool special = length > 4 && PyUnicode_READ_CHAR(key, 0) == '_' &&
-                         PyUnicode_READ_CHAR(key, 1) == '_' && PyUnicode_READ_CHAR(key, length - 1) == '_';
-    return special && (function || Py_IS_TYPE(value, &PyProperty_Type) ||
-                       Py_IS_TYPE(value, &PyStaticMethod_Type) || Py_IS_TYPE(value, &PyClassMethod_Type));
+    return is_special(key, value);
   }
 
   void finish() {
@@ -792,6 +680,7 @@ class Collector {
   std::unordered_map<PyTypeObject*, TypeFacts> type_facts_;
   std::unordered_map<PyObject*, nb::object> globals_;
   std::unordered_set<PyObject*> ran_, met_;
+  std::vector<nb::object> spaces_;
   nb::object missing_ = nb::steal(PyDict_New());
   int32_t current_ = -1;
   int depth_ = 0;

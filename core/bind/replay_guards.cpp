@@ -173,8 +173,11 @@ bool passes(const Edge& e, PyObject* v) {
       return v && referent(expected) == v;
     case Guard::Address:
       return v && reinterpret_cast<int64_t>(v) == e.bits && reinterpret_cast<int64_t>(Py_TYPE(v)) == e.more;
-    case Guard::Code:
-      return v && PyFunction_Check(v) && reinterpret_cast<PyFunctionObject*>(v)->func_code == expected;
+    case Guard::Code: {
+      if (!v || !PyFunction_Check(v)) return false;
+      const auto* f = reinterpret_cast<PyFunctionObject*>(v);
+      return f->func_code == expected && (f->func_dict ? PyDict_GET_SIZE(f->func_dict) : 0) == e.bits;
+    }
     case Guard::Builtin:
       return v && PyCFunction_Check(v) &&
              reinterpret_cast<int64_t>(reinterpret_cast<PyCFunctionObject*>(v)->m_ml) == e.bits;

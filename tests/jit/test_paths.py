@@ -652,6 +652,145 @@ def a_tensor_that_becomes_a_number():
     return (lambda x: x * o.k), (x,), lambda: setattr(o, "k", 2.0)
 
 
+@case("k is 3, was 2")
+def a_module_that_is_imported_within():
+    settings = types.ModuleType("settings_that_are_imported")
+    settings.k = 2
+    sys.modules[settings.__name__] = settings
+
+    def f(x):
+        from settings_that_are_imported import k
+
+        return x * k
+
+    return f, (x,), lambda: setattr(settings, "k", 3)
+
+
+@case("k is 3, was 2")
+def a_function_within_a_decorator_of_the_library():
+    def make(k):
+        @ad.no_grad()
+        def scaled(x):
+            return x * k
+
+        return scaled
+
+    module = module_of("def f(x): return scaled(x)", scaled=make(2))
+    return module.f, (x,), lambda: setattr(module, "scaled", make(3))
+
+
+@case("k is 3, was 2")
+def the_closure_of_such_a_function():
+    k = 2
+
+    @ad.no_grad()
+    def scaled(x):
+        return x * k
+
+    def change():
+        nonlocal k
+        k = 3
+
+    return (lambda x: scaled(x)), (x,), change
+
+
+@case("other members")
+def an_attribute_that_a_class_gets():
+    class Own:
+        pass
+
+    o = Own()
+    return (lambda x: x * getattr(o, "k", 1)), (x,), lambda: setattr(Own, "k", 3)
+
+
+@case("other members")
+def a_special_method_that_a_class_gets():
+    class Own:
+        pass
+
+    o = Own()
+    return (lambda x: x if o else -x), (x,), lambda: setattr(Own, "__bool__", lambda self: False)
+
+
+@case("another function")
+def an_attribute_that_a_function_gets():
+    def g(x):
+        return x
+
+    return (lambda x: x * getattr(g, "k", 1)), (x,), lambda: setattr(g, "k", 3)
+
+
+@case("k is 3, was 2")
+def an_attribute_of_a_metaclass():
+    class Meta(type):
+        k = 2
+
+    class Own(metaclass=Meta):
+        pass
+
+    return (lambda x: x * Own.k), (x,), lambda: setattr(Meta, "k", 3)
+
+
+@case("other names")
+def a_name_that_a_module_gets():
+    settings = types.ModuleType("settings_of_a_test")
+
+    def f(x):
+        try:
+            return x * settings.k
+        except AttributeError:
+            return x
+
+    return f, (x,), lambda: setattr(settings, "k", 3)
+
+
+@case("is missing, was 2")
+def a_global_that_is_deleted():
+    module = module_of("def f(x): return x * k", k=2)
+    return module.f, (x,), lambda: delattr(module, "k")
+
+
+@case("k is 3, was 2")
+def what_a_callable_object_reads():
+    class Own:
+        def __init__(self):
+            self.k = 2
+
+        def __call__(self, x):
+            return x * self.k
+
+    o = Own()
+    return o, (x,), lambda: setattr(o, "k", 3)
+
+
+@case("lr")
+def an_option_of_an_optimiser():
+    w = ad.nn.Parameter(ad.ones(2))
+    optimizer = ad.optim.Adam([w], lr=0.1)
+
+    def f(x):
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+
+    f(x)
+    return f, (x,), lambda: optimizer.param_groups[0].update(lr=0.2)
+
+
+@case("")
+def the_state_of_an_optimiser_that_is_dropped():
+    w = ad.nn.Parameter(ad.ones(2))
+    optimizer = ad.optim.Adam([w], lr=0.1)
+
+    def f(x):
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+
+    f(x)
+    return f, (x,), optimizer.state.clear
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_change_outside_is_seen(name):
     make, why = CASES[name]
@@ -845,6 +984,14 @@ def test_a_closure_that_no_path_leads_to_is_named():
     keep = functools.lru_cache(make(2))
     layout = laid_out(lambda x: keep(x), x)
     assert any("hidden" in why or "lru_cache" in why for _, why in layout.unknown)
+
+
+def test_modules_by_name_and_own_builtins_are_named():
+    layout = laid_out(lambda x: (sys.modules["math"], x)[1], x)
+    assert any("sys.modules" in why for _, why in layout.unknown)
+    names = {"__builtins__": {"len": len}}
+    exec("def f(x): return x", names)
+    assert "builtins" in laid_out(names["f"], x).unknown[0][1]
 
 
 def test_containers_that_contain_themselves():
