@@ -658,7 +658,21 @@ class Collector {
   }
 
   void finish() {
-    const Sharing shared = sharing_of(l_.found, l_.external);
+    std::vector<TensorImpl*> tensors;
+    for (const Tensor& t : l_.found) tensors.push_back(t.get());
+    const Sharing shared = sharing_of(tensors, l_.external);
+    const auto lead = [&](int32_t first, int32_t end) {
+      for (int32_t i = first; i < end; ++i)
+        if (const Guard g = l_.edges[i].guard; g == Guard::Node || g == Guard::Tensor || g == Guard::Float)
+          l_.leads.push_back(i);
+      return static_cast<int32_t>(l_.leads.size());
+    };
+    for (Node& n : l_.nodes) {
+      n.leads = static_cast<int32_t>(l_.leads.size());
+      n.leads_of_attributes = n.kind == Kind::Dict ? lead(n.first, n.split) : n.leads;
+      n.leads_end = n.attributes ? lead(n.split, n.slots) : n.leads_of_attributes;
+    }
+    l_.led_to.resize(l_.leads.size());
     for (size_t i = 0; i < l_.tensors.size(); ++i) {
       l_.tensors[i].owner = shared.of[i].first;
       l_.tensors[i].distance = shared.of[i].second;

@@ -29,11 +29,32 @@ bool same_key(PyObject* a, PyObject* b) {
 
 }  // namespace
 
-Walk::~Walk() {
-  for (PyObject* o : nodes) Py_XDECREF(o);
+Walk::Scratch& Walk::kept() {
+  thread_local Scratch scratch;
+  return scratch;
 }
 
-bool Walk::edge(const Edge& e, PyObject* v) {
+Walk::Walk(Layout& l) : layout(l), scratch_(std::move(kept())) {}
+
+Walk::~Walk() {
+  for (PyObject* o : nodes) Py_XDECREF(o);
+  for (const Found& f : scratch_.tensors)
+    if (f.object)
+      Py_DECREF(f.object);
+    else if (f.impl)
+      Tensor::steal(f.impl);
+  // What died just now may have walked, too.
+  nodes.clear();
+  scratch_.tensors.clear();
+  kept() = std::move(scratch_);
+}
+
+PyObject* Walk::take(size_t i) {
+  const Found& f = scratch_.tensors[i];
+  return f.object ? Py_NewRef(f.object) : wrap(Tensor::share(f.impl));
+}
+
+inline bool Walk::edge(const Edge& e, PyObject* v) {
   if (e.guard == Guard::Node) {
     if (!v) return fails(e, v);
     PyObject*& place = nodes[e.node];
@@ -45,73 +66,116 @@ bool Walk::edge(const Edge& e, PyObject* v) {
   }
   if (e.guard == Guard::Tensor) {
     if (!v || !is_tensor(v)) return fails(e, v);
-    return tensor(e.node, unwrap(v));
+    return found(e.node, v, unwrap(v).get());
   }
   if (e.guard == Guard::Varying && v && PyFloat_CheckExact(v)) {
-    floats[e.node] = PyFloat_AS_DOUBLE(v);
+    scratch_.floats[e.node] = PyFloat_AS_DOUBLE(v);
     return true;
   }
   return passes(e, v) || fails(e, v);
 }
 
-bool Walk::tensor(int32_t number, Tensor t) {
+/// A tensor that Python holds by an object, or a gradient, of which the caller holds one count for this walk.
+bool Walk::found(int32_t number, PyObject* object, TensorImpl* impl) {
   const TensorGuard& g = layout.tensors[number];
-  Tensor& place = tensors[number];
+  Found& place = scratch_.tensors[number];
   const auto refuse = [&](const std::string& what) {
     return fails(layout.path_of_tensor(number) + " " + what);
   };
-  if (place.defined())
-    return place.get() == t.get() || refuse("is another tensor than before it was shared with");
-  if (!t.defined()) return !g.defined || refuse("is None, was a tensor");
-  const TensorImpl* impl = t.get();
+  if (place.impl) {
+    if (!object) Tensor::steal(impl);
+    return place.impl == impl || refuse("is not the tensor that it was shared with");
+  }
+  if (!impl) return !g.defined || refuse("is None, was a tensor");
+  place.impl = impl;
+  if (object)
+    place.object = Py_NewRef(object);
+  else
+    object = static_cast<PyObject*>(impl->wrapper);
   const size_t ndim = impl->ndim;
+  const int64_t* const geometry = layout.geometry.data() + g.geometry;
+  const Tensor& t = reinterpret_cast<const Tensor&>(place.impl);
   if (!g.defined || impl->dtype != g.dtype || ndim != g.ndim || (impl->flags & ~kUnseen) != g.flags ||
       !!impl->grad_fn != g.recorded || impl->storage->device != g.device ||
-      std::memcmp(impl->sizes().data(), layout.geometry.data() + g.geometry, ndim * sizeof(int64_t)) ||
-      std::memcmp(impl->strides().data(), layout.geometry.data() + g.geometry + ndim,
-                  ndim * sizeof(int64_t)) ||
-      is_hooked(t) != g.hooked ||
-      (owner_of_bytes(impl->storage)->kind == Storage::Kind::External) != g.external) {
-    std::vector<int64_t> geometry;
-    const TensorGuard now = look_at(t, geometry);
-    return refuse(difference(g, layout.geometry.data(), now, geometry.data()));
+      !std::equal(geometry, geometry + ndim, impl->dims()) ||
+      !std::equal(geometry + ndim, geometry + 2 * ndim, impl->strides().data()) || is_hooked(t) != g.hooked ||
+      (impl->storage->kind == Storage::Kind::External &&
+       owner_of_bytes(impl->storage)->kind == Storage::Kind::External) != g.external) {
+    std::vector<int64_t> now;
+    const TensorGuard seen = look_at(t, now);
+    return refuse(difference(g, layout.geometry.data(), seen, now.data()));
   }
-  PyObject* object = static_cast<PyObject*>(impl->wrapper);
   if (g.node < 0) {
-    if (object && Py_TYPE(object) != g.type)
-      return refuse(adjoint::text("is of ", shown(reinterpret_cast<PyObject*>(Py_TYPE(object)))));
-    if (!object && g.type != tensor_type) return refuse("is of another class");
-    if (object) {
-      PyObject* dict = reinterpret_cast<TensorObject*>(object)->dict;
-      if (dict && PyDict_GET_SIZE(dict)) return refuse("has attributes, had none");
-    }
+    if (object ? Py_TYPE(object) != g.type : g.type != tensor_type) return refuse("is of another class");
+    PyObject* dict = object ? reinterpret_cast<TensorObject*>(object)->dict : nullptr;
+    if (dict && PyDict_GET_SIZE(dict)) return refuse("has attributes, had none");
   } else {
     if (!object) return refuse("is of another class");
     if (!nodes[g.node]) nodes[g.node] = Py_NewRef(object);
   }
-  place = std::move(t);
-  if (g.grad >= 0) return tensor(g.grad, meta_of(place) ? gradient(place) : Tensor());
-  return !meta_of(place) || !gradient(place).defined() || refuse("has a gradient, had none");
+  Tensor grad = meta_of(t) ? gradient(t) : Tensor();
+  if (g.grad >= 0) return found(g.grad, nullptr, grad.detach());
+  return !grad.defined() || refuse("has a gradient, had none");
 }
 
-bool Walk::attributes(const Node& n, PyObject* dict) {
+/// What a dict held when it had the version that it has now.
+inline bool Walk::led(int32_t first, int32_t end) {
+  for (int32_t i = first; i < end; ++i) {
+    const Edge& e = layout.edges[layout.leads[i]];
+    if (e.guard != Guard::Float && !edge(e, layout.led_to[i])) return false;
+  }
+  return true;
+}
+
+bool Walk::attributes(Node& n, PyObject* dict) {
+  const uint64_t version = dict ? version_of_attributes(dict) : 0;
+  if (version && version == n.attributes_version) return led(n.leads_of_attributes, n.leads_end);
   if ((dict ? PyDict_GET_SIZE(dict) : 0) != n.named) {
-    // The name that is too many, or missing, says more than the number.
     const std::string path = layout.path_of_node(static_cast<int32_t>(&n - layout.nodes.data()));
     return fails(adjoint::text(path.empty() ? "the function" : path, " has ",
                                dict ? PyDict_GET_SIZE(dict) : 0, " attributes, had ", n.named));
   }
   if (!dict) return true;
+  n.attributes_version = 0;
   Py_ssize_t at = 0;
   PyObject *key, *value;
+  int32_t lead = n.leads_of_attributes;
   for (int32_t i = n.split; i < n.slots; ++i) {
     if (!PyDict_Next(dict, &at, &key, &value)) return fails(layout.edges[i], nullptr);
     const Edge& e = layout.edges[i];
     if (!same_key(e.key.ptr(), key))
       return fails(adjoint::text(layout.path(i), " is not where it was: attributes were added or removed"));
+    if (lead < n.leads_end && layout.leads[lead] == i) layout.led_to[lead++] = value;
     if (!edge(e, value)) return false;
   }
+  n.attributes_version = version_of_attributes(dict) == version ? version : 0;
   return true;
+}
+
+bool Walk::dict(Node& n, PyObject* o) {
+  const std::vector<Edge>& edges = layout.edges;
+  const uint64_t version = version_of_attributes(o);
+  if (version && version == n.version) {
+    if (!led(n.leads, n.leads_of_attributes)) return false;
+  } else {
+    if (PyDict_GET_SIZE(o) != n.length)
+      return fails(n, o, adjoint::text(" of ", PyDict_GET_SIZE(o), " entries, had ", n.length).c_str());
+    n.version = 0;
+    Py_ssize_t at = 0;
+    PyObject *key, *value;
+    int32_t lead = n.leads;
+    for (int32_t i = n.first; i < n.split; i += 2) {
+      if (!PyDict_Next(o, &at, &key, &value)) return fails(edges[i], nullptr);
+      nb::object held = nb::borrow(value);
+      for (int32_t which : {i, i + 1}) {
+        PyObject* const there = which == i ? key : value;
+        if (lead < n.leads_of_attributes && layout.leads[lead] == which) layout.led_to[lead++] = there;
+        if (!edge(edges[which], there)) return false;
+      }
+    }
+    n.version = version_of_attributes(o) == version ? version : 0;
+  }
+  return !n.ordered || in_order(o) || fails(n, o, " in another order");
 }
 
 bool Walk::globals(Node& n, PyObject* dict) {
@@ -197,19 +261,9 @@ bool Walk::node(int32_t number) {
       for (int32_t i = n.first; i < n.split; ++i)
         if (!edge(edges[i], PyTuple_GET_ITEM(o, edges[i].at))) return false;
       break;
-    case Kind::Dict: {
-      if (PyDict_GET_SIZE(o) != n.length)
-        return fails(n, o, adjoint::text(" of ", PyDict_GET_SIZE(o), " entries, had ", n.length).c_str());
-      Py_ssize_t at = 0;
-      PyObject *key, *value;
-      for (int32_t i = n.first; i < n.split; i += 2) {
-        if (!PyDict_Next(o, &at, &key, &value)) return fails(edges[i], nullptr);
-        nb::object held = nb::borrow(value);
-        if (!edge(edges[i], key) || !edge(edges[i + 1], value)) return false;
-      }
-      if (n.ordered && !in_order(o)) return fails(n, o, " in another order");
+    case Kind::Dict:
+      if (!dict(n, o)) return false;
       break;
-    }
     case Kind::Set: {
       if (PySet_GET_SIZE(o) != n.length)
         return fails(n, o, adjoint::text(" of ", PySet_GET_SIZE(o), " elements, had ", n.length).c_str());
@@ -292,8 +346,9 @@ bool Walk::node(int32_t number) {
   return true;
 }
 
-bool Walk::sharing() {
-  if (tensors.size() < 2) return true;
+bool Walk::shares(const char*) {
+  std::vector<TensorImpl*> tensors;
+  for (const Found& f : scratch_.tensors) tensors.push_back(f.impl);
   const Sharing now = sharing_of(tensors, layout.external);
   const auto two = [&](std::pair<int32_t, int32_t> pair, const char* what) {
     return fails(
@@ -305,10 +360,24 @@ bool Walk::sharing() {
     const TensorGuard& g = layout.tensors[i];
     if (!g.defined) continue;
     const auto [owner, distance] = now.of[i];
-    if (owner != g.owner || distance != g.distance) {
-      const auto number = static_cast<int32_t>(i);
+    const auto number = static_cast<int32_t>(i);
+    if (owner != g.owner || distance != g.distance)
       return two({owner != number ? owner : g.owner, number}, " share memory otherwise than before");
-    }
+  }
+  return true;
+}
+
+bool Walk::sharing() {
+  const size_t count = scratch_.tensors.size();
+  if (count < 2) return true;
+  if (layout.external) return shares();
+  Addresses owners(scratch_.addresses, count);
+  for (size_t i = 0; i < count; ++i) {
+    const TensorImpl* t = scratch_.tensors[i].impl;
+    if (!t) continue;
+    // Who shares, whoever it is, is looked at closely.
+    const auto number = static_cast<int32_t>(i);
+    if (owners.first(bytes_of(t), number) != number || layout.tensors[i].owner != number) return shares();
   }
   return true;
 }
@@ -316,7 +385,7 @@ bool Walk::sharing() {
 bool Walk::distinct() {
   const std::vector<int32_t>& changing = layout.changing;
   if (changing.size() < 2) return true;
-  Addresses seen(changing.size());
+  Addresses seen(scratch_.addresses, changing.size());
   for (int32_t number : changing) {
     const int32_t first = seen.first(nodes[number], number);
     if (first != number)
@@ -344,8 +413,8 @@ bool Walk::libraries() {
 bool Walk::call(PyObject* function, PyObject* args, PyObject* kwargs) {
   const Node& top = layout.nodes.front();
   nodes.assign(layout.nodes.size(), nullptr);
-  tensors.assign(layout.tensors.size(), Tensor());
-  floats.assign(layout.varying.size(), 0.0);
+  scratch_.tensors.assign(layout.tensors.size(), Found());
+  scratch_.floats.assign(layout.varying.size(), 0.0);
   if (PyTuple_GET_SIZE(args) != top.length)
     return fails(adjoint::text(PyTuple_GET_SIZE(args), " positional arguments, were ", top.length));
   if ((kwargs ? PyDict_GET_SIZE(kwargs) : 0) != top.named)

@@ -19,7 +19,6 @@ PyTypeObject* type_of(const char* module, const char* name) {
   return reinterpret_cast<PyTypeObject*>(found(module, name).release().ptr());
 }
 
-
 }  // namespace
 
 KnownTypes::KnownTypes()
