@@ -16,12 +16,6 @@ namespace adjoint::bind::paths {
 
 namespace {
 
-/// What is looked up to let a type have a version.
-PyObject* name_that_none_has() {
-  static PyObject* const name = PyUnicode_InternFromString("");
-  return name;
-}
-
 /// Of keys: strings by value, others are edges of their own.
 bool same_key(PyObject* a, PyObject* b) {
   return a == b || (PyUnicode_CheckExact(a) && PyUnicode_CheckExact(b) && PyUnicode_Compare(a, b) == 0);
@@ -220,7 +214,7 @@ bool Walk::klass(Node& n, PyObject* o) {
   if (known) return true;
   if (n.strict) return fails(n, o, ", which was changed");
   if (named_members(layout, type) != n.named) return fails(n, o, " with other members than before");
-  _PyType_Lookup(type, name_that_none_has());
+  _PyType_Lookup(type, names().none_has);
   n.version = version_of_type(type);
   return true;
 }

@@ -28,6 +28,8 @@ struct KnownTypes {
 const KnownTypes& types();
 
 struct KnownNames {
+  /// What is looked up to let a type have a version.
+  PyObject* none_has = PyUnicode_InternFromString("");
   PyObject *module = PyUnicode_InternFromString("__module__"), *name = PyUnicode_InternFromString("__name__");
   PyObject *fget = PyUnicode_InternFromString("fget"), *fset = PyUnicode_InternFromString("fset"),
            *fdel = PyUnicode_InternFromString("fdel"), *func = PyUnicode_InternFromString("__func__");
