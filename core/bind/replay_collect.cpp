@@ -24,7 +24,7 @@ std::unordered_map<uint64_t, TypeFacts>& known_facts() {
 }
 
 bool is_descriptor(PyTypeObject* t) {
-  return (t->tp_descr_get && !t->tp_iter) || !std::strcmp(t->tp_name, "method-wrapper") ||
+  return (t->tp_descr_get && !t->tp_iter && !t->tp_dictoffset) || !std::strcmp(t->tp_name, "method-wrapper") ||
          t == &PyBaseObject_Type;
 }
 
