@@ -116,7 +116,7 @@ PURE = {
     "classes": lambda: type("Made", (), {})(),
     "super": lambda: Child().f(),
     "copies": lambda: copy.copy([1]),
-    "texts": lambda: ("%d" % 1, f"{1:03d}", "{}".format(1), "a".encode(), b"a".decode()),
+    "texts": lambda: (f"{1:03d}", f"{1}", b"a", b"a".decode()),
 }
 
 
