@@ -78,4 +78,13 @@ void put_strided(const Tensor& out, IntList size, IntList stride, int64_t offset
   });
 }
 
+void take_number(const Tensor& out, const Tensor& from, int64_t at) {
+  const int64_t item = from.itemsize();
+  std::memcpy(out.bytes(), from.bytes() + at * item, static_cast<size_t>(item));
+}
+void clear_number(const Tensor& t, int64_t at) {
+  const int64_t item = t.itemsize();
+  std::memset(t.bytes() + at * item, 0, static_cast<size_t>(item));
+}
+
 }  // namespace adjoint::kernels

@@ -146,17 +146,40 @@ std::tuple<Tensor, Tensor> sort_positions(const Tensor& given, IntList size, con
   return {positions, inverse};
 }
 
-Tensor find_positions(const Tensor& sorted, const Tensor& wanted) {
+Tensor find_positions(const Tensor& sorted, const Tensor& wanted, int64_t absent) {
   const Tensor out = empty(wanted.sizes(), DType::Int64);
   const Access access(out);
   const int64_t *begin = sorted.data<int64_t>(), *end = begin + sorted.numel(), *key = wanted.data<int64_t>();
   runtime::parallel_for(0, out.numel(), 4096, [&](int64_t b, int64_t e) {
     for (int64_t i = b; i < e; ++i) {
       const int64_t* at = std::lower_bound(begin, end, key[i]);
-      out.data<int64_t>()[i] = at != end && *at == key[i] ? at - begin : -1;
+      out.data<int64_t>()[i] = at != end && *at == key[i] ? at - begin : absent;
     }
   });
   return out;
+}
+
+void spread_rows(const Tensor& rows, const Tensor& begin) {
+  const int64_t n = rows.numel(), count = begin.numel();
+  const int64_t* at = begin.data<int64_t>();
+  for (int64_t i = 0; i + 1 < count; ++i) {
+    if (at[i] < 0 || at[i] > at[i + 1] || at[i + 1] > n)
+      fail("`0 <= crow_indices[..., i] <= crow_indices[..., i + 1] <= nnz` is not satisfied at ", i);
+    std::fill(rows.data<int64_t>() + at[i], rows.data<int64_t>() + at[i + 1], i);
+  }
+  if (count == 0 || at[0] != 0 || at[count - 1] != n)
+    fail("`crow_indices[..., -1] == nnz` is not satisfied");
+}
+
+void places_of(const Tensor& places, const Tensor& index, int64_t d) {
+  const int64_t n = index.numel();
+  int64_t inner = n;
+  for (int64_t k = 0; k < places.size(0); ++k) {
+    const int64_t size = index.dim() ? index.size(k) : 1;
+    inner = size ? inner / size : 0;
+    int64_t* to = places.data<int64_t>() + k * n;
+    for (int64_t i = 0; i < n; ++i) to[i] = k == d ? index.data<int64_t>()[i] : i / inner % size;
+  }
 }
 
 Tensor entries_times(const Tensor& values, const Tensor& rows, const Tensor& columns,
