@@ -1,5 +1,6 @@
 #include "kernels/launch.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "for_size.h"
@@ -8,42 +9,50 @@
 
 namespace adjoint::launch {
 
-TensorList Others::in_place_of(TensorList list) const {
-  if (!copies) return list;
-  const Tensor* copy = copies;
-  for (const TensorList& l : given) {
-    if (l.data() == list.data()) return {copy, l.size()};
-    copy += l.size();
-  }
-  return list;
+namespace {
+
+/// The tensors that an argument is, where a routine writes it.
+TensorList written(Kind kind, const void* at) {
+  if (kind == Kind::Out) return {static_cast<const Tensor*>(at), 1};
+  return kind == Kind::Outs ? *static_cast<const TensorList*>(at) : TensorList();
 }
 
-void elsewhere(std::span<const TensorList> written, runtime::Generator* generator,
-               runtime::FunctionRef<void(const Others&)> routine) {
-  const Access access(written[0][0]);
+/// A tensor that lies as `t` does, with its elements; undefined where others lie between them.
+Tensor another(const Tensor& t) {
+  if (!without_gaps(t)) return {};
+  const Tensor copy = empty_as(t, t.dtype());
+  copy_into(copy, t);
+  return copy;
+}
+
+}  // namespace
+
+void elsewhere(const Routine& routine, const void* const* at) {
+  const Access access(written(routine.kinds[0], at[0])[0]);
   if (!access) return;
-  const Others same{written, nullptr};
-  Tensors copies;
-  for (const TensorList& list : written)
-    for (const Tensor& t : list) {
-      if (!t.defined()) {
-        copies.emplace_back();
-        continue;
-      }
-      if (!without_gaps(t)) return routine(same);  // a copy would have other bytes between its elements
-      copies.push_back(empty_as(t, t.dtype()));
-      copy_into(copies.back(), t);
+  const void* others[Routine::kMost];
+  Tensors copies[Routine::kMost];
+  TensorList lists[Routine::kMost];
+  runtime::Generator* generator = nullptr;
+  for (size_t i = 0; i < routine.count; ++i) {
+    others[i] = at[i];
+    if (routine.kinds[i] == Kind::Generator) generator = *static_cast<runtime::Generator* const*>(at[i]);
+    for (const Tensor& t : written(routine.kinds[i], at[i])) {
+      copies[i].push_back(t.defined() ? another(t) : Tensor());
+      if (t.defined() && !copies[i].back().defined()) return routine.call(at);
     }
+    lists[i] = copies[i];
+    if (routine.kinds[i] == Kind::Out) others[i] = copies[i].data();
+    if (routine.kinds[i] == Kind::Outs) others[i] = &lists[i];
+  }
   const auto before = generator ? generator->state() : runtime::Generator::State();
-  routine({written, copies.data()});
+  routine.call(others);
   if (generator) generator->set_state(before);
-  routine(same);
-  const Tensor* copy = copies.data();
-  for (const TensorList& list : written)
-    for (const Tensor& t : list) {
-      const Tensor& other = *copy++;
-      if (t.defined() &&
-          std::memcmp(t.bytes(), other.bytes(), static_cast<size_t>(t.numel() * t.itemsize())) != 0)
+  routine.call(at);
+  for (size_t i = 0; i < routine.count; ++i)
+    for (const Tensor* copy = copies[i].data(); const Tensor& t : written(routine.kinds[i], at[i])) {
+      const size_t n = t.defined() ? static_cast<size_t>(t.numel() * t.itemsize()) : 0;
+      if (const Tensor& other = *copy++; n && std::memcmp(t.bytes(), other.bytes(), n) != 0)
         fail("a routine wrote something else when it was called again with other memory (kernels/launch.h)");
     }
 }

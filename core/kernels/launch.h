@@ -17,8 +17,8 @@
 #pragma once
 
 #include <concepts>
+#include <utility>
 
-#include "runtime/function_ref.h"
 #include "tensor/access.h"
 
 namespace adjoint {
@@ -29,83 +29,81 @@ class Generator;
 
 /// What a routine writes; where it adds to that or moves it about, it is read, too. The first is defined.
 struct Out {
-  const Tensor& tensor;
-  explicit Out(const Tensor& t) : tensor(t) {}
+  const Tensor& value;
+  explicit Out(const Tensor& t) : value(t) {}
 };
 /// Likewise all of a list.
 struct Outs {
-  TensorList list;
-  explicit Outs(TensorList l) : list(l) {}
+  TensorList value;
+  explicit Outs(TensorList list) : value(list) {}
 };
 
 namespace launch {
 
-/// The tensors that a routine is to write in the place of those that it was called with.
-struct Others {
-  std::span<const TensorList> given;
-  const Tensor* copies;
+enum class Kind : uint8_t { Value, Generator, Out, Outs };
 
-  TensorList in_place_of(TensorList list) const;
-  const Tensor& of(const Out& x) const { return in_place_of({&x.tensor, 1})[0]; }
-  TensorList of(const Outs& x) const { return in_place_of(x.list); }
-  template <class X>
-  const X& of(const X& x) const {
-    return x;
-  }
+/// An argument as a routine gets it.
+template <class X>
+struct As {
+  static_assert(!std::is_pointer_v<X> || std::is_function_v<std::remove_pointer_t<X>> ||
+                    std::same_as<X, const char*> || std::same_as<X, runtime::Generator*>,
+                "a routine is called with values: no address of what somebody else owns");
+  using Type = X;
+  static constexpr Kind kind = std::same_as<X, runtime::Generator*> ? Kind::Generator : Kind::Value;
+  static const X& of(const X& x) { return x; }
+};
+template <>
+struct As<Out> {
+  using Type = Tensor;
+  static constexpr Kind kind = Kind::Out;
+  static const Tensor& of(const Out& x) { return x.value; }
+};
+template <>
+struct As<Outs> {
+  using Type = TensorList;
+  static constexpr Kind kind = Kind::Outs;
+  static const TensorList& of(const Outs& x) { return x.value; }
 };
 
-inline const Tensor& plain(const Out& x) { return x.tensor; }
-inline TensorList plain(const Outs& x) { return x.list; }
-template <class X>
-const X& plain(const X& x) {
-  return x;
-}
-
-inline TensorList written(const Out& x) { return {&x.tensor, 1}; }
-inline TensorList written(const Outs& x) { return x.list; }
-template <class X>
-TensorList written(const X&) {
-  return {};
-}
-
-/// What can be kept until a later call: no address of what somebody else owns.
-template <class X>
-concept Argument = !std::is_pointer_v<X> || std::is_function_v<std::remove_pointer_t<X>> ||
-                   std::same_as<X, const char*> || std::same_as<X, runtime::Generator*>;
-
-template <class X>
-runtime::Generator* generator_among(const X& x) {
-  if constexpr (std::same_as<X, runtime::Generator*>) return x;
-  return nullptr;
-}
-
-/// Run where the memory is that is written: on copies, and, for what it writes, as it is.
-void elsewhere(std::span<const TensorList> written, runtime::Generator* generator,
-               runtime::FunctionRef<void(const Others&)> routine);
-
+/// A routine that can be called with the addresses of its arguments.
+struct Routine {
+  static constexpr size_t kMost = 16;
+  void (*call)(const void* const* at);
+  size_t count;
+  Kind kinds[kMost];
+};
 template <auto routine, class... X>
-[[gnu::cold, gnu::noinline]] void on_elsewhere(const X&... x) {
-  const TensorList all[] = {written(x)...};
-  runtime::Generator* generator = nullptr;
-  ((generator = generator ? generator : generator_among(x)), ...);
-  elsewhere(all, generator, [&](const Others& memory) { routine(memory.of(x)...); });
-}
+inline constexpr Routine routine_of{[](const void* const* at) {
+                                      [&]<size_t... I>(std::index_sequence<I...>) {
+                                        routine(*static_cast<const typename As<X>::Type*>(at[I])...);
+                                      }(std::index_sequence_for<X...>());
+                                    },
+                                    sizeof...(X),
+                                    {As<X>::kind...}};
+
+inline bool is_elsewhere(const Tensor& t) { return t->is(TensorImpl::kElsewhere); }
+inline bool is_elsewhere(TensorList list) { return is_elsewhere(list[0]); }
+
+/// Call where the memory is that is written: on copies, and, for what it writes, as it is.
+[[gnu::cold]] void elsewhere(const Routine& routine, const void* const* at);
 
 }  // namespace launch
 
 /// Call a routine that writes `first`, an Out or not empty Outs, and what other arguments are such, from the
 /// rest.
-template <auto routine, class First, launch::Argument... X>
+template <auto routine, class First, class... X>
   requires(std::same_as<First, Out> || std::same_as<First, Outs>)
 [[gnu::always_inline]] inline void on(First first, const X&... others) {
-  if (launch::written(first)[0]->is(TensorImpl::kElsewhere)) [[unlikely]]
-    return launch::on_elsewhere<routine>(first, others...);
-  routine(launch::plain(first), launch::plain(others)...);
+  if (launch::is_elsewhere(first.value)) [[unlikely]] {
+    const void* at[] = {&first.value, &launch::As<X>::of(others)...};
+    return launch::elsewhere(launch::routine_of<routine, First, X...>, at);
+  }
+  routine(first.value, launch::As<X>::of(others)...);
 }
 
 /// What a routine finds in `first`, and the other arguments, for `op`. Who looks on is told that they are
 /// read.
-template <auto routine, launch::Argument... X>
+template <auto routine, class... X>
 auto ask(const char* op, const Tensor& first, const X&... others) {
   if (thread_state.watched) [[unlikely]]
     announce_read(first, op);
@@ -115,7 +113,7 @@ auto ask(const char* op, const Tensor& first, const X&... others) {
 
 /// What a routine finds in `first` that a call may be refused for, or done in another way with the same
 /// result; nothing where there are no elements. No reader, and so not told.
-template <auto routine, launch::Argument... X>
+template <auto routine, class... X>
 auto check(const Tensor& first, const X&... others) -> decltype(routine(first, others...)) {
   if (const Access access(first); access) return routine(first, others...);
   return decltype(routine(first, others...))();

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "for_size.h"
 #include "kernels/copy.h"
 #include "kernels/cpu/variants.h"
 #include "runtime/interrupt.h"
