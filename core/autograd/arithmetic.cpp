@@ -8,9 +8,11 @@
 #include "autograd/views.h"
 #include "dispatch/constants.h"
 #include "dispatch/operator.h"
-#include "kernels/copy.h"
+#include "kernels/launch.h"
+#include "kernels/part.h"
 #include "kernels/run_loop.h"
 #include "kernels/slices.h"
+#include "kernels/values.h"
 #include "ops/arithmetic.h"
 #include "ops/complex.h"
 #include "ops/part.h"
@@ -18,7 +20,6 @@
 #include "ops/shape.h"
 #include "ops/sparse.h"
 #include "ops/writing.h"
-#include "tensor/access.h"
 #include "transforms/batching.h"
 #include "transforms/sparse.h"
 
@@ -43,20 +44,9 @@ void add_in_place(const Tensor& a, std::span<const Tensor> many) {
   const bool alike = slot >= 0 && a.is_contiguous() && std::ranges::all_of(many, [&](const Tensor& b) {
                        return b.dtype() == a.dtype() && b.is_contiguous() && same(b.sizes(), a.sizes());
                      });
-  if (!alike || many.size() < 2 || thread_state.watched) {  // who looks on sees each sum
-    for (const Tensor& b : many) add_in_place(a, b);
-    return;
-  }
-  constexpr int64_t kBlock = 2048;  // stays in the nearest cache while all are added to it
-  const Loop loop = info_of<Add>().loops.forward[slot];
-  const int64_t n = a.numel();
-  for (int64_t begin = 0; begin < n; begin += kBlock) {
-    void* out = a.bytes() + begin * a.itemsize();
-    for (const Tensor& b : many) {
-      const void* in[StraightCall::kOperands] = {out, b.bytes() + begin * a.itemsize()};
-      loop(out, in, std::min(kBlock, n - begin), nullptr);
-    }
-  }
+  if (alike && many.size() > 1 && !thread_state.watched)  // who looks on sees each sum
+    return on<&fold_in_blocks>(Out(a), many, info_of<Add>().loops.forward[slot]);
+  for (const Tensor& b : many) add_in_place(a, b);
 }
 
 /// A rule's last step is often a view of what it made: nobody has that but the view, which is all of it.
@@ -220,12 +210,8 @@ bool cut_part(const Tensor& g, const ViewPart& p, bool may_take, Tensor* rest, T
   const Tensor all = own || !rest ? g : copy_of(g);
   if (!all.is_contiguous()) return false;
   if (p.sizes.empty()) {
-    char* at = all.bytes() + p.bytes;
-    if (slice) {
-      *slice = empty_scalar(g.dtype());
-      std::memcpy(slice->bytes(), at, static_cast<size_t>(item));
-    }
-    if (rest) std::memset(at, 0, static_cast<size_t>(item));
+    if (slice) on<&kernels::take_number>(Out(*slice = empty_scalar(g.dtype())), all, offset);
+    if (rest) on<&kernels::clear_number>(Out(all), offset);
   } else {
     const Tensor part = alias(all, p.sizes.span(), p.strides.span(), all.offset() + offset);
     if (slice) *slice = copy_of(part);
@@ -244,20 +230,7 @@ bool has_nan(const Tensor& t) {
   if (is_sparse(t)) return has_nan(sparse_parts(t).values);
   if (t->is(TensorImpl::kBatched)) return has_nan(meta_of(t)->samples);
   const DeviceScope scope(device_of(t));
-  const Tensor d = dense(t);
-  const Access access(d);
-  if (!access) return false;
-  return visit(d.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const T* p = d.data<T>();
-    for (int64_t i = 0, n = d.numel(); i < n; ++i) {
-      if constexpr (is_complex_v<T>) {
-        if (p[i].re != p[i].re || p[i].im != p[i].im) return true;
-      } else if (static_cast<compute_t<T>>(p[i]) != static_cast<compute_t<T>>(p[i]))
-        return true;
-    }
-    return false;
-  });
+  return check<&kernels::any_nan>(dense(t));
 }
 
 }  // namespace adjoint

@@ -1,11 +1,11 @@
 #include "autograd/saved.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "autograd/arithmetic.h"
 #include "autograd/views.h"
-#include "tensor/access.h"
+#include "kernels/launch.h"
+#include "kernels/values.h"
 #include "transforms/tangents.h"
 
 namespace adjoint {
@@ -45,21 +45,7 @@ uint32_t SavedTensor::external_stamp(const Tensor& t, Node* owner) {
   const Tensor* whole = &t;
   while ((*whole)->is(TensorImpl::kBatched)) whole = &meta_of(*whole)->samples;
   const Tensor d = contents_in_order(*whole);
-  const Access access(d);
-  const char* p = d.bytes();
-  const size_t n = static_cast<size_t>(d.numel() * d.itemsize());
-  // Four sums of products by odd numbers: every change of one word changes a sum.
-  uint64_t sum[4] = {1, 2, 3, 4};
-  size_t i = 0;
-  for (; i + 32 <= n; i += 32) {
-    uint64_t word[4];
-    std::memcpy(word, p + i, 32);
-    for (int k = 0; k < 4; ++k) sum[k] = (sum[k] ^ word[k]) * 0x9e3779b97f4a7c15ull;
-  }
-  for (; i < n; ++i) sum[i & 3] = (sum[i & 3] ^ static_cast<unsigned char>(p[i])) * 0x9e3779b97f4a7c15ull;
-  uint64_t all = t.version();
-  for (uint64_t s : sum) all = (all ^ s ^ (s >> 29)) * 0xbf58476d1ce4e5b9ull;
-  return static_cast<uint32_t>(all >> 32) + change;
+  return static_cast<uint32_t>(check<&kernels::stamp_of>(d, uint64_t{t.version()}) >> 32) + change;
 }
 
 void SavedTensor::refuse_written(Node* owner) const {

@@ -131,7 +131,7 @@ ViewPart::ViewPart(const Tensor& base, const Tensor& view)
       strides(view.strides()),
       base_dtype(base.dtype()),
       dtype(view.dtype()),
-      bytes(view.bytes() - base.bytes()) {
+      bytes(view->data - base->data) {
   if (base->storage == view->storage || owner_of_bytes(base->storage) == owner_of_bytes(view->storage))
     return;
   // The base's data were replaced: the view is the part that it was.
@@ -143,7 +143,7 @@ ViewPart::ViewPart(const Tensor& base, const Tensor& view)
          to_string(base.sizes()), " now",
          before_data(*base.get()).empty() ? "" : "; it was " + before_data(*base.get()),
          ". Make the view again, or detach() it before the write");
-  bytes = view.bytes() - first;
+  bytes = view->data - first;
 }
 
 Tensor base_of(const Tensor& t) {

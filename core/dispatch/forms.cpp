@@ -135,7 +135,7 @@ bool is_dense(const Tensor& t) {
 /// Refuse to read `x` where `t` is written, unless they are the same elements and `same` may be.
 void refuse_shared(const Tensor& t, const Tensor& x, bool same_too) {
   if (!t.numel() || !x.numel() || !t->storage || !x->storage || !overlap(t, x)) return;
-  const char *a = t.bytes(), *b = x.bytes();
+  const char *a = t->data, *b = x->data;
   const char *a_end = a + t.numel() * t.itemsize(), *b_end = b + x.numel() * x.itemsize();
   if (a >= b_end || b >= a_end) return;
   const bool full = a == b && a_end == b_end && t.itemsize() == x.itemsize() && same(t.sizes(), x.sizes()) &&
@@ -246,7 +246,7 @@ void write_result(const Tensor& t, const Tensor& result, const char* name, bool 
                         .c_str());
     tell_replaced(t, "out");
     if (fresh && t.dtype() == result.dtype() && !is_transformed(t) && !is_transformed(result)) {
-      t->replace_storage(Ref<Storage>::share(result->storage), result.bytes(), t.dtype(), result.sizes(),
+      t->replace_storage(Ref<Storage>::share(result->storage), result->data, t.dtype(), result.sizes(),
                          nullptr);
       count_write(t, name);
       return;

@@ -1,19 +1,64 @@
 #include "kernels/launch.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "for_size.h"
-#include "kernels/copy.h"
+#include "kernels/slices.h"
+#include "runtime/random.h"
 
-namespace adjoint {
+namespace adjoint::launch {
 
-void launch::run_guarded(const Tensor& out, runtime::FunctionRef<void(const Tensor&)> routine) {
-  if (!out.is_contiguous()) return routine(out);
-  const Tensor other = copy_of(out);
-  routine(out);
-  routine(other);
-  if (std::memcmp(out.bytes(), other.bytes(), static_cast<size_t>(out.numel() * out.itemsize())) != 0)
-    fail("a routine wrote something else when it was called again with other memory (kernels/launch.h)");
+namespace {
+
+/// The tensors that an argument is, where a routine writes it.
+TensorList written(Kind kind, const void* at) {
+  if (kind == Kind::Out) return {static_cast<const Tensor*>(at), 1};
+  return kind == Kind::Outs ? *static_cast<const TensorList*>(at) : TensorList();
 }
 
-}  // namespace adjoint
+/// A tensor that lies as `t` does, with its elements; undefined where others lie between them.
+Tensor another(const Tensor& t) {
+  if (!without_gaps(t)) return {};
+  const Tensor copy = empty_as(t, t.dtype());
+  copy_into(copy, t);
+  return copy;
+}
+
+}  // namespace
+
+void elsewhere(const Routine& routine, const void* const* at) {
+  const Tensor* first = nullptr;
+  for (size_t i = 0; i < routine.count; ++i)
+    for (const Tensor& t : written(routine.kinds[i], at[i]))
+      if (t.defined() && t->is(TensorImpl::kElsewhere)) first = &t;  // numbers may be on the CPU
+  const Access access(*first);
+  if (!access) return;
+  const void* others[Routine::kMost];
+  Tensors copies[Routine::kMost];
+  TensorList lists[Routine::kMost];
+  runtime::Generator* generator = nullptr;
+  for (size_t i = 0; i < routine.count; ++i) {
+    others[i] = at[i];
+    if (routine.kinds[i] == Kind::Generator) generator = *static_cast<runtime::Generator* const*>(at[i]);
+    for (const Tensor& t : written(routine.kinds[i], at[i])) {
+      copies[i].push_back(t.defined() ? another(t) : Tensor());
+      if (t.defined() && !copies[i].back().defined()) return routine.call(at);
+    }
+    lists[i] = copies[i];
+    if (routine.kinds[i] == Kind::Out) others[i] = copies[i].data();
+    if (routine.kinds[i] == Kind::Outs) others[i] = &lists[i];
+  }
+  const auto before = generator ? generator->state() : runtime::Generator::State();
+  routine.call(others);
+  if (generator) generator->set_state(before);
+  routine.call(at);
+  for (size_t i = 0; i < routine.count; ++i)
+    for (const Tensor* copy = copies[i].data(); const Tensor& t : written(routine.kinds[i], at[i])) {
+      const size_t n = t.defined() ? static_cast<size_t>(t.numel() * t.itemsize()) : 0;
+      if (const Tensor& other = *copy++; n && std::memcmp(t.bytes(), other.bytes(), n) != 0)
+        fail("a routine wrote something else when it was called again with other memory (kernels/launch.h)");
+    }
+}
+
+}  // namespace adjoint::launch

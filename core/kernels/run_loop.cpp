@@ -189,4 +189,16 @@ void run_loop(const LoopCall& call, const Tensor& out) {
   });
 }
 
+void fold_in_blocks(const Tensor& a, TensorList many, Loop loop) {
+  constexpr int64_t kBlock = 2048;  // stays in the nearest cache while all are added to it
+  const int64_t n = a.numel(), item = a.itemsize();
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    void* out = a.bytes() + begin * item;
+    for (const Tensor& b : many) {
+      const void* in[StraightCall::kOperands] = {out, b.bytes() + begin * item};
+      loop(out, in, std::min(kBlock, n - begin), nullptr);
+    }
+  }
+}
+
 }  // namespace adjoint

@@ -1,9 +1,10 @@
 // What element-wise operators refuse by the values or the kinds of their inputs, before anything is written.
 #include "kernels/copy.h"
+#include "kernels/launch.h"
+#include "kernels/values.h"
 #include "ops/complex.h"
 #include "ops/division.h"
 #include "ops/selection.h"
-#include "tensor/access.h"
 
 namespace adjoint::inline ADJOINT_ISA {
 
@@ -11,16 +12,9 @@ void refuse_zero_divisor(const char* op, const Tensor* in, DType type) {
   const Tensor& divisor = in[1];
   if (!is_integral(type) || in[0].numel() == 0) return;  // nothing is divided
   const Tensor d = divisor.dtype() == type ? dense(divisor) : copy_of(divisor, type);
-  const Access access(d);
-  if (access)
-    visit(type, [&](auto tag) {
-      using T = typename decltype(tag)::type;
-      const T* p = d.data<T>();
-      for (int64_t i = 0, n = d.numel(); i < n; ++i)
-        if (p[i] == T(0))
-          fail("ZeroDivisionError: ", op, "(): integer division or modulo by zero (element ", i,
-               " of the divisor is 0)");
-    });
+  if (const int64_t i = check<&kernels::first_zero>(d))
+    fail("ZeroDivisionError: ", op, "(): integer division or modulo by zero (element ", i - 1,
+         " of the divisor is 0)");
 }
 
 void refuse_bool(const char* what, const Tensor* in, int count) {

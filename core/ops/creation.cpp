@@ -10,7 +10,6 @@
 #include "kernels/creation.h"
 #include "kernels/launch.h"
 #include "kernels/slices.h"
-#include "tensor/access.h"
 #include "tensor/checked.h"
 #include "tensor/number.h"
 
@@ -160,18 +159,6 @@ Tensor Eye::forward(int64_t n, int64_t m, OptionalType dtype, bool requires_grad
   return made(t, requires_grad);
 }
 
-namespace {
-
-[[gnu::noinline, gnu::optimize("O3")]] void write_row(int64_t* rows, int64_t* columns, int64_t n, int64_t row,
-                                                      int64_t first) {
-  for (int64_t k = 0; k < n; ++k) {
-    rows[k] = row;
-    columns[k] = first + k;
-  }
-}
-
-}  // namespace
-
 Tensor TriangleIndices::forward(int64_t n, int64_t m, int64_t offset, bool upper, OptionalType dtype,
                                 bool requires_grad) {
   const DeviceScope scope(thread_state.default_device);
@@ -194,15 +181,7 @@ Tensor TriangleIndices::forward(int64_t n, int64_t m, int64_t offset, bool upper
       checked_add(checked_add(least, more, op), checked_multiply(last - first - unequal, m, op), op);
   const int64_t sizes[] = {2, count};
   const Tensor t = empty(sizes, DType::Int64);
-  if (const Access access(t); access) {
-    int64_t *rows = t.data<int64_t>(), *columns = rows + count;
-    for (int64_t i = first; i < last; ++i) {
-      const int64_t from = begin(i), n = end(i) - from;
-      write_row(rows, columns, n, i, from);
-      rows += n;
-      columns += n;
-    }
-  }
+  on<&kernels::triangle>(Out(t), first, m, offset, upper);
   const DType type = dtype.value_or(DType::Int64);
   return made(type == DType::Int64 ? t : copy_of(t, type), requires_grad);
 }

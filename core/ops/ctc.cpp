@@ -5,6 +5,8 @@
 #include "dispatch/constants.h"
 #include "dispatch/family.h"
 #include "for_size.h"
+#include "kernels/creation.h"
+#include "kernels/launch.h"
 #include "kernels/slices.h"
 #include "ops/comparison.h"
 #include "ops/exponential.h"
@@ -15,7 +17,6 @@
 #include "ops/selection.h"
 #include "ops/shape.h"
 #include "ops/writing.h"
-#include "tensor/access.h"
 
 namespace adjoint::rules {
 
@@ -29,9 +30,10 @@ template <class F>
 Tensor tabled(int64_t rows, int64_t columns, DType dtype, const F& f) {
   const int64_t sizes[] = {rows, columns};
   const Tensor t = empty(sizes, DType::Float64);
-  if (const Access access(t); access)
-    for (int64_t i = 0; i < rows * columns; ++i)
-      t.data<double>()[i] = f(static_cast<size_t>(i / columns), i % columns);
+  std::vector<double> numbers(static_cast<size_t>(t.numel()));
+  for (int64_t i = 0; i < t.numel(); ++i)
+    numbers[static_cast<size_t>(i)] = f(static_cast<size_t>(i / columns), i % columns);
+  on<&kernels::write_numbers>(Out(t), numbers);
   return as_dtype(constant_of(t, "ctc_loss"), dtype);
 }
 

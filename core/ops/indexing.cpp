@@ -10,7 +10,6 @@
 #include "kernels/slices.h"
 #include "ops/shape.h"
 #include "ops/sparse.h"
-#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -170,19 +169,12 @@ Tensor MaskedSelect::forward(const Tensor& self, const Tensor& mask) {
 }
 
 Tensor Nonzero::forward(const Tensor& self) {
-  if (self.dim() == 0) {
-    const Access access(self, name);
-    const int64_t shape[] = {read_element(self.bytes(), self.dtype()).to<bool>() ? 1 : 0, 0};
-    return empty(shape, DType::Int64);
-  }
-  const Tensors positions = positions_of(self);
-  const int64_t n = positions[0].numel(), k = self.dim();
-  const int64_t shape[] = {n, k};
+  const int64_t one[] = {1}, k = self.dim();
+  const Tensors positions = positions_of(k ? self : alias(self, one, one, self.offset()));
+  const int64_t n = positions[0].numel(), shape[] = {n, k}, column[] = {n}, step[] = {k};
   const Tensor out = empty(shape, DType::Int64);
-  const Access access(out);
   for (int64_t d = 0; d < k; ++d)
-    for (int64_t i = 0; i < n; ++i)
-      out.data<int64_t>()[i * k + d] = positions[static_cast<size_t>(d)].data<int64_t>()[i];
+    copy_into(alias(out, column, step, out.offset() + d), positions[static_cast<size_t>(d)]);
   return out;
 }
 

@@ -1,11 +1,10 @@
 // What the rows of linear algebra make; their rules stand in linalg_rules.cpp.
 #include "ops/linalg.h"
 
-#include <cmath>
-
 #include "dispatch/family.h"
 #include "for_size.h"
 #include "kernels/copy.h"
+#include "kernels/launch.h"
 #include "kernels/linalg.h"
 #include "ops/arithmetic.h"
 #include "ops/comparison.h"
@@ -16,7 +15,6 @@
 #include "ops/reduction.h"
 #include "ops/selection.h"
 #include "ops/shape.h"
-#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -61,46 +59,8 @@ struct Factored {
 };
 Factored factor(const Tensor& a, bool pivot = true) {
   Factored f{kernel::columns(a.sizes(), a.dtype()), integers(a, {least(a)}), integers(a, {})};
-  kernel::lu(a, f.lu, f.pivots, f.info, pivot);
+  on<&kernel::lu>(Out(f.lu), Out(f.pivots), Out(f.info), a, pivot);
   return f;
-}
-
-/// Sign (or phase) and logarithm of a determinant, from its factors.
-std::pair<Tensor, Tensor> sign_and_log(const Tensor& lu, const Tensor& pivots) {
-  const int64_t n = lu.size(-1);
-  const Dims batch = kernel::batch_and(lu, {});
-  const Tensor sign = empty(batch.span(), lu.dtype()), log = empty(batch.span(), real_dtype(lu.dtype()));
-  const Access access(sign);
-  if (access)
-    visit(lu.dtype(), [&]<class T>(TypeTag<T>) {
-      if constexpr (is_floating_v<T> || is_complex_v<T>) {
-        if constexpr (!is_half_v<T>) {
-          using R = real_t<T>;
-          for (int64_t i = 0; i < sign.numel(); ++i) {
-            T s(1);
-            R sum = 0;
-            for (int64_t k = 0; k < n; ++k) {
-              const T d = lu.data<T>()[i * n * n + k * (n + 1)];
-              R size;
-              if constexpr (is_complex_v<T>)
-                size = std::hypot(d.re, d.im);
-              else
-                size = std::abs(d);
-              // Of infinity, too; and 0 of NaN, as torch has it.
-              if constexpr (is_complex_v<T>)
-                s = size == 0 ? T(0) : s * (d / T(size));
-              else
-                s *= T(d > 0) - T(d < 0);
-              if (pivots.data<int>()[i * n + k] != k + 1) s = -s;
-              sum += std::log(size);
-            }
-            sign.data<T>()[i] = s;
-            log.data<R>()[i] = sum;
-          }
-        }
-      }
-    });
-  return {sign, log};
 }
 
 }  // namespace
@@ -108,7 +68,7 @@ std::pair<Tensor, Tensor> sign_and_log(const Tensor& lu, const Tensor& pivots) {
 Two Cholesky::forward(const Tensor& self) {
   need_square(self, name);
   const Tensor l = kernel::columns(self.sizes(), self.dtype()), info = integers(self, {});
-  kernel::cholesky(self, l, info);
+  on<&kernel::cholesky>(Out(l), Out(info), self);
   return {l, info};
 }
 
@@ -117,7 +77,7 @@ Tensor SolveTriangular::forward(const Tensor& self, const Tensor& B, bool upper,
   need_square(self, name);
   need_fitting(self, B, left, name);
   const Tensor x = kernel::columns(B.sizes(), B.dtype());
-  kernel::solve_triangular(self, B, x, upper, left, unitriangular);
+  on<&kernel::solve_triangular>(Out(x), self, B, upper, left, unitriangular);
   return x;
 }
 
@@ -134,7 +94,7 @@ Tensor LuPermutation::forward(const Tensor& self, int64_t rows) {
   Dims sizes(self.sizes());
   sizes[sizes.size() - 1] = rows;
   const Tensor p = empty(sizes.span(), DType::Int64);
-  kernel::permutation_of(dense(self), p);
+  on<&kernel::permutation_of>(Out(p), dense(self));
   return p;
 }
 
@@ -145,13 +105,10 @@ Tensor LuSolve::forward(const Tensor& self, const Tensor& pivots, const Tensor& 
   const Tensor x = kernel::columns(B.sizes(), B.dtype());
   const Tensor p = dense(pivots);
   // LAPACK follows pivots without looking: they are looked at here.
-  if (const Access access(p); access && p.numel()) {
-    bool astray = false;
-    const int64_t n = p.size(-1);
-    for (const int *at = p.data<int>(), *end = at + p.numel(); at != end; ++at) astray |= *at < 1 || *at > n;
-    if (astray) kernel::permutation_of(p, empty(p.sizes(), DType::Int64));
-  }
-  kernel::lu_solve(self, p, B, x, adjoint ? 'C' : 'N');
+  if (const auto pivot = check<&kernel::pivot_astray>(p, p.size(-1), false))
+    fail<ValueError>("linalg: pivots must be between 1 and ", p.size(-1),
+                     " (as lu_factor returns them), but one is ", *pivot);
+  on<&kernel::lu_solve>(Out(x), self, p, B, adjoint ? 'C' : 'N');
   return x;
 }
 
@@ -160,7 +117,7 @@ Four Solve::forward(const Tensor& self, const Tensor& B) {
   need_fitting(self, B, true, name);
   auto [lu, pivots, info] = factor(self);
   const Tensor x = kernel::columns(B.sizes(), B.dtype());
-  kernel::lu_solve(lu, pivots, B, x, 'N');
+  on<&kernel::lu_solve>(Out(x), lu, pivots, B, 'N');
   return {x, lu, pivots, info};
 }
 
@@ -168,7 +125,7 @@ Two Inverse::forward(const Tensor& self) {
   need_square(self, name);
   auto [lu, pivots, info] = factor(self);
   const Tensor x = kernel::columns(self.sizes(), self.dtype());
-  kernel::lu_solve(lu, pivots, Tensor(), x, 'N');
+  on<&kernel::lu_solve>(Out(x), lu, pivots, Tensor(), 'N');
   return {x, info};
 }
 
@@ -176,36 +133,30 @@ Three Det::forward(const Tensor& self) {
   need_square(self, name);
   auto [lu, pivots, info] = factor(self);
   const Tensor det = empty(kernel::batch_and(self, {}).span(), self.dtype());
-  const int64_t n = self.size(-1);
-  const Access access(det);
-  if (access)
-    visit(self.dtype(), [&]<class T>(TypeTag<T>) {
-      if constexpr (!is_half_v<T> && !is_integer_v<T>)
-        for (int64_t i = 0; i < det.numel(); ++i) {
-          T d(1);
-          for (int64_t k = 0; k < n; ++k) {
-            d = d * lu.template data<T>()[i * n * n + k * (n + 1)];
-            if (pivots.template data<int>()[i * n + k] != k + 1) d = -d;
-          }
-          det.data<T>()[i] = d;
-        }
-    });
+  on<&kernel::determinant>(Out(det), lu, pivots);
   return {det, lu, pivots};
 }
 
 Four Slogdet::forward(const Tensor& self) {
   need_square(self, name);
   auto [lu, pivots, info] = factor(self);
-  auto [sign, log] = sign_and_log(lu, pivots);
+  const Dims batch = kernel::batch_and(self, {});
+  const Tensor sign = empty(batch.span(), self.dtype()), log = empty(batch.span(), real_dtype(self.dtype()));
+  on<&kernel::sign_and_log>(Out(sign), Out(log), lu, pivots);
   return {sign, log, lu, pivots};
 }
 
 Two Qr::forward(const Tensor& self, bool complete) {
   need_matrices(self, name);
   const int64_t m = self.size(-2), n = self.size(-1), k = least(self), wide = complete ? m : k;
-  if (auto [q, r] = kernel::small_qr(self, wide); q.defined()) return {q, r};
+  if (device_of(self) != Device::Meta && kernel::is_small(self)) {
+    const Tensor q = kernel::columns(kernel::batch_and(self, {m, wide}).span(), self.dtype()),
+                 r = kernel::columns(kernel::batch_and(self, {wide, n}).span(), self.dtype());
+    on<&kernel::small_qr>(Out(q), Out(r), self);
+    return {q, r};
+  }
   const Tensor a = kernel::columns_of(self), tau = empty(kernel::batch_and(self, {k}).span(), self.dtype());
-  kernel::reflectors(a, tau);
+  on<&kernel::reflectors>(Out(a), Out(tau));
   const Tensor r = copy_of(Triu::forward(complete ? a : call<Narrow>(a, int64_t{-2}, int64_t{0}, k), 0));
   const Tensor q = wide <= n ? kernel::columns_of(call<Narrow>(a, int64_t{-1}, int64_t{0}, wide))
                              : kernel::columns(kernel::batch_and(self, {m, wide}).span(), self.dtype());
@@ -216,7 +167,7 @@ Two Qr::forward(const Tensor& self, bool complete) {
   if (n == 0)
     copy_into(q, kernel::identity_like(q));
   else
-    kernel::from_reflectors(q, tau);
+    on<&kernel::from_reflectors>(Out(q), tau);
   return {q, r};
 }
 
@@ -224,7 +175,7 @@ Two Geqrf::forward(const Tensor& self) {
   need_matrices(self, name);
   const Tensor a = kernel::columns_of(self),
                tau = empty(kernel::batch_and(self, {least(self)}).span(), self.dtype());
-  kernel::reflectors(a, tau);
+  on<&kernel::reflectors>(Out(a), Out(tau));
   return {a, tau};
 }
 
@@ -239,7 +190,7 @@ Tensor HouseholderProduct::forward(const Tensor& self, const Tensor& tau) {
     fail(name, "(): tau of shape ", to_string(tau.sizes()), " does not fit to a of shape ",
          to_string(self.sizes()));
   const Tensor a = kernel::columns_of(self);
-  kernel::from_reflectors(a, dense(tau));
+  on<&kernel::from_reflectors>(Out(a), dense(tau));
   return a;
 }
 
@@ -247,7 +198,7 @@ Three Eigh::forward(const Tensor& self, bool upper, bool vectors) {
   need_square(self, name);
   const Tensor a = kernel::columns(self.sizes(), self.dtype()), info = integers(self, {});
   const Tensor values = empty(kernel::batch_and(self, {self.size(-1)}).span(), real_dtype(self.dtype()));
-  kernel::eigh(self, a, values, info, upper, vectors);
+  on<&kernel::eigh>(Out(a), Out(values), Out(info), self, upper, vectors);
   return {values, vectors ? a : empty(Dims{0}.span(), self.dtype()), info};
 }
 
@@ -256,7 +207,7 @@ Three Eig::forward(const Tensor& self, bool vectors) {
   const DType c = complex_dtype(self.dtype());
   const Tensor values = empty(kernel::batch_and(self, {self.size(-1)}).span(), c), info = integers(self, {});
   const Tensor v = vectors ? kernel::columns(self.sizes(), c) : Tensor();
-  kernel::eig(kernel::columns_of(self), values, v, info);
+  on<&kernel::eig>(Out(values), Out(v), Out(info), self);
   return {values, vectors ? v : empty(Dims{0}.span(), c), info};
 }
 
@@ -270,7 +221,7 @@ Four Svd::forward(const Tensor& self, bool full_matrices, bool vectors) {
     u = kernel::columns(kernel::batch_and(self, {m, full_matrices ? m : k}).span(), self.dtype());
     vh = kernel::columns(kernel::batch_and(self, {full_matrices ? n : k, n}).span(), self.dtype());
   }
-  kernel::svd(self, u, s, vh, info);
+  on<&kernel::svd>(Out(s), Out(info), Out(u), Out(vh), self);
   if (!vectors) u = vh = empty(Dims{0}.span(), self.dtype());
   return {u, s, vh, info};
 }
@@ -301,40 +252,18 @@ Three LdlFactor::forward(const Tensor& self, bool hermitian) {
   need_square(self, name);
   const Tensor ld = kernel::columns_of(self), pivots = integers(self, {self.size(-1)}),
                info = integers(self, {});
-  kernel::ldl(ld, pivots, info, hermitian);
+  on<&kernel::ldl>(Out(ld), Out(pivots), Out(info), hermitian);
   return {ld, pivots, info};
 }
 
-// As LAPACK's sytrf says of its lower triangle: a positive pivot is a row exchanged with this one, two
-// negative ones a block of D, whose second row was exchanged.
 Three LdlOrder::forward(const Tensor& self) {
   if (self.dim() < 1 || self.dtype() != DType::Int32)
     fail(name, "(): pivots must be int32 with at least one dimension");
-  const int64_t n = self.size(-1), count = n ? self.numel() / n : 0;
   Dims square(self.sizes());
-  square.push_back(n);
+  square.push_back(self.size(-1));
   const Tensor permutation = empty(self.sizes(), DType::Int64), rows = empty(square.span(), DType::Int64),
-               blocks = zeros(square.span(), DType::Bool), p = dense(self);
-  const Access access(p);
-  if (!access) return {permutation, rows, blocks};
-  for (int64_t i = 0; i < count; ++i) {
-    const int* pivots = p.data<int>() + i * n;
-    int64_t *order = permutation.data<int64_t>() + i * n, *row = rows.data<int64_t>() + i * n * n;
-    bool* block = blocks.data<bool>() + i * n * n;
-    for (int64_t k = 0; k < n; ++k) order[k] = k;
-    for (int64_t k = 0; k < n * n; ++k) row[k] = k / n;
-    for (int64_t k = 0; k < n;) {
-      const bool two = pivots[k] < 0;
-      const int64_t last = two ? k + 1 : k, other = std::abs(int64_t{pivots[k]}) - 1;
-      if (other < last || other >= n || last >= n)
-        fail<ValueError>(name, "(): pivots must be as ldl_factor returns them, but one is ", pivots[k]);
-      std::swap(order[last], order[other]);
-      for (int64_t column = 0; column < k; ++column)
-        std::swap(row[last * n + column], row[other * n + column]);
-      block[k * n + k] = block[last * n + k] = block[last * n + last] = true;
-      k = last + 1;
-    }
-  }
+               blocks = empty(square.span(), DType::Bool);
+  on<&kernel::ldl_order>(Out(permutation), Out(rows), Out(blocks), dense(self), name);
   return {permutation, rows, blocks};
 }
 
@@ -343,12 +272,10 @@ Tensor LdlSolve::forward(const Tensor& self, const Tensor& pivots, const Tensor&
   need_fitting(self, B, true, name);
   need_pivots(self, pivots, name);
   const Tensor p = dense(pivots);
-  const Access access(p);
-  for (int64_t i = 0; access && i < p.numel(); ++i)
-    if (const int v = p.data<int>()[i]; v == 0 || std::abs(int64_t{v}) > self.size(-1))
-      fail<ValueError>(name, "(): pivots must be as ldl_factor returns them, but one is ", v);
+  if (const auto pivot = check<&kernel::pivot_astray>(p, self.size(-1), true))
+    fail<ValueError>(name, "(): pivots must be as ldl_factor returns them, but one is ", *pivot);
   const Tensor x = kernel::columns_of(B);
-  kernel::ldl_solve(kernel::columns_of(self), p, x, hermitian);
+  on<&kernel::ldl_solve>(Out(x), kernel::columns_of(self), p, hermitian);
   return x;
 }
 
@@ -365,7 +292,7 @@ Four LeastSquares::forward(const Tensor& self, const Tensor& B, double rcond, bo
   const Tensor s =
       empty(kernel::batch_and(self, {values ? least(self) : 0}).span(), real_dtype(self.dtype()));
   const Tensor rank = empty(batch.span(), DType::Int64), info = integers(self, {});
-  kernel::least_squares(kernel::columns_of(self), x, values ? s : Tensor(), rank, info, rcond);
+  on<&kernel::least_squares>(Out(x), Out(rank), Out(info), Out(values ? s : Tensor()), self, rcond);
   return {copy_of(call<Narrow>(x, int64_t{-2}, int64_t{0}, n)), s, rank, info};
 }
 

@@ -1,84 +1,52 @@
-// What the kernels of optimisers' steps are given: memory that lies row by row.
+// What optimisers' steps need of their lists.
 #include "ops/optimizer.h"
 
 #include <algorithm>
 
 #include "dispatch/family.h"
 #include "for_size.h"
-#include "kernels/copy.h"
 #include "kernels/cpu/optimizer.h"
-#include "runtime/interrupt.h"
-#include "tensor/access.h"
+#include "kernels/launch.h"
 
 namespace adjoint {
 
 namespace {
 
-using kernels::OptimizerSlot;
+void check_lists(const char* op, TensorList params, TensorList grads, std::span<const TensorList> states,
+                 TensorList steps) {
+  const size_t n = params.size();
+  const auto fits = [n](TensorList list) { return list.empty() || list.size() == n; };
+  bool fit = grads.size() == n && fits(steps);
+  for (const TensorList& list : states) fit &= fits(list);
+  if (!fit)
+    fail<ValueError>(op, "(): the lists of gradients and states are not as long as that of the ", n,
+                     " parameters");
+  for (size_t i = 0; i < n; ++i) {
+    const Tensor& p = params[i];
+    if (p.dtype() != DType::Float32 && p.dtype() != DType::Float64)
+      fail<TypeError>(op, "(): parameter ", i, " is of type ", name_of(p.dtype()), ", not float32 or float64");
+    const auto need = [&](const Tensor& t) {
+      if (!t.defined() || t.dtype() != p.dtype() || !same(t.sizes(), p.sizes()))
+        fail(op, "(): the gradient and the state of parameter ", i,
+             " must be tensors of its type and shape, ", name_of(p.dtype()), " ", to_string(p.sizes()));
+    };
+    need(grads[i]);
+    for (const TensorList& list : states)
+      if (!list.empty()) need(list[i]);
+    if (!steps.empty() && (steps[i].numel() != 1 || steps[i].dtype() != DType::Float32))
+      fail(op, "(): the number of steps of parameter ", i, " must be a float32 tensor of one element");
+  }
+}
 
-/// The lists of a step as slots. What does not lie row by row is copied, and at the end copied back.
-struct Slots {
-  const runtime::Uninterrupted whole;
-  std::vector<OptimizerSlot> slots;
-  std::vector<std::pair<Tensor, Tensor>> copies;  // where a written tensor is while it is written
-  Tensors held;
-
-  Slots(const char* op, TensorList params, TensorList grads, std::initializer_list<TensorList> states,
-        TensorList steps) {
-    const size_t n = params.size();
-    const auto fits = [n](TensorList list) { return list.empty() || list.size() == n; };
-    bool fit = grads.size() == n && fits(steps);
-    for (const TensorList& list : states) fit &= fits(list);
-    if (!fit)
-      fail<ValueError>(op, "(): the lists of gradients and states are not as long as that of the ", n,
-                       " parameters");
-    for (size_t i = 0; i < n; ++i) {
-      const Tensor& p = params[i];
-      if (p.dtype() != DType::Float32 && p.dtype() != DType::Float64)
-        fail<TypeError>(op, "(): parameter ", i, " is of type ", name_of(p.dtype()),
-                        ", not float32 or float64");
-      const auto need = [&](const Tensor& t) {
-        if (!t.defined() || t.dtype() != p.dtype() || !same(t.sizes(), p.sizes()))
-          fail(op, "(): the gradient and the state of parameter ", i,
-               " must be tensors of its type and shape, ", name_of(p.dtype()), " ", to_string(p.sizes()));
-      };
-      need(grads[i]);
-      for (const TensorList& list : states)
-        if (!list.empty()) need(list[i]);
-      if (!steps.empty() && (steps[i].numel() != 1 || steps[i].dtype() != DType::Float32))
-        fail(op, "(): the number of steps of parameter ", i, " must be a float32 tensor of one element");
-    }
-    slots.reserve(n);
-    for (size_t i = 0; i < n; ++i) {
-      OptimizerSlot slot{};
-      slot.parameter = written(params[i]);
-      slot.gradient = read(grads[i]);
-      int k = 0;
-      for (const TensorList& list : states) slot.state[k++] = list.empty() ? nullptr : written(list[i]);
-      slot.step = steps.empty() ? nullptr : steps[i].data<float>();
-      slot.size = params[i].numel();
-      slot.type =
-          params[i].dtype() == DType::Float32 ? kernels::SlotType::Float32 : kernels::SlotType::Float64;
-      slots.push_back(slot);
-    }
-  }
-  char* written(const Tensor& t) {
-    if (t.is_contiguous()) return t.bytes();
-    return copies.emplace_back(t, copy_of(t)).second.bytes();
-  }
-  const char* read(const Tensor& t) {
-    if (t.is_contiguous()) return t.bytes();
-    return held.emplace_back(copy_of(t)).bytes();
-  }
-  /// f(slots), and the results back.
-  template <class F>
-  Tensors run(TensorList params, const F& f) {
-    if (!params.empty())
-      if (const Access access(params[0]); access) f(slots);
-    for (const auto& [to, from] : copies) copy_into(to, from);
-    return Tensors(params.begin(), params.end());
-  }
-};
+/// Take a step by a routine, of lists that fit; the states that it writes are three.
+template <auto routine, class... X>
+Tensors stepped(const char* op, TensorList params, TensorList grads, const TensorList (&states)[3],
+                TensorList steps, const X&... options) {
+  check_lists(op, params, grads, states, steps);
+  if (!params.empty())
+    on<routine>(Outs(params), Outs(states[0]), Outs(states[1]), Outs(states[2]), Outs(steps), grads, options...);
+  return Tensors(params.begin(), params.end());
+}
 
 }  // namespace
 
@@ -86,10 +54,9 @@ Tensors SgdStep::forward(TensorList params, TensorList grads, TensorList momentu
                          double momentum, double dampening, double weight_decay, bool nesterov,
                          bool maximize) {
   const double kept = momentum_buffers.empty() ? 0.0 : momentum;
-  return Slots(name, params, grads, {momentum_buffers}, {})
-      .run(params, [&](std::span<const OptimizerSlot> s) {
-        kernels::sgd_step(s, {lr, kept, dampening, weight_decay, nesterov, maximize});
-      });
+  return stepped<&kernels::sgd_step>(
+      name, params, grads, {momentum_buffers}, {},
+      kernels::SgdOptions{lr, kept, dampening, weight_decay, nesterov, maximize});
 }
 
 Tensors AdamStep::forward(TensorList params, TensorList grads, TensorList exp_avgs, TensorList exp_avg_sqs,
@@ -97,10 +64,9 @@ Tensors AdamStep::forward(TensorList params, TensorList grads, TensorList exp_av
                           double eps, double weight_decay, bool decoupled, bool maximize) {
   if (exp_avgs.size() != params.size() || exp_avg_sqs.size() != params.size())
     fail<ValueError>(name, "(): a parameter lacks its averages");
-  return Slots(name, params, grads, {exp_avgs, exp_avg_sqs, max_exp_avg_sqs}, steps)
-      .run(params, [&](std::span<const OptimizerSlot> s) {
-        kernels::adam_step(s, {lr, beta1, beta2, eps, weight_decay, decoupled, maximize});
-      });
+  return stepped<&kernels::adam_step>(
+      name, params, grads, {exp_avgs, exp_avg_sqs, max_exp_avg_sqs}, steps,
+      kernels::AdamOptions{lr, beta1, beta2, eps, weight_decay, decoupled, maximize});
 }
 
 Tensors RmspropStep::forward(TensorList params, TensorList grads, TensorList square_avgs,
@@ -108,10 +74,9 @@ Tensors RmspropStep::forward(TensorList params, TensorList grads, TensorList squ
                              double alpha, double eps, double weight_decay, double momentum, bool maximize) {
   if (square_avgs.size() != params.size()) fail<ValueError>(name, "(): a parameter lacks its averages");
   const double kept = momentum_buffers.empty() ? 0.0 : momentum;
-  return Slots(name, params, grads, {square_avgs, grad_avgs, momentum_buffers}, steps)
-      .run(params, [&](std::span<const OptimizerSlot> s) {
-        kernels::rmsprop_step(s, {lr, alpha, eps, weight_decay, kept, maximize});
-      });
+  return stepped<&kernels::rmsprop_step>(
+      name, params, grads, {square_avgs, grad_avgs, momentum_buffers}, steps,
+      kernels::RmspropOptions{lr, alpha, eps, weight_decay, kept, maximize});
 }
 
 Tensors ProgramStep::forward(TensorList params, TensorList grads, TensorList firsts, TensorList seconds,
@@ -135,8 +100,8 @@ Tensors ProgramStep::forward(TensorList params, TensorList grads, TensorList fir
                        " names an operation or a register that is not there");
     known[to] = true;
   }
-  return Slots(name, params, grads, {firsts, seconds, thirds}, steps)
-      .run(params, [&](std::span<const OptimizerSlot> s) { kernels::program_step(s, {program, numbers}); });
+  return stepped<&kernels::program_step>(name, params, grads, {firsts, seconds, thirds}, steps, IntList(program),
+                                         std::span<const double>(numbers));
 }
 
 }  // namespace adjoint

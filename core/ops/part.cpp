@@ -8,8 +8,9 @@
 #include "kernels/part.h"
 #include "ops/arithmetic.h"
 #include "ops/joining.h"
+#include "ops/selection.h"
 #include "ops/shape.h"
-#include "tensor/access.h"
+#include "tensor/number.h"
 
 namespace adjoint {
 
@@ -338,14 +339,8 @@ Tensor as_strided_gradient(const Tensor& g, const Layout<0>& input, const Part& 
   const Part back{in.sizes, in.strides, in.offset - start};
   if (kernels::may_overlap(in.sizes.span(), in.strides.span())) {
     const Tensor ones = full(in.sizes.span(), Scalar(1.0), real_dtype(g.dtype()));
-    const Tensor times =
-        PutStrided::forward(ones, stretch, back.sizes.span(), back.strides.span(), back.offset);
-    const Access access(times);
-    for (int64_t i = 0; access && i < n; ++i) {
-      char* at = times.bytes() + i * times.itemsize();
-      if (read_element(at, times.dtype()).as_double() == 0) write_element(at, times.dtype(), Scalar(1.0));
-    }
-    storage = call<Div>(storage, times);
+    const Tensor times = put_part(ones, stretch, back);
+    storage = call<Div>(storage, call<Maximum>(times, wrap_number(Scalar(1.0), times.dtype())));
   }
   return take_part(storage, back);
 }

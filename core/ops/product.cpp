@@ -8,7 +8,6 @@
 #include "ops/arithmetic.h"
 #include "ops/complex.h"
 #include "ops/shape.h"
-#include "tensor/access.h"
 #include "tensor/number.h"
 
 namespace adjoint {
@@ -110,21 +109,17 @@ Tensor matmul(const Tensor& a0, const Tensor& b0, const char* op, const Tensor& 
   Dims sizes = batch;
   if (!row) sizes.push_back(m);
   if (!column) sizes.push_back(n);
-  Tensor out = empty({sizes.data(), sizes.size()}, c);
-  if (out.numel() != 0) {
+  const bool nothing = k == 0 && !start0.defined();
+  Tensor out = nothing ? zeros(sizes.span(), c) : empty(sizes.span(), c);
+  if (out.numel() != 0 && !nothing) {
     const Tensor start = start0.defined() ? dense_as(start0, c) : Tensor();
-    if (k == 0 && !start.defined()) {
-      if (const Access access(out); access)
-        std::memset(out.bytes(), 0, static_cast<size_t>(out.numel() * out.itemsize()));
-    } else {
-      // A batch of rows times one matrix is one product.
-      if (b.dim() == 2 && a.dim() > 2 && a.is_contiguous()) {
-        const int64_t flat[] = {a.numel() / k, k};
-        a = reshaped(a, flat);
-        batch.clear();
-      }
-      kernels::multiply(a, b, start, out, batch.span());
+    // A batch of rows times one matrix is one product.
+    if (b.dim() == 2 && a.dim() > 2 && a.is_contiguous()) {
+      const int64_t flat[] = {a.numel() / k, k};
+      a = reshaped(a, flat);
+      batch.clear();
     }
+    kernels::multiply(a, b, start, out, batch.span());
   }
   return type == c ? out : copy_of(out, type);
 }

@@ -1,12 +1,12 @@
 // Sparse tensors: how they are made, added, coalesced, and the rules of their rows.
 #include "ops/sparse.h"
 
-#include <cstring>
-
 #include "autograd/arithmetic.h"
 #include "dispatch/family.h"
 #include "for_size.h"
 #include "kernels/copy.h"
+#include "kernels/launch.h"
+#include "kernels/values.h"
 #include "ops/arithmetic.h"
 #include "ops/comparison.h"
 #include "ops/complex.h"
@@ -40,8 +40,7 @@ bool same_ints(const Tensor& a, const Tensor& b) {
   if (!a.defined() || a.get() == b.get()) return true;
   if (!same(a.sizes(), b.sizes())) return false;
   if (a->data == b->data && same(a.strides(), b.strides())) return true;
-  const Tensor x = dense(a), y = dense(b);
-  return std::memcmp(x.bytes(), y.bytes(), static_cast<size_t>(x.numel() * x.itemsize())) == 0;
+  return check<&kernels::same_bytes>(dense(a), dense(b));
 }
 
 /// The matrix of positions of any layout, as COO has it.
@@ -64,14 +63,7 @@ Tensors sparse_positions(const Tensor& t) {
   const int64_t n = p.others.numel();
   const Tensor repeated = empty({&n, 1}, DType::Int64), begin = copy_of(p.indices, DType::Int64),
                others = copy_of(p.others, DType::Int64);
-  const int64_t* at = begin.data<int64_t>();
-  for (int64_t i = 0; i + 1 < begin.numel(); ++i) {
-    if (at[i] < 0 || at[i] > at[i + 1] || at[i + 1] > n)
-      fail("`0 <= crow_indices[..., i] <= crow_indices[..., i + 1] <= nnz` is not satisfied at ", i);
-    for (int64_t e = at[i]; e < at[i + 1]; ++e) repeated.data<int64_t>()[e] = i;
-  }
-  if (begin.numel() == 0 || at[0] != 0 || at[begin.numel() - 1] != n)
-    fail("`crow_indices[..., -1] == nnz` is not satisfied");
+  on<&kernels::spread_rows>(Out(repeated), begin);
   return p.layout == SparseLayout::Csr ? Tensors{repeated, others} : Tensors{others, repeated};
 }
 
@@ -148,9 +140,7 @@ Tensor SparseLookup::forward(const Tensor& self, const Tensor&, const Tensor& pa
   const Tensor sums =
       PutSlices::forward(values, behind(rows, values.sizes().subspan(1)).span(), int64_t{0}, inverse);
   const Tensor at = kernels::find_positions(kernels::flat_positions(sorted, sizes, name),
-                                            kernels::flat_positions(position_matrix(pattern), sizes, name));
-  for (int64_t i = 0; i < at.numel(); ++i)
-    if (at.data<int64_t>()[i] < 0) at.data<int64_t>()[i] = count;
+                                            kernels::flat_positions(position_matrix(pattern), sizes, name), count);
   return IndexSelect::forward(sums, int64_t{0}, at);
 }
 Tensor SparseLookup::gradient(const Tensor& g, const Tensor& own, const Tensor& pattern) {
@@ -194,13 +184,7 @@ Tensor sparse_gathered(const Tensor& g, IntList sizes, int64_t dim, const Tensor
   const int64_t d = wrap_dim(dim, static_cast<int64_t>(sizes.size()), "gather"), n = index.numel();
   const int64_t shape[] = {static_cast<int64_t>(sizes.size()), n};
   const Tensor at = empty(shape, DType::Int64), chosen = copy_of(index, DType::Int64);
-  int64_t inner = n;
-  for (int64_t k = 0; k < shape[0]; ++k) {
-    const int64_t size = index.dim() ? index.size(k) : 1;
-    inner = size ? inner / size : 0;
-    int64_t* to = at.data<int64_t>() + k * n;
-    for (int64_t i = 0; i < n; ++i) to[i] = k == d ? chosen.data<int64_t>()[i] : i / inner % size;
-  }
+  on<&kernels::places_of>(Out(at), chosen, d);
   return call<SparseTensor>(values, at, OptionalTensor(), sizes, int64_t{0}, false);
 }
 

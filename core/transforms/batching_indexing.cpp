@@ -7,14 +7,16 @@
 
 #include "for_size.h"
 #include "kernels/copy.h"
+#include "kernels/creation.h"
 #include "kernels/indexing.h"
+#include "kernels/launch.h"
+#include "kernels/values.h"
 #include "ops/arithmetic.h"
 #include "ops/division.h"
 #include "ops/indexing.h"
 #include "ops/reduction.h"
 #include "ops/shape.h"
 #include "ops/writing.h"
-#include "tensor/access.h"
 #include "transforms/batching_call.h"
 
 namespace adjoint::batching {
@@ -23,8 +25,7 @@ namespace {
 
 Tensor counting(int64_t n) {
   const Tensor t = empty(IntList(&n, 1), DType::Int64);
-  const Access access(t);
-  for (int64_t i = 0; access && i < n; ++i) t.data<int64_t>()[i] = i;
+  on<&kernels::whole_ramp>(Out(t), int64_t{0}, int64_t{1});
   return t;
 }
 
@@ -34,9 +35,7 @@ bool within(const Tensor& index, int64_t first, int64_t n) {
   Tensor whole = index;
   while (is_batched(whole)) whole = Tensor(samples_of(whole));
   const Tensor all = whole.dtype() == DType::Int64 ? dense(whole) : copy_of(whole, DType::Int64);
-  const Access access(all);
-  return access && std::all_of(all.data<int64_t>(), all.data<int64_t>() + all.numel(),
-                               [=](int64_t i) { return i >= first && i < n; });
+  return check<&kernels::all_within>(all, first, n);
 }
 
 Tensor moved(const Tensor& t, IntList from, IntList to) { return call<MoveDim>(t, from, to); }

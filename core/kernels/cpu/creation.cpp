@@ -88,4 +88,27 @@ void identity(const Tensor& t) {
     write_element(t.bytes() + (i * t.size(1) + i) * t.itemsize(), t.dtype(), Scalar(1));
 }
 
+void write_numbers(const Tensor& t, const std::vector<double>& numbers) {
+  std::copy(numbers.begin(), numbers.end(), t.data<double>());
+}
+
+[[gnu::noinline, gnu::optimize("O3")]] static void write_row(int64_t* rows, int64_t* columns, int64_t n,
+                                                             int64_t row, int64_t first) {
+  for (int64_t k = 0; k < n; ++k) {
+    rows[k] = row;
+    columns[k] = first + k;
+  }
+}
+
+void triangle(const Tensor& t, int64_t first, int64_t columns, int64_t diagonal, bool upper) {
+  int64_t* row = t.data<int64_t>();
+  int64_t* const end = row + t.size(1);
+  for (int64_t i = first; row < end; ++i) {
+    const int64_t begin = upper ? std::max<int64_t>(i + diagonal, 0) : 0,
+                  n = (upper ? columns : std::min(i + diagonal + 1, columns)) - begin;
+    write_row(row, row + t.size(1), n, i, begin);
+    row += n;
+  }
+}
+
 }  // namespace adjoint::kernels

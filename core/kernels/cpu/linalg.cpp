@@ -11,7 +11,6 @@
 #include "kernels/cpu/lapack.h"
 #include "kernels/cpu/small_batches.h"
 #include "runtime/parallel.h"
-#include "tensor/access.h"
 
 namespace adjoint::kernels::linalg {
 
@@ -19,9 +18,8 @@ namespace {
 
 struct Matrices {
   int64_t count = 1;
-  Access access;
   int rows, columns;
-  explicit Matrices(const Tensor& a) : access(a), rows(fits(a.size(-2))), columns(fits(a.size(-1))) {
+  explicit Matrices(const Tensor& a) : rows(fits(a.size(-2))), columns(fits(a.size(-1))) {
     for (int64_t d = 0; d + 2 < a.dim(); ++d) count *= a.sizes()[static_cast<size_t>(d)];
   }
   int64_t size() const { return int64_t{rows} * columns; }
@@ -53,7 +51,6 @@ void with_type(DType dtype, const F& f) {
 /// f(matrix number) for a batch; the work on one grows with the cube of its size.
 template <class F>
 void each(const Matrices& m, const F& f) {
-  if (!m.access) return;
   const double n = std::max(m.rows, m.columns);
   const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(65536 / (n * n * n + 64)));
   runtime::parallel_for(0, m.count, grain, [&](int64_t begin, int64_t end) {
@@ -176,25 +173,9 @@ int64_t most_true(const Tensor& mask) {
   return most;
 }
 
-bool all_finite(const Tensor& a) {
-  const Tensor d = dense(a);
-  const Access access(d);
-  if (!access) return true;
-  bool finite = true;
-  with_type(d.dtype(), [&]<class T>(TypeTag<T>) {
-    using R = real_t<T>;
-    const R* p = d.data<R>();
-    const int64_t n = d.numel() * (is_complex_v<T> ? 2 : 1);
-    R sum = 0;
-    for (int64_t i = 0; i < n; ++i) sum += p[i] * R(0);  // stays 0 unless something is infinite or NaN
-    finite = sum == R(0);
-  });
-  return finite;
-}
-
-void lu(const Tensor& from, const Tensor& a, const Tensor& pivots, const Tensor& info, bool pivot) {
+void lu(const Tensor& a, const Tensor& pivots, const Tensor& info, const Tensor& from, bool pivot) {
   const Matrices m(a);
-  if (!m.access || (pivot && small::lu(from, a, pivots, info))) return;
+  if (pivot && small::lu(from, a, pivots, info)) return;
   copy_into(a, from);
   const int64_t least = std::min(m.rows, m.columns);
   with_type(a.dtype(), [&]<class T>(TypeTag<T>) {
@@ -211,9 +192,9 @@ void lu(const Tensor& from, const Tensor& a, const Tensor& pivots, const Tensor&
   });
 }
 
-void lu_solve(const Tensor& given, const Tensor& pivots, const Tensor& from, const Tensor& b, char op) {
+void lu_solve(const Tensor& b, const Tensor& given, const Tensor& pivots, const Tensor& from, char op) {
   const Matrices m(given), r(b);
-  if (!m.access || b.numel() == 0 || small::lu_solve(given, pivots, from, b, op)) return;
+  if (b.numel() == 0 || small::lu_solve(given, pivots, from, b, op)) return;
   if (from.defined())
     copy_into(b, from);
   else
@@ -227,9 +208,7 @@ void lu_solve(const Tensor& given, const Tensor& pivots, const Tensor& from, con
   });
 }
 
-void permutation_of(const Tensor& pivots, const Tensor& permutation) {
-  const Access access(pivots);
-  if (!access) return;
+void permutation_of(const Tensor& permutation, const Tensor& pivots) {
   const int64_t k = pivots.size(-1), n = permutation.size(-1);
   const int64_t count = n ? permutation.numel() / n : 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -245,9 +224,57 @@ void permutation_of(const Tensor& pivots, const Tensor& permutation) {
   }
 }
 
-void cholesky(const Tensor& from, const Tensor& a, const Tensor& info) {
+std::optional<int> pivot_astray(const Tensor& pivots, int64_t n, bool of_ldl) {
+  const int *at = pivots.data<int>(), *const end = at + pivots.numel();
+  const int* found = std::find_if(
+      at, end, [=](int v) { return of_ldl ? v == 0 || std::abs(int64_t{v}) > n : v < 1 || v > n; });
+  return found == end ? std::nullopt : std::optional<int>(*found);
+}
+
+void determinant(const Tensor& det, const Tensor& lu, const Tensor& pivots) {
+  const int64_t n = lu.size(-1);
+  with_type(det.dtype(), [&]<class T>(TypeTag<T>) {
+    for (int64_t i = 0; i < det.numel(); ++i) {
+      T d(1);
+      for (int64_t k = 0; k < n; ++k) {
+        d = d * lu.template data<T>()[i * n * n + k * (n + 1)];
+        if (pivots.template data<int>()[i * n + k] != k + 1) d = -d;
+      }
+      det.data<T>()[i] = d;
+    }
+  });
+}
+
+void sign_and_log(const Tensor& sign, const Tensor& log, const Tensor& lu, const Tensor& pivots) {
+  const int64_t n = lu.size(-1);
+  with_type(lu.dtype(), [&]<class T>(TypeTag<T>) {
+    using R = real_t<T>;
+    for (int64_t i = 0; i < sign.numel(); ++i) {
+      T s(1);
+      R sum = 0;
+      for (int64_t k = 0; k < n; ++k) {
+        const T d = lu.data<T>()[i * n * n + k * (n + 1)];
+        R size;
+        if constexpr (is_complex_v<T>)
+          size = std::hypot(d.re, d.im);
+        else
+          size = std::abs(d);
+        // Of infinity, too; and 0 of NaN, as torch has it.
+        if constexpr (is_complex_v<T>)
+          s = size == 0 ? T(0) : s * (d / T(size));
+        else
+          s *= T(d > 0) - T(d < 0);
+        if (pivots.data<int>()[i * n + k] != k + 1) s = -s;
+        sum += std::log(size);
+      }
+      sign.data<T>()[i] = s;
+      log.data<R>()[i] = sum;
+    }
+  });
+}
+
+void cholesky(const Tensor& a, const Tensor& info, const Tensor& from) {
   const Matrices m(a);
-  if (!m.access) return;
   const bool served = small::cholesky(from, a, info);
   if (served && all_zero(info)) return;
   if (!served) copy_into(a, from);
@@ -266,11 +293,10 @@ void cholesky(const Tensor& from, const Tensor& a, const Tensor& info) {
   });
 }
 
-void solve_triangular(const Tensor& given, const Tensor& from, const Tensor& b, bool upper, bool left,
+void solve_triangular(const Tensor& b, const Tensor& given, const Tensor& from, bool upper, bool left,
                       bool unit_diagonal) {
   const Matrices m(given), r(b);
-  if (!m.access || b.numel() == 0 || small::solve_triangular(given, from, b, upper, left, unit_diagonal))
-    return;
+  if (b.numel() == 0 || small::solve_triangular(given, from, b, upper, left, unit_diagonal)) return;
   copy_into(b, from);
   const Tensor a = in_columns(given);
   with_type(a.dtype(), [&]<class T>(TypeTag<T>) {
@@ -282,14 +308,8 @@ void solve_triangular(const Tensor& given, const Tensor& from, const Tensor& b, 
   });
 }
 
-std::pair<Tensor, Tensor> small_qr(const Tensor& from, int64_t wide) {
-  const Access access(from);
-  if (!access || !small::serves(from)) return {};
-  const Tensor q = columns(batch_and(from, {from.size(-2), wide}).span(), from.dtype()),
-               r = columns(batch_and(from, {wide, from.size(-1)}).span(), from.dtype());
-  small::qr(from, q, r);
-  return {q, r};
-}
+void small_qr(const Tensor& q, const Tensor& r, const Tensor& from) { small::qr(from, q, r); }
+bool is_small(const Tensor& batch) { return small::serves(batch); }
 
 void reflectors(const Tensor& a, const Tensor& tau) {
   const Matrices m(a);
@@ -313,10 +333,9 @@ void from_reflectors(const Tensor& a, const Tensor& tau) {
   });
 }
 
-void eigh(const Tensor& from, const Tensor& a, const Tensor& values, const Tensor& info, bool upper,
+void eigh(const Tensor& a, const Tensor& values, const Tensor& info, const Tensor& from, bool upper,
           bool vectors) {
   const Matrices m(a);
-  if (!m.access) return;
   const bool served = small::eigh(from, a, values, info, upper, vectors);
   if (served && all_zero(info)) return;
   if (!served) copy_into(a, from);
@@ -332,7 +351,8 @@ void eigh(const Tensor& from, const Tensor& a, const Tensor& values, const Tenso
   });
 }
 
-void eig(const Tensor& a, const Tensor& values, const Tensor& vectors, const Tensor& info) {
+void eig(const Tensor& values, const Tensor& vectors, const Tensor& info, const Tensor& from) {
+  const Tensor a = columns_of(from);
   const Matrices m(a);
   const int n = m.rows;
   with_type(a.dtype(), [&]<class T>(TypeTag<T>) {
@@ -364,9 +384,8 @@ void eig(const Tensor& a, const Tensor& values, const Tensor& vectors, const Ten
   });
 }
 
-void svd(const Tensor& from, const Tensor& u, const Tensor& s, const Tensor& vh, const Tensor& info) {
+void svd(const Tensor& s, const Tensor& info, const Tensor& u, const Tensor& vh, const Tensor& from) {
   const Matrices m(from);
-  if (!m.access) return;
   const bool served = small::svd(from, u, s, vh, info);
   if (served && all_zero(info)) return;
   const Tensor a = columns_of(from);
@@ -405,7 +424,7 @@ void ldl(const Tensor& a, const Tensor& pivots, const Tensor& info, bool hermiti
   });
 }
 
-void ldl_solve(const Tensor& ld, const Tensor& pivots, const Tensor& b, bool hermitian) {
+void ldl_solve(const Tensor& b, const Tensor& ld, const Tensor& pivots, bool hermitian) {
   const Matrices m(ld), r(b);
   if (b.numel() == 0) return;
   with_type(ld.dtype(), [&]<class T>(TypeTag<T>) {
@@ -414,6 +433,32 @@ void ldl_solve(const Tensor& ld, const Tensor& pivots, const Tensor& b, bool her
                     pivots.data<int>() + i * m.rows, b.data<T>() + i * r.size(), r.leading());
     });
   });
+}
+
+// As LAPACK's sytrf says of its lower triangle: a positive pivot is a row exchanged with this one, two
+// negative ones a block of D, whose second row was exchanged.
+void ldl_order(const Tensor& permutation, const Tensor& rows, const Tensor& blocks, const Tensor& p,
+               const char* op) {
+  const int64_t n = p.size(-1), count = n ? p.numel() / n : 0;
+  std::fill_n(blocks.data<bool>(), blocks.numel(), false);
+  for (int64_t i = 0; i < count; ++i) {
+    const int* pivots = p.data<int>() + i * n;
+    int64_t *order = permutation.data<int64_t>() + i * n, *row = rows.data<int64_t>() + i * n * n;
+    bool* block = blocks.data<bool>() + i * n * n;
+    for (int64_t k = 0; k < n; ++k) order[k] = k;
+    for (int64_t k = 0; k < n * n; ++k) row[k] = k / n;
+    for (int64_t k = 0; k < n;) {
+      const bool two = pivots[k] < 0;
+      const int64_t last = two ? k + 1 : k, other = std::abs(int64_t{pivots[k]}) - 1;
+      if (other < last || other >= n || last >= n)
+        fail<ValueError>(op, "(): pivots must be as ldl_factor returns them, but one is ", pivots[k]);
+      std::swap(order[last], order[other]);
+      for (int64_t column = 0; column < k; ++column)
+        std::swap(row[last * n + column], row[other * n + column]);
+      block[k * n + k] = block[last * n + k] = block[last * n + last] = true;
+      k = last + 1;
+    }
+  }
 }
 
 namespace {
@@ -437,8 +482,9 @@ bool solve_by_qr(int m, int n, int columns, const T* a, T* b, double tolerance) 
 
 }  // namespace
 
-void least_squares(const Tensor& a, const Tensor& b, const Tensor& s, const Tensor& rank, const Tensor& info,
-                   double tolerance) {
+void least_squares(const Tensor& b, const Tensor& rank, const Tensor& info, const Tensor& s,
+                   const Tensor& from, double tolerance) {
+  const Tensor a = columns_of(from);
   const Matrices m(a), r(b);
   const int64_t least = std::min(m.rows, m.columns);
   with_type(a.dtype(), [&]<class T>(TypeTag<T>) {

@@ -1,18 +1,20 @@
 // The steps of the optimisers: every parameter of a group updated by one call, in place.
 //
-// A slot is one parameter with its gradient and state, as plain contiguous memory; the callers
-// (ops/optimizer.cpp) check dtypes and sizes, and copy what does not lie so. What each optimiser keeps in
-// `state` is said with its function. Start with `sgd_step`.
+// They take lists of one length: parameters, up to three lists of state, numbers of steps, all of which they
+// write, and gradients; a list of state or steps may be empty. The caller (ops/optimizer.cpp) checks types and
+// sizes. What each optimiser keeps in its states is said with its function. Start with `sgd_step`.
 #pragma once
 
 #include <cstdint>
 #include <iterator>
-#include <span>
+
+#include "tensor/tensor.h"
 
 namespace adjoint::kernels {
 
 enum class SlotType : uint8_t { Float32, Float64 };
 
+/// One parameter with its gradient and state, as plain contiguous memory.
 struct OptimizerSlot {
   /// Elements of the parameter, written.
   void* parameter;
@@ -90,19 +92,23 @@ struct StepProgram {
 /// g = ±gradient + weight_decay · p;  b = momentum · b + (1 - dampening) · g;  p -= lr · (b, or g + momentum
 /// · b). state[0]: the momentum buffer b, null without momentum. A fresh buffer is zero and takes dampening
 /// 0.
-void sgd_step(std::span<const OptimizerSlot> slots, const SgdOptions& options);
+void sgd_step(TensorList params, TensorList first, TensorList second, TensorList third, TensorList steps,
+              TensorList grads, const SgdOptions& options);
 
 /// m += (1 - β₁)(g - m);  v = β₂ v + (1 - β₂) g²;  p -= lr / (1 - β₁ᵗ) · m / (√v / √(1 - β₂ᵗ) + ε).
 /// state[0]: m; state[1]: v; state[2]: the largest v so far (amsgrad), else null.
-void adam_step(std::span<const OptimizerSlot> slots, const AdamOptions& options);
+void adam_step(TensorList params, TensorList first, TensorList second, TensorList third, TensorList steps,
+               TensorList grads, const AdamOptions& options);
 
 /// v = α v + (1 - α) g²;  d = g / (√(v - a²) + ε);  b = momentum · b + d;  p -= lr · (b, or d).
 /// state[0]: v; state[1]: the mean gradient a (centered), else null; state[2]: b, null without momentum.
-void rmsprop_step(std::span<const OptimizerSlot> slots, const RmspropOptions& options);
+void rmsprop_step(TensorList params, TensorList first, TensorList second, TensorList third, TensorList steps,
+                  TensorList grads, const RmspropOptions& options);
 
 /// The step that a program states, which is well formed: registers are written before they are read, the
 /// gradient and numbers are not written, and of the states only those that are there are named.
-void program_step(std::span<const OptimizerSlot> slots, const StepProgram& program);
+void program_step(TensorList params, TensorList first, TensorList second, TensorList third, TensorList steps,
+                  TensorList grads, IntList code, std::span<const double> numbers);
 
 }  // namespace adjoint::kernels
 

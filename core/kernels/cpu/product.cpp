@@ -8,10 +8,10 @@
 #include "kernels/cpu/product.h"
 #include "kernels/cpu/small_matrices.h"
 #include "kernels/cpu/variants.h"
+#include "kernels/launch.h"
 #include "runtime/blas.h"
 #include "runtime/parallel.h"
 #include "runtime/scratch.h"
-#include "tensor/access.h"
 
 namespace adjoint::kernels {
 
@@ -237,13 +237,15 @@ template void multiply_picked(int64_t, int64_t, int64_t, Matrix<float>, Picked<f
 template void multiply_picked(int64_t, int64_t, int64_t, Matrix<double>, Picked<double>, const double*,
                               int64_t, int64_t, double*);
 
+static void multiply_all(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& start,
+                         IntList batch) {
+  visit(out.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (!is_half_v<T> && !std::is_same_v<T, bool>) batched<T>(a, b, start, out, batch);
+  });
+}
 void multiply(const Tensor& a, const Tensor& b, const Tensor& start, const Tensor& out, IntList batch) {
-  const Access access(out);
-  if (access)
-    visit(out.dtype(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
-      if constexpr (!is_half_v<T> && !std::is_same_v<T, bool>) batched<T>(a, b, start, out, batch);
-    });
+  on<&multiply_all>(Out(out), a, b, start, batch);
 }
 
 }  // namespace adjoint::kernels

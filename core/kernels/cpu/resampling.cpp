@@ -15,8 +15,9 @@
 #include "kernels/cpu/resampling.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/cpu/with_number.h"
+#include "kernels/launch.h"
 #include "kernels/slices.h"
-#include "tensor/access.h"
+#include "runtime/scratch.h"
 
 namespace adjoint::kernels {
 
@@ -228,9 +229,8 @@ void passes(const Tensor& x, const Signature& signature, int64_t planes, const T
   runtime::parallel_for(
       0, planes, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, in + out)),
       [&](int64_t begin, int64_t end) {
-        const std::unique_ptr<T[]> rooms[2] = {
-            std::unique_ptr<T[]>(new T[static_cast<size_t>(order.size() > 1 ? most : 1)]),
-            std::unique_ptr<T[]>(new T[static_cast<size_t>(order.size() > 2 ? most : 1)])};
+        const runtime::Scratch<T> rooms[2] = {runtime::Scratch<T>(order.size() > 1 ? most : 1),
+                                              runtime::Scratch<T>(order.size() > 2 ? most : 1)};
         T padded[kLeast] = {};
         for (int64_t p = begin; p < end; ++p) {
           const T* from = x.data<T>() + p * in;
@@ -266,6 +266,10 @@ void passes(const Tensor& x, const Signature& signature, int64_t planes, const T
       });
 }
 
+static void resample_all(const Tensor& y, const Tensor& x, const Signature& signature, int64_t planes) {
+  with_floating(y.dtype(), [&]<class T>(TypeTag<T>) { passes<T>(x, signature, planes, y); });
+}
+
 Tensor resampled(const Tensor& self, IntList sizes, const Resampling& how, bool transposed, const char* op) {
   const size_t n = sizes.size(), rank = self.sizes().size();
   constexpr std::string_view modes[] = {"nearest", "nearest-exact", "area",       "linear",
@@ -292,8 +296,7 @@ Tensor resampled(const Tensor& self, IntList sizes, const Resampling& how, bool 
   }
   const DType c = compute_dtype(self.dtype());
   const Tensor x = dense_as(self, c), y = empty(shape.span(), c);
-  const Access access(x);
-  if (access && planes) with_floating(c, [&]<class T>(TypeTag<T>) { passes<T>(x, signature, planes, y); });
+  if (planes) on<&resample_all>(Out(y), x, signature, planes);
   return as_dtype(y, self.dtype());
 }
 
