@@ -191,3 +191,21 @@ def test_a_vmap_rule_is_told_where_the_batch_is(call, seen):
         assert ad.equal(result, 2 * x)
     else:
         assert ad.equal(result, x.T)
+
+
+def test_a_function_takes_no_mapped_tensor_by_keyword_only():
+    class Sum(ad.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x, *, y):
+            return x + y
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+    with pytest.raises(
+        NotImplementedError, match="Run vmap on autograd.Function with kwarg-only Tensor args"
+    ):
+        ad.vmap(lambda x: Sum.apply(x, y=x))(ad.ones(2))
