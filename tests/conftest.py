@@ -6,7 +6,9 @@ Start reading in `helpers.py`. The fixtures here only make sure that a test whic
 
 import pathlib
 import sys
+import zlib
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -38,10 +40,18 @@ def pytest_configure(config):
 
 
 @pytest.fixture(autouse=True)
-def fresh_state():
-    """Seed the generator, and put the default dtype, the threads and the gradient mode back afterwards."""
+def fresh_state(request):
+    """Seed the generators, and put the default dtype, the threads and the gradient mode back afterwards.
+
+    A module's own `RNG` is set by the name of the test: what a test draws does not depend on those that ran before it in
+    the same worker, which was how rounding decided, once in some hundred runs, between two pivots.
+    """
     threads = ad.get_num_threads()
     ad.manual_seed(0)
+    for name in ("RNG", "rng"):
+        own = getattr(request.module, name, None)
+        if isinstance(own, np.random.Generator):
+            own.bit_generator.state = np.random.PCG64(zlib.crc32(request.node.name.encode())).state
     yield
     ad.set_default_dtype(ad.float32)
     if ad.get_num_threads() != threads:

@@ -349,3 +349,11 @@ def test_whether_something_holds_is_a_boolean(f, dtype):
     for axis in (None, 0, ()):
         assert f(xp.ones((2, 3), dtype=dtype), axis=axis).dtype is xp.bool
     assert f(xp.zeros((0,), dtype=dtype)).dtype is xp.bool
+
+
+def test_expm1_of_a_complex_zero_has_a_real_part_without_a_sign():
+    for imaginary in (0.0, -0.0):
+        found = xp.expm1(xp.asarray(complex(-0.0, imaginary))).item()
+        assert math.copysign(1, found.real) == 1 and math.copysign(1, found.imag) == math.copysign(
+            1, imaginary
+        )

@@ -15,7 +15,8 @@ cuda.CUDAGraph _dynamo.utils.warn_once distributed.TCPStore distributed.rpc.RRef
 testing._comparison.get_tolerances testing._comparison.default_tolerances nn.utils.stateless._reparametrize_module
 ao.quantization.FakeQuantizeBase ao.quantization.ObserverBase jit._get_trace_graph _C.Graph _C.Node _C.Value
 _C._nn.upsample_nearest2d _C._get_privateuse1_backend_name nn.functional.grad nn.functional.has_torch_function
-nn.functional._canonical_mask distributions.kl._kl_expfamily_expfamily optim.adam.adam optim.sgd.sgd
+nn.functional._canonical_mask distributions.kl._kl_expfamily_expfamily
+distributions.dirichlet._Dirichlet_backward optim.adam.adam optim.sgd.sgd
 """.split()
 
 

@@ -95,6 +95,11 @@ void fill(PyObject* o, const Tensor& to, char* at, size_t depth) {
       fail<ValueError>("expected a number at dim ", depth, " but found a sequence: the data is ragged");
     const auto s = as_scalar(o);
     if (!s) fail<TypeError>("tensor(): expected a number, but found ", Py_TYPE(o)->tp_name);
+    if (s->is_complex() && s->as_complex().im != 0 && !is_complex(to.dtype()) && to.dtype() != DType::Bool)
+      fail<TypeError>(is_integral(to.dtype()) ? "'complex' object cannot be interpreted as an integer"
+                                              : "must be real number, not complex",
+                      ": tensor() was given ", to_string(*s), " for elements of ", name_of(to.dtype()),
+                      "; take .real of it first");
     // Floating-point numbers round, to infinity where they must.
     if (is_integral(to.dtype()) || s->is_complex())
       refuse_overflow(*s, is_complex(to.dtype()) ? DType::Complex128 : to.dtype(), "tensor");

@@ -217,7 +217,8 @@ void need_out_type(DType type, DType out, const char* name, bool converts) {
          " instead: expected scalar_type ", type_name_of(type), " but found ", type_name_of(out));
   if (!can_cast(type, out))
     fail("result type ", type_name_of(type), " can't be cast to the desired output type ", type_name_of(out),
-         " in ", name, "(out=)");
+         " in ", name, "(out=): Expected result to be safely castable from ", type_name_of(type),
+         " dtype, but got result with dtype ", type_name_of(out));
 }
 
 void write_out(const Tensor& t, const Tensor& result, const char* name, bool converts) {

@@ -164,7 +164,7 @@ struct ClampMin : Binary {
   static constexpr auto name = "clamp_min";
   static constexpr auto doc = "Each element, or min where that is larger.";
   static constexpr auto inputs = "self, min";
-  static constexpr TypeSet types = types::real;
+  static constexpr TypeSet types = types::real | types::boolean;
   template <class T>
   ADJOINT_INLINE static T forward(T x, T min) {
     return Maximum::forward(x, min);
@@ -186,7 +186,7 @@ struct ClampMax : Binary {
   static constexpr auto name = "clamp_max";
   static constexpr auto doc = "Each element, or max where that is smaller.";
   static constexpr auto inputs = "self, max";
-  static constexpr TypeSet types = types::real;
+  static constexpr TypeSet types = types::real | types::boolean;
   template <class T>
   ADJOINT_INLINE static T forward(T x, T max) {
     return Minimum::forward(x, max);

@@ -283,7 +283,7 @@ struct Sinc : FloatFunction {
     if constexpr (is_complex_v<T>)
       return select(x == T(0), one, math::sin(angle) / select(x == T(0), one, angle));
     else
-      return select(angle == T(0), one, math::sin_pi(x) / select(angle == T(0), one, angle));
+      return select(angle == T(0), one, math::sin_pi(x) / select(angle == T(0), one, angle)) + T(0);  // no -0
   }
   // Near 0 by the series, the sum of (-1)^k 2k (πx)^(2k) / (2k+1)!, where the closed form would lose its
   // digits and, at 0, its further derivatives.

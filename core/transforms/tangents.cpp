@@ -3,6 +3,7 @@
 #include "autograd/arithmetic.h"
 #include "autograd/views.h"
 #include "for_size.h"
+#include "ops/shape.h"
 
 namespace adjoint {
 
@@ -33,6 +34,20 @@ Tensor dual_base(const Tensor& t) {
   if (!t->is(TensorImpl::kView) || !is_differentiable(t.dtype())) return {};
   const Tensor base = base_of(t);
   return base.defined() && base->is(TensorImpl::kDual) ? base : Tensor();
+}
+
+/// A copy that lies as `t` does. Where expanded elements of `t` share memory and those of the tangent do,
+/// they share it in the copy, too.
+Tensor laid_out_like(const Tensor& tangent, const Tensor& t) {
+  Dims distinct(t.sizes());
+  for (size_t i = 0; i < distinct.size(); ++i)
+    if (t.strides()[i] == 0 && tangent.strides()[i] == 0 && distinct[i] > 1) distinct[i] = 1;
+  if (same(distinct.span(), t.sizes())) return laid_out_like_base(tangent, ViewPart(t, t));
+  const Tensor like = alias(t, distinct.span(), t.strides(), t.offset());
+  const ViewPart there(like, like);
+  ViewPart here = there;
+  here.strides = Dims(tangent.strides());
+  return call<Expand>(laid_out_like_base(replay_view(tangent, here), there), t.sizes());
 }
 
 Ref<DualLevel> own_level_above(const Tensor& t, uint64_t number) {
@@ -178,7 +193,7 @@ Tensor settled_tangent(const Tensor& t, DualLevel& level, bool make) {
   }
   if (own && same(tangent.strides(), t.strides())) return tangent;
   // What was given to the tensor, or shares memory with another's.
-  tangent = laid_out_like_base(tangent, ViewPart(t, t));
+  tangent = laid_out_like(tangent, t);
   set_tangent(t, level, tangent, true);
   return tangent;
 }

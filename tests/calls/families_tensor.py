@@ -245,7 +245,7 @@ def reshaping(d):
         f"{x}.unfold({a}, {d.int(0, size + 1)}, {d.int(1, 3)})",
         f"ad.atleast_{d.int(1, 3)}d({x})",
         f"{x}.to(ad.{d.any()})",
-        f"{x}.contiguous().view(ad.{d.any()})",
+        f"ad.Tensor.view({x}.clone(memory_format=ad.contiguous_format), ad.{d.any()})",
         f"{x}.contiguous().view(-1)",
         f"ad.block_diag({x}, {x})",
         f"{x}.T" if n == 2 else f"{x}.swapaxes({a}, {b})",

@@ -3,6 +3,9 @@
 import glob
 import os
 import signal
+import subprocess
+import sys
+import textwrap
 import time
 import warnings
 
@@ -305,3 +308,21 @@ class Info(data.Dataset):
 def test_what_a_worker_knows_is_not_to_be_changed():
     ((text,),) = DataLoader(Info(), num_workers=1)
     assert all(f"{name}=" in text for name in ("id", "num_workers", "seed", "dataset"))
+
+
+def test_a_process_forked_later_leaves_the_workers_alone():
+    """What an abandoned pass leaves behind is ended by the process that began it, and by no copy of that."""
+    program = """
+        import gc, os, adjoint as ad
+        from adjoint.utils.data import DataLoader, TensorDataset
+        passes = [iter(DataLoader(TensorDataset(ad.arange(9.0)), num_workers=1))]
+        next(passes[0])
+        if not os.fork():
+            passes.clear()
+            gc.collect()
+            os._exit(0)
+        os.wait()
+        print(len(list(passes.pop())))
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("8\n", "")

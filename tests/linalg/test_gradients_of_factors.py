@@ -89,3 +89,13 @@ def test_singular_values_are_written():
     u, s, v = (ad.empty(0) for _ in range(3))
     result = ad.svd(ad.eye(3) * 2, compute_uv=False, out=(u, s, v))
     assert s.tolist() == [2.0] * 3 and u.eq(0).all() and v.shape == (3, 3) and result.S is s
+
+
+def test_qr_is_refused_where_a_derivative_does_not_exist_and_not_before():
+    tall, square = (ad.randn(*shape, dtype=ad.float64, requires_grad=True) for shape in ((4, 2), (3, 3)))
+    q, r = ad.linalg.qr(tall, mode="complete")
+    assert q.shape == (4, 4)
+    with pytest.raises(RuntimeError, match="not differentiable when mode='complete'"):
+        q.sum().backward()
+    assert ad.linalg.qr(tall, mode="r").Q.numel() == 0
+    assert ad.autograd.gradcheck(lambda a: ad.linalg.qr(a, mode="r").R, [square])

@@ -181,3 +181,8 @@ def test_equations_that_are_none():
     )
     refused(lambda: ad.einsum(3, V), "argument 'equation' (position 1) must be str, not int", error=TypeError)
     assert ad.einsum(" i . . . -> i".replace(". . .", "..."), B).shape == (3,)
+
+
+def test_a_solution_that_its_out_cannot_hold():
+    words = "Expected result to be safely castable from Float dtype, but got result with dtype Int"
+    refused(lambda: ad.cholesky_solve(ad.ones(2, 1), ad.eye(2), out=ad.zeros(2, 1, dtype=ad.int32)), words)

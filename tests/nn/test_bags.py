@@ -333,3 +333,19 @@ def test_bags_in_the_order_of_old():
     with pytest.warns(UserWarning, match="Argument order of nn.functional.embedding_bag was changed"):
         found = F.embedding_bag(table, bags, starts, mode="sum")
     assert array(found).tolist() == array(F.embedding_bag(bags, table, starts, mode="sum")).tolist()
+
+
+@pytest.mark.parametrize("dtype", [ad.float16, ad.bfloat16])
+def test_weighted_sums_of_halves_are_rounded_once_under_vmap_too(dtype):
+    """Terms that cancel, so that what is left shows how the products were rounded."""
+    table = tensor(normal(6, 3)).to(dtype)
+    bag, start = ad.tensor([0, 1, 0, 1]), ad.tensor([0])
+    given = ad.tensor([0.7, -0.3, -0.701, 0.301]).to(dtype)
+
+    def sums(weights):
+        return F.embedding_bag(bag, table, start, mode="sum", per_sample_weights=weights)
+
+    one = sums(given)
+    assert ad.vmap(sums)(ad.stack([given, given]))[1].tolist() == one.tolist()
+    exact = table[bag].double() * given.double().unsqueeze(1)
+    assert one.tolist() == exact.sum(0, keepdim=True).to(dtype).tolist()

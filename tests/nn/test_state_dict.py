@@ -272,3 +272,11 @@ def test_states_of_spectral_norm_without_v(steps):
     nn.utils.remove_spectral_norm(other)
     assert not other._state_dict_hooks and not other._load_state_dict_pre_hooks
     assert "spectral_norm" not in other.state_dict()._metadata[""]
+
+
+def test_one_hook_is_public_or_private():
+    layer, hook = ad.nn.Linear(1, 1), lambda *arguments: None
+    layer._register_state_dict_hook(lambda *arguments: None)
+    layer.register_state_dict_post_hook(hook)
+    with pytest.raises(RuntimeError, match="Cannot register the same function as the state dict post hook"):
+        layer._register_state_dict_hook(hook)

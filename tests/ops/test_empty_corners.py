@@ -46,6 +46,7 @@ NAN = {
     "var of nan": lambda: ad.var(ad.tensor([math.nan]), correction=0),
     "var of inf": lambda: ad.var(ad.tensor([math.inf]), correction=0),
     "adaptive_avg_pool3d": lambda: F.adaptive_avg_pool3d(e(1, 1, 4, 0, 7), 1).squeeze(),
+    "multi_margin_loss of no samples": lambda: F.multi_margin_loss(e(0, 3), e(0).long()),
     "cross_entropy of no classes": lambda: F.cross_entropy(e(2, 0), e(2, 0)),
 }
 

@@ -121,3 +121,10 @@ def test_a_remainder_of_zero_has_the_sign_of_the_divisor(a, b):
     for n in (1, 40):
         found = ad.full((n,), a) % ad.full((n,), b)
         assert math.copysign(1, found[-1].item()) == math.copysign(1, a % b)
+
+
+@pytest.mark.parametrize("dtype", [ad.float32, ad.float64], ids=str)
+def test_the_zeros_of_sinc_have_no_sign(dtype):
+    whole = ad.arange(-9, 10, dtype=dtype)
+    assert not ad.signbit(ad.sinc(whole)).any()
+    assert ad.sinc(whole).tolist() == [0.0] * 9 + [1.0] + [0.0] * 9

@@ -109,6 +109,7 @@ GATHER_ERRORS = [
     (lambda x: x.gather(0, ad.tensor([0])), RuntimeError, "same number of dimensions"),
     (lambda x: x.gather(0, ad.tensor([[0.0]])), RuntimeError, "(?i)int64"),
     (lambda x: x.index_select(0, ad.tensor([5])), (IndexError, RuntimeError), "(?i)out of (range|bounds)"),
+    (lambda x: x.index_reduce(0, ad.tensor([5]), x[:1], "prod"), IndexError, "out of bounds"),
     (lambda x: x.index_select(0, ad.tensor([[0]])), IndexError, "(?i)1-D|vector|dimension"),
     (lambda x: x.scatter(1, ad.tensor([[9]]), 1.0), (IndexError, RuntimeError), "out of bounds"),
     (lambda x: x.scatter_(1, ad.tensor([[-1]]), 1.0), (IndexError, RuntimeError), "out of bounds"),

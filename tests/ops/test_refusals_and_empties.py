@@ -95,7 +95,11 @@ def test_distributions():
     low, high = ad.tensor(0.0, requires_grad=True), ad.tensor(2.0, requires_grad=True)
     p = ad.distributions.Uniform(low, high, validate_args=False).log_prob(ad.tensor(3.0))
     assert p == -ad.inf and [g.item() for g in ad.autograd.grad(p, (low, high))] == [0.5, -0.5]
+    one, half = ad.tensor(1.0), ad.tensor([0.5, 0.5])
     assert repr(ad.distributions.LogNormal(0.0, 1.0)) == "LogNormal()"
+    assert repr(ad.distributions.HalfNormal(one)) == "HalfNormal()"
+    assert repr(ad.distributions.InverseGamma(one, one)) == "InverseGamma()"
+    assert repr(ad.distributions.Multinomial(3, half)) == "Multinomial()"
 
 
 def test_the_state_of_lbfgs_has_the_weights_of_its_last_direction():

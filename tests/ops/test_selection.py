@@ -131,3 +131,11 @@ def test_zero_size_selection():
     assert ad.maximum(e, ad.ones(3)).shape == (0, 3)
     assert ad.clamp(e, 0, 1).shape == (0, 3)
     assert_close(ad.clamp(ad.tensor(5.0), 0, 1), np.float32(1))
+
+
+def test_truth_values_are_clamped_by_truth_values():
+    a, b = np.array([True, False, True]), np.array([False, False, True])
+    assert_same(ad.clamp(tensor(a), max=tensor(b)), a & b)
+    assert_same(ad.clamp(tensor(a), tensor(b)), a | b)
+    assert_same(ad.clamp_max(tensor(a), tensor(b)), a & b)
+    assert ad.clamp(tensor(a), max=0).dtype is ad.int64

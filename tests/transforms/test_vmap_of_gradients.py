@@ -191,3 +191,45 @@ def test_a_vmap_rule_is_told_where_the_batch_is(call, seen):
         assert ad.equal(result, 2 * x)
     else:
         assert ad.equal(result, x.T)
+
+
+def test_a_function_takes_no_mapped_tensor_by_keyword_only():
+    class Sum(ad.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x, *, y):
+            return x + y
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+    with pytest.raises(
+        NotImplementedError, match="Run vmap on autograd.Function with kwarg-only Tensor args"
+    ):
+        ad.vmap(lambda x: Sum.apply(x, y=x))(ad.ones(2))
+
+
+@pytest.mark.parametrize(
+    "name, f",
+    {
+        "svdvals": ad.linalg.svdvals,
+        "eigvalsh": lambda a: ad.linalg.eigvalsh(a + a.T),
+        "eigvals": lambda a: ad.linalg.eigvals(a + a.T).real.sort().values,
+        "norm 2": lambda a: ad.linalg.matrix_norm(a, 2),
+        "nuclear norm": lambda a: ad.linalg.matrix_norm(a, "nuc"),
+        "cond": ad.linalg.cond,
+    }.items(),
+)
+def test_gradients_around_a_map_of_spectra(name, f):
+    """What a rule needs of a decomposition is computed for a level outside of the map, too."""
+    a, w = matrices(), ad.arange(3.0, dtype=ad.float64) + 1
+    outside = grad(lambda x: sum((w * ad.vmap(f)(x * s)).sum() for s in (1.0, 2.0)))(a)
+    alone = grad(lambda x: sum((w * f(m * s)).sum() for m in x for s in (1.0, 2.0)))(a)
+    if f(a[0]).dim() == 0:
+        alone = grad(lambda x: sum(v * f(m * s) for m, v in zip(x, w) for s in (1.0, 2.0)))(a)
+    ad.testing.assert_close(outside, alone)
+    leaf = a.clone().requires_grad_()
+    ad.vmap(f)(leaf).sum().backward()
+    ad.testing.assert_close(leaf.grad, grad(lambda x: sum(f(m).sum() for m in x))(a))

@@ -12,9 +12,13 @@
 namespace adjoint::inline ADJOINT_ISA {
 namespace {
 
-/// N numbers, S apart; none beyond the last is read.
+/// N numbers, S (0: any `step`) apart; none beyond the last is read.
 template <int N, int S, class V, class T, int... L>
-ADJOINT_INLINE void load(const T* p, V& to, std::integer_sequence<int, L...>) {
+ADJOINT_INLINE void load(const T* p, int64_t step, V& to, std::integer_sequence<int, L...>) {
+  if constexpr (S == 0) {
+    to = V{p[L * step]...};
+    return;
+  }
   typedef T Given __attribute__((vector_size(N * sizeof(T)), aligned(alignof(T)), may_alias));
   to = *reinterpret_cast<const Given*>(p);
   if constexpr (S == 2) {
@@ -30,18 +34,18 @@ ADJOINT_INLINE void load(const T* p, V& to, std::integer_sequence<int, L...>) {
 
 /// Without positions (null) the largest alone.
 template <int N, int S, class T>
-ADJOINT_INLINE void some(const T* x, int64_t first, int64_t taps, const int64_t* offsets, T* values,
-                         int64_t* positions) {
+ADJOINT_INLINE void some(const T* x, int64_t first, int64_t step, int64_t taps, const int64_t* offsets,
+                         T* values, int64_t* positions) {
   using Int = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
   typedef T V __attribute__((vector_size(N * sizeof(T))));
   typedef Int Places __attribute__((vector_size(N * sizeof(T))));
   typedef int64_t Long __attribute__((vector_size(N * sizeof(int64_t))));
   constexpr auto lanes = std::make_integer_sequence<int, N>();
   V best, v;
-  load<N, S>(x + first + offsets[0], best, lanes);
+  load<N, S>(x + first + offsets[0], step, best, lanes);
   if (!positions) {
     for (int64_t t = 1; t < taps; ++t) {
-      load<N, S>(x + first + offsets[t], v, lanes);
+      load<N, S>(x + first + offsets[t], step, v, lanes);
       best = (v > best) | (v != v) ? v : best;
     }
     __builtin_memcpy(values, &best, sizeof best);
@@ -49,42 +53,45 @@ ADJOINT_INLINE void some(const T* x, int64_t first, int64_t taps, const int64_t*
   }
   Places at = static_cast<Int>(offsets[0]) - Places{};
   for (int64_t t = 1; t < taps; ++t) {
-    load<N, S>(x + first + offsets[t], v, lanes);
+    load<N, S>(x + first + offsets[t], step, v, lanes);
     const Places larger = (v > best) | (v != v);
     best = larger ? v : best;
     at = larger ? static_cast<Int>(offsets[t]) - Places{} : at;
   }
   Long place = __builtin_convertvector(at, Long);
   [&]<int... L>(std::integer_sequence<int, L...>)
-      __attribute__((always_inline)) { place += Long{(first + L * S)...}; }(lanes);
+      __attribute__((always_inline)) { place += Long{(first + L * step)...}; }(lanes);
   __builtin_memcpy(values, &best, sizeof best);
   __builtin_memcpy(positions, &place, sizeof place);
 }
 
 /// The last vector may overlap the one before it.
 template <int N, int S, class T>
-ADJOINT_INLINE void all(const T* x, int64_t first, int64_t n, int64_t taps, const int64_t* offsets, T* values,
-                        int64_t* positions) {
+ADJOINT_INLINE void all(const T* x, int64_t first, int64_t any, int64_t n, int64_t taps,
+                        const int64_t* offsets, T* values, int64_t* positions) {
+  const int64_t step = S ? S : any;
   if (!positions) {
     for (int64_t c = 0; c + N <= n; c += N)
-      some<N, S, T>(x, first + c * S, taps, offsets, values + c, nullptr);
-    if (n % N) some<N, S, T>(x, first + (n - N) * S, taps, offsets, values + n - N, nullptr);
+      some<N, S, T>(x, first + c * step, step, taps, offsets, values + c, nullptr);
+    if (n % N) some<N, S, T>(x, first + (n - N) * step, step, taps, offsets, values + n - N, nullptr);
     return;
   }
   for (int64_t c = 0; c + N <= n; c += N)
-    some<N, S>(x, first + c * S, taps, offsets, values + c, positions + c);
-  if (n % N) some<N, S>(x, first + (n - N) * S, taps, offsets, values + n - N, positions + n - N);
+    some<N, S>(x, first + c * step, step, taps, offsets, values + c, positions + c);
+  if (n % N) some<N, S>(x, first + (n - N) * step, step, taps, offsets, values + n - N, positions + n - N);
 }
 
 template <class T>
 void row(const T* x, int64_t first, int64_t step, int64_t n, int64_t taps, const int64_t* offsets, T* values,
          int64_t* positions) {
-  if (step == 1 && n >= 8) return all<8, 1>(x, first, n, taps, offsets, values, positions);
-  if (step == 2 && n >= 8) return all<8, 2>(x, first, n, taps, offsets, values, positions);
-  if (step == 1 && n >= 4) return all<4, 1>(x, first, n, taps, offsets, values, positions);
-  if (step == 2 && n >= 4) return all<4, 2>(x, first, n, taps, offsets, values, positions);
-  if (step == 3 && n >= 8) return all<8, 3>(x, first, n, taps, offsets, values, positions);
-  if (step == 3 && n >= 4) return all<4, 3>(x, first, n, taps, offsets, values, positions);
+  if (step == 1 && n >= 8) return all<8, 1>(x, first, step, n, taps, offsets, values, positions);
+  if (step == 2 && n >= 8) return all<8, 2>(x, first, step, n, taps, offsets, values, positions);
+  if (step == 1 && n >= 4) return all<4, 1>(x, first, step, n, taps, offsets, values, positions);
+  if (step == 2 && n >= 4) return all<4, 2>(x, first, step, n, taps, offsets, values, positions);
+  if (step == 3 && n >= 8) return all<8, 3>(x, first, step, n, taps, offsets, values, positions);
+  if (step == 3 && n >= 4) return all<4, 3>(x, first, step, n, taps, offsets, values, positions);
+  if (n >= 8) return all<8, 0>(x, first, step, n, taps, offsets, values, positions);
+  if (n >= 4) return all<4, 0>(x, first, step, n, taps, offsets, values, positions);
   for (int64_t c = 0; c < n; ++c, first += step) {
     int64_t at = first + offsets[0];
     for (int64_t t = 1; t < taps; ++t) {

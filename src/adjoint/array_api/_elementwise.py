@@ -130,7 +130,14 @@ conj = ad.conj
 cos = ad.cos
 cosh = ad.cosh
 exp = ad.exp
-expm1 = ad.expm1
+
+
+def expm1(x: Tensor, /) -> Tensor:
+    """exp(x) - 1 of each element; the real part of a complex 0 is 0 without a sign, as the standard has it."""
+    y = ad.expm1(x)
+    return ad.complex(y.real + 0.0, y.imag) if y.is_complex() else y
+
+
 floor = ad.floor
 isfinite = ad.isfinite
 isinf = ad.isinf

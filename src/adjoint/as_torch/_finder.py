@@ -174,6 +174,7 @@ PRIVATE = {
             )
         },
     },
+    "adjoint.distributions.dirichlet": {"_Dirichlet_backward": f"{STANDINS}._functional._Dirichlet_backward"},
     "adjoint.distributions.kl": {
         "_kl_expfamily_expfamily": "adjoint.distributions._kl_same._exponential_family"
     },

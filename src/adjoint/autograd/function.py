@@ -6,7 +6,7 @@ about a class when that is defined, and `once_differentiable`. Start reading at 
 
 from __future__ import annotations
 
-from adjoint._C import BackwardCFunction, FunctionBase, FunctionCtx, Tensor, _backward_class
+from adjoint._C import BackwardCFunction, FunctionBase, FunctionCtx, Tensor, _backward_class, _is_batched
 from adjoint._register import listing
 
 TYPE_CHECKING = False
@@ -227,6 +227,11 @@ def _apply_bound(cls, *args, **kwargs):
 
     bound = signature(cls.forward).bind(*args, **kwargs)
     if bound.kwargs:
+        if any(_is_batched(v) for v in bound.kwargs.values() if isinstance(v, Tensor)):
+            raise NotImplementedError(
+                f"Run vmap on autograd.Function with kwarg-only Tensor args. {cls.__name__}.apply() got "
+                f"{', '.join(bound.kwargs)} by keyword only: let forward take them by position"
+            )
         raise TypeError(
             f"{cls.__name__}.apply() got {', '.join(bound.kwargs)} by keyword only: with setup_context, forward takes "
             "arguments that have a position, since backward returns one gradient for each of them"

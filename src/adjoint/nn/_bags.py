@@ -176,11 +176,13 @@ def embedding_bag(
     if mode == "max":
         return _maxima(rows, starts, _ends(starts, flat), counted)
     which = bag()
+    wide = weight.dtype if weight.dtype.itemsize > 2 else ad.float32  # sums of products are rounded once
+    rows = rows.to(wide)
     if per_sample_weights is not None:
-        rows = rows * per_sample_weights.reshape(-1, 1)
+        rows = rows * per_sample_weights.to(wide).reshape(-1, 1)
     if counted is not None:
         rows = ad.where(counted.unsqueeze(1), rows, 0.0)
-    result = ad.zeros(bags, weight.shape[1], dtype=weight.dtype).index_add(0, which, rows)
+    result = ad.zeros(bags, weight.shape[1], dtype=wide).index_add(0, which, rows).to(weight.dtype)
     if mode == "sum":
         return result
     if counted is None and length is not None:

@@ -230,8 +230,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
         )
     if r == 1:
         return input.clone()  # never a view, as in torch
-    k, channels = len(lead), c // (r * r)
-    parts = input.reshape(*lead, channels, r, r, h, w).permute(*range(k + 1), k + 3, k + 1, k + 4, k + 2)
+    channels = c // (r * r)
+    parts = input.reshape(math.prod(lead), channels, r, r, h, w).permute(0, 1, 4, 2, 5, 3)
     result = parts.reshape(*lead, channels, h * r, w * r)
     return result if input.is_contiguous() else like(result, input)
 
@@ -260,8 +260,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
             )
     if r == 1:
         return input.clone()
-    k = len(lead)
-    parts = input.reshape(*lead, c, h // r, r, w // r, r).permute(*range(k + 1), k + 2, k + 4, k + 1, k + 3)
+    parts = input.reshape(math.prod(lead), c, h // r, r, w // r, r).permute(0, 1, 3, 5, 2, 4)
     result = parts.reshape(*lead, c * r * r, h // r, w // r)
     return result if input.is_contiguous() else like(result, input)
 

@@ -100,6 +100,11 @@ class StateDict(ModuleMembers):
         return self._state_dict_hooks.add((hook, True))
 
     def _register_state_dict_hook(self, hook):
+        if (hook, True) in self._hooks_of_state("post"):
+            raise RuntimeError(
+                "_register_state_dict_hook(): Cannot register the same function as the state dict post hook that was previously "
+                "registered via register_state_dict_post_hook"
+            )
         return self._state_dict_hooks.add((hook, False))
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> Any:

@@ -156,7 +156,13 @@ def _cross(input, other, dim, out=None):
     if input.shape != other.shape:
         input, other = broadcast_tensors(input, other)
 
-    # x[i] y[i+1] - x[i+1] y[i] is element i + 2, so that all turn by one place.
+    if dim % input.ndim != input.ndim - 1:
+        (a, b, c), (d, e, f) = input.unbind(dim), other.unbind(dim)
+        return give(
+            out, _C.stack([b * f - c * e, c * d - a * f, a * e - b * d], dim), "cross", converts=False
+        )
+
+    # Side by side, x[i] y[i+1] - x[i+1] y[i] is element i + 2, so that all turn by one place.
     def turned(x):
         return _C.roll(x, [-1], [dim])
 

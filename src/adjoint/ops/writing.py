@@ -368,5 +368,10 @@ def index_reduce(
             f"{list(input.shape)} source.shape = {list(source.shape)}"
         )
     along = index.to(_C.int64).reshape([-1 if d == axis else 1 for d in range(input.ndim)]).expand(expected)
-    result = _combined(input, axis, along, source, reduce, include_self, "index_reduce")
+    try:
+        result = _combined(input, axis, along, source, reduce, include_self, "index_reduce")
+    except RuntimeError as error:
+        if "is out of bounds for dimension" not in str(error):
+            raise
+        raise IndexError(str(error)) from None  # as the other functions of a vector of indices
     return give(out, result, "index_reduce", converts=False)

@@ -163,3 +163,10 @@ def _calculate_correct_fan(tensor, mode):
     if mode.lower() not in modes:
         raise ValueError(f"Mode {mode} not supported, please use one of {[*modes]}")
     return _calculate_fan_in_and_fan_out(tensor)[modes.index(mode.lower())]
+
+
+def _Dirichlet_backward(x, concentration, grad_output):
+    """Of a Dirichlet draw `x`: the gradient of its concentration."""
+    total = concentration.sum(-1, True).expand_as(concentration)
+    slope = adjoint._C._dirichlet_slope(x, concentration, total - concentration)
+    return slope * (grad_output - (x * grad_output).sum(-1, True))

@@ -311,7 +311,7 @@ class _Workers(_Iterator):
         kind = _InTurn if loader._iterable else _ByNumber
         self._tasks, self._pipes, self._workers = [], [], []
         self.closed = False
-        self._end = weakref.finalize(self, _end, self._tasks, self._pipes, self._workers, prefix)
+        self._end = weakref.finalize(self, _end, os.getpid(), self._tasks, self._pipes, self._workers, prefix)
         for number in range(loader.num_workers):
             tasks = context.Queue()
             tasks.cancel_join_thread()
@@ -446,7 +446,9 @@ class _Workers(_Iterator):
         self._end()
 
 
-def _end(tasks, pipes, processes, prefix):
+def _end(owner, tasks, pipes, processes, prefix):
+    if os.getpid() != owner:  # a copy in a process that was forked later: they are not its children
+        return
     for queue, process in zip(tasks, processes):
         if process.is_alive():
             queue.put(None)
