@@ -12,6 +12,7 @@ from ranks import processes
     [
         ("same_as_one_process", 2),
         ("several_passes", 3),
+        ("shared_passes", 2),
         ("unused", 3),
         ("others", 2),
         ("uneven", 3),

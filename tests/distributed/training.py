@@ -3,6 +3,7 @@
 Each compares with one process that has all the data. Start reading at `same_as_one_process`.
 """
 
+import time
 import warnings
 
 import adjoint as ad
@@ -73,6 +74,17 @@ def same_as_one_process(rank, size):
                 alike(model.parameters())
                 if cap < 1:
                     assert len(model.reducer.buckets) > 1
+    # Where gradients lie in buckets, the engine writes them there: nothing is copied.
+    model = DDP(network(), gradient_as_bucket_view=True)
+    taken, model.reducer._take = [], lambda p, view: taken.append(p)
+    for none in (True, False, True):
+        model.zero_grad(set_to_none=none)
+        loss_of(model, x[part], y[part]).backward()
+        assert all(p.grad is view for p, (_, view) in model.reducer.place.items()) and not taken
+    model.reducer.remove()
+    model.zero_grad(set_to_none=True)
+    loss_of(model.module, x[part], y[part]).backward()
+    assert not any(p.grad is view for p, (_, view) in model.reducer.place.items())
     # A gradient that somebody keeps does not change in later steps.
     model = DDP(network())
     loss_of(model, x[part], y[part]).backward()
@@ -122,6 +134,50 @@ def several_passes(rank, size):
     print("ok")
 
 
+def shared_passes(rank, size):
+    """Several threads share each pass, which has collectives of its own (SyncBatchNorm) beside those of the buckets."""
+    from adjoint.nn.utils import parametrizations
+
+    ad.set_num_threads(4)
+
+    class Wide(nn.Module):
+        def __init__(self):
+            super().__init__()
+            ad.manual_seed(0)
+            self.parts = nn.ModuleList(
+                nn.Sequential(nn.Linear(3, 4 + i), nn.SyncBatchNorm(4 + i), nn.Linear(4 + i, 1)).double()
+                for i in range(6)
+            )
+            parametrizations.weight_norm(self.parts[0][0])
+
+        def forward(self, x):
+            outputs = [part(x[:, :3]) for part in self.parts]
+            for i, y in enumerate(outputs):
+                # Branches are ready in another order on each rank.
+                y.register_hook(lambda g, i=i: time.sleep(0.002 * ((i + rank) % 3)))
+            return sum(outputs)
+
+    x, y = data(4 * size)
+    part = slice(4 * rank, 4 * rank + 4)
+    one = Wide()
+    one.parts = nn.ModuleList(  # statistics of all the data are what SyncBatchNorm takes
+        nn.Sequential(part[0], nn.BatchNorm1d(part[1].num_features).double(), part[2]) for part in one.parts
+    )
+    loss_of(one, x, y).backward()
+    gradients = [[p.grad for p in one.parameters()]]
+    for parallel in (False, True, True):
+        model = DDP(Wide(), bucket_cap_mb=1e-4, gradient_as_bucket_view=parallel)
+        for _ in range(2):
+            model.zero_grad(set_to_none=True)
+            loss = loss_of(model, x[part], y[part])
+            with ad.autograd.set_parallel_backward(parallel):
+                loss.backward()
+        gradients.append([p.grad.clone() for p in model.parameters()])
+    for found in gradients[1:]:
+        close(found, gradients[0])
+    print("ok")
+
+
 class Branches(nn.Module):
     def __init__(self):
         super().__init__()
@@ -150,6 +206,13 @@ def unused(rank, size):
         close([model.module.b.weight.grad], [x / size])
     close([model.module.c.weight.grad], [5 * x])
     assert model.module.c.bias.grad is None
+    # Gradients of earlier steps that were not set to zero stay, also where a rank does not use the parameter.
+    for views in (False, True):
+        kept = DDP(Branches(), find_unused_parameters=True, gradient_as_bucket_view=views)
+        kept(x, "abc").sum().backward()
+        kept(x, "a" if rank else "ab").sum().backward()
+        close([p.grad for p in (kept.module.a.weight, kept.module.c.weight)], [2 * x, x])
+        close([kept.module.b.weight.grad], [x + x / size])
     # A loss that reaches no parameter on one rank.
     out = model(x, "a")
     (out * 0 if rank else out).sum().backward()

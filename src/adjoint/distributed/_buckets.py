@@ -1,6 +1,7 @@
 """`Reducer`: gradients of a module's parameters, averaged over ranks in buckets while the backward pass runs.
 
-Each bucket is one piece of memory, in which each of its parameters' gradients has a place. A bucket whose gradients have all arrived is
+Each bucket is one piece of memory, in which each of its parameters' gradients has a place (where gradients stay there, their
+home, to which the engine writes them). A bucket whose gradients have all arrived is
 sent, in the same order on all ranks. The last one carries one number more, how many gradients are missing on its rank: so every rank
 learns in the same message whether something is to be talked about, and which parameters those are is asked only then. Start reading at
 `Reducer._arrived`.
@@ -124,11 +125,16 @@ class Reducer:
         self.next = 0
         self.lock = threading.RLock()
         self.handles = [p.register_post_accumulate_grad_hook(self._arrived) for p in self.parameters]
+        if views:
+            for p, (_, view) in self.place.items():
+                _C._set_gradient_home(p, view)
 
     def remove(self):
-        """Take the hooks from the parameters."""
+        """Take the hooks from the parameters, and the places of their gradients."""
         for handle in self.handles:
             handle.remove()
+        for p in self.parameters:
+            _C._set_gradient_home(p, None)
 
     def prepare(self):
         """A forward was run whose gradients are to be averaged."""
@@ -151,8 +157,10 @@ class Reducer:
         if not self.expecting:
             return
         with self.lock:
-            self.begin()
-            if p.grad is None:
+            if not self.running:
+                self.begin()
+            g = p.grad
+            if g is None:
                 return  # what came was the absence of one
             count = self.arrived[p] = self.arrived.get(p, 0) + 1
             bucket, view = self.place[p]
@@ -168,9 +176,11 @@ class Reducer:
                     )
                 self._take(p, view)
                 return
-            self._take(p, view)
+            if g is not view:  # else it was written there
+                self._take(p, view)
             bucket.left -= 1
-            self._send_ready()
+            if not bucket.left:
+                self._send_ready()
 
     def _take(self, p, view):
         """Put a gradient into its place, unless it lies there."""
@@ -196,6 +206,9 @@ class Reducer:
             p.grad = view
 
     def _send_ready(self):
+        # Threads that share a pass may be in a collective of the graph, too: which comes first would be chance.
+        if _C._current_pass_is_shared():
+            return
         while self.next < len(self.buckets) and self.buckets[self.next].left == 0:
             self._send(self.buckets[self.next], 0)
 
@@ -231,7 +244,10 @@ class Reducer:
     def _finish(self):
         absent = [p for p in self.parameters if p not in self.arrived]
         for p in absent:
-            self.place[p][1].zero_()
+            if p.grad is None:
+                self.place[p][1].zero_()
+            else:  # what is there of earlier passes is added to by other ranks
+                self._take(p, self.place[p][1])
         if self.static:
             for p, count in self.arrived.items():
                 if count != self.parts.get(p, 0):
