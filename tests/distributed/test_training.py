@@ -21,4 +21,4 @@ from ranks import processes
     ],
 )
 def test_training(program, n, tmp_path):
-    assert processes(f"training:{program}", n, tmp_path) == ["ok\n"] * n
+    assert processes("training:with_both_kinds_of_buckets", n, tmp_path, program) == ["ok\nok\n"] * n

@@ -9,6 +9,7 @@ import warnings
 import adjoint as ad
 import adjoint.distributed as dist
 from adjoint import nn
+from adjoint.distributed import _buckets
 from adjoint.nn.parallel import DistributedDataParallel as DDP
 from adjoint.utils.checkpoint import checkpoint
 
@@ -38,7 +39,7 @@ def close(a, b, tolerance=1e-12):
 
 def alike(tensors):
     """Whether all ranks have the same bits."""
-    mine = [t.detach().view(-1).view(ad.uint8).tolist() for t in tensors]
+    mine = [t.detach().contiguous().view(-1).view(ad.uint8).tolist() for t in tensors]
     theirs = [None] * dist.get_world_size()
     dist.all_gather_object(theirs, mine)
     assert all(other == theirs[0] for other in theirs)
@@ -51,6 +52,16 @@ def refused(match, call, kind=RuntimeError):
         assert match in str(error), error
         return
     raise AssertionError(f"not refused: {match}")
+
+
+def with_both_kinds_of_buckets(rank, size, program):
+    """A program as it is, and with each gradient a bucket of its own."""
+    globals()[program](rank, size)
+    if program == "same_as_one_process":  # which has both
+        print("ok")
+        return
+    _buckets.LARGE = 1
+    globals()[program](rank, size)
 
 
 def same_as_one_process(rank, size):
@@ -85,6 +96,29 @@ def same_as_one_process(rank, size):
     model.zero_grad(set_to_none=True)
     loss_of(model.module, x[part], y[part]).backward()
     assert not any(p.grad is view for p, (_, view) in model.reducer.place.items())
+    # A large parameter's gradient is sent as it lies, in every layout; others' are put together.
+    for views in (False, True):
+        for swapped in (False, True):
+            one, model = (
+                nn.Sequential(nn.Linear(6, 400), nn.Linear(400, 700), nn.Linear(700, 1)) for _ in range(2)
+            )
+            model.load_state_dict(one.state_dict())
+            model = DDP(model.double(), gradient_as_bucket_view=views)
+            one.load_state_dict(model.module.state_dict())
+            one.double()
+            large = model.module[1].weight
+            assert [b.parameters for b in model.reducer.buckets if b.alone] == [[large]]
+            assert len(model.reducer.buckets) == 2
+            for _ in range(3):
+                model.zero_grad(set_to_none=True)
+                one.zero_grad()
+                if swapped:  # what is there is added to, and lies by columns
+                    large.grad = ad.zeros(400, 700, dtype=ad.float64).t()
+                loss_of(model, x[part], y[part]).backward()
+                loss_of(one, x, y).backward()
+                close([p.grad for p in model.parameters()], [p.grad for p in one.parameters()])
+                assert large.grad.is_contiguous() != swapped
+            alike([p.grad for p in model.parameters()])
     # A gradient that somebody keeps does not change in later steps.
     model = DDP(network())
     loss_of(model, x[part], y[part]).backward()

@@ -159,7 +159,8 @@ class MPIGroup(OrderedGroup):
         return tensor if tensor.dtype in self._types else tensor.float()
 
     def _op(self, op, dtype):
-        return getattr(self._mpi, (_OF_BOOLS if dtype is ad.bool else {}).get(op.name) or _OPS[op.name])
+        name = _OF_BOOLS.get(op.name) if dtype is ad.bool else None
+        return getattr(self._mpi, name or _OPS[op.name])
 
     def _allreduce(self, call, mine, op):
         wide = self._reducible(mine)
