@@ -73,7 +73,7 @@ def _row(signature, transpose, jvp, batch):
 
 
 def _linear(transpose, from_stack=False, to_stack=False):
-    """Declare ``f(x, group, root, options)``, a linear map, whose transpose is the row of that name.
+    """Declare ``f(x, group, options)``, a linear map, whose transpose is the row of that name.
 
     `from_stack` and `to_stack` say whether the first dimension of what goes in and comes out counts ranks: that of samples
     under `vmap`, for all of which one message goes, comes after it.
@@ -87,7 +87,7 @@ def _linear(transpose, from_stack=False, to_stack=False):
 
         def forward(x, root, group, label):
             # On meta, what comes is known but for its elements.
-            return function(x, group_of(group), root, None if x.is_meta else _do(label, root))
+            return function(x, group_of(group), None if x.is_meta else _do(label, root))
 
         forward.__name__ = forward.__qualname__ = name
         forward.__doc__ = function.__doc__
@@ -112,7 +112,7 @@ def _own(x):
 
 
 @_linear("all_reduce")
-def all_reduce(x, group, root, options):
+def all_reduce(x, group, options):
     """The sum over ranks, on all of them."""
     y = _own(x)
     options and group.allreduce([y], options)
@@ -120,7 +120,7 @@ def all_reduce(x, group, root, options):
 
 
 @_linear("reduce")
-def broadcast(x, group, root, options):
+def broadcast(x, group, options):
     """The root's tensor, on all ranks."""
     y = _own(x)
     options and group.broadcast([y], options)
@@ -128,15 +128,15 @@ def broadcast(x, group, root, options):
 
 
 @_linear("broadcast")
-def reduce(x, group, root, options):
+def reduce(x, group, options):
     """The sum over ranks at the root; 0 elsewhere."""
     y = _own(x)
     options and group.reduce([y], options)
-    return y if group.rank() == root else y.zero_()
+    return y if options and group.rank() == options.rootRank else y.zero_()
 
 
 @_linear("reduce_scatter", to_stack=True)
-def all_gather(x, group, root, options):
+def all_gather(x, group, options):
     """The tensors of all ranks, stacked."""
     y = x.new_empty((group.size(), *x.shape))
     options and group.allgather([list(y.unbind())], [x], options)
@@ -144,7 +144,7 @@ def all_gather(x, group, root, options):
 
 
 @_linear("all_gather", from_stack=True)
-def reduce_scatter(x, group, root, options):
+def reduce_scatter(x, group, options):
     """Of a stack with a part for each rank: the sum over ranks of the part that is for this one."""
     y = x.new_empty(x.shape[1:])
     options and group.reduce_scatter([y], [list(x.unbind())], options)
@@ -152,18 +152,18 @@ def reduce_scatter(x, group, root, options):
 
 
 @_linear("scatter", to_stack=True)
-def gather(x, group, root, options):
+def gather(x, group, options):
     """The tensors of all ranks, stacked, at the root; 0 elsewhere."""
     y = x.new_zeros((group.size(), *x.shape))
-    options and group.gather([list(y.unbind())] if group.rank() == root else [], [x], options)
+    options and group.gather([list(y.unbind())] if group.rank() == options.rootRank else [], [x], options)
     return y
 
 
 @_linear("gather", from_stack=True)
-def scatter(x, group, root, options):
+def scatter(x, group, options):
     """Of the root's stack: the part that is for this rank."""
     y = x.new_empty(x.shape[1:])
-    options and group.scatter([y], [list(x.unbind())] if group.rank() == root else [], options)
+    options and group.scatter([y], [list(x.unbind())] if group.rank() == options.rootRank else [], options)
     return y
 
 
