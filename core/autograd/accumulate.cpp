@@ -1,7 +1,6 @@
 // Leaves: where gradients end. The accumulator of a leaf adds what arrives to its `.grad`.
 #include <algorithm>
 #include <cctype>
-#include <thread>
 
 #include "autograd/arithmetic.h"
 #include "autograd/views.h"
@@ -22,30 +21,37 @@ class Update {
  public:
   explicit Update(AutogradMeta& meta) : meta_(meta) {
     for (;;) {
+      const void* other;
       {
         std::lock_guard lock(meta.lock);
-        const void* other = meta.updating.load(std::memory_order_acquire);
-        nested_ = other == &thread_state;
+        other = meta.updating.load(std::memory_order_acquire);
+        nested_ = other == &thread_state || other == waited_for(&thread_state);
         if (!other) meta.updating.store(&thread_state, std::memory_order_relaxed);
         if (!other || nested_) {
           before = meta.grad;
           return;
         }
       }
-      if (let_others_run)
-        let_others_run();
-      else
-        std::this_thread::yield();
+      const void* const odd = waited_for(other);
+      if (other != odd && !meta.updating.compare_exchange_strong(other, odd)) continue;
+      const auto wait = [&] { meta.updating.wait(odd, std::memory_order_acquire); };
+      while_others_run ? while_others_run(wait) : wait();
     }
   }
   ~Update() {
-    if (!nested_) meta_.updating.store(nullptr, std::memory_order_release);
+    if (nested_) return;
+    const void* const last = meta_.updating.exchange(nullptr, std::memory_order_release);
+    if (last != &thread_state) [[unlikely]]
+      meta_.updating.notify_all();
   }
   Update(const Update&) = delete;
 
   Tensor before;
 
  private:
+  static const void* waited_for(const void* thread) {
+    return reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(thread) | 1);
+  }
   AutogradMeta& meta_;
   bool nested_ = false;
 };
@@ -178,7 +184,7 @@ Tensor gradient(const Tensor& t) {
   return m->grad;
 }
 
-void (*let_others_run)() = nullptr;
+void (*while_others_run)(const std::function<void()>&) = nullptr;
 
 template <class Next>
 static void update(AutogradMeta& m, const Next& next) {
@@ -196,6 +202,17 @@ static void update(AutogradMeta& m, const Next& next) {
 
 void update_gradient(AutogradMeta& m, const std::function<Tensor(const Tensor&)>& next) { update(m, next); }
 
+/// Where a gradient goes that is the first of its leaf; undefined: nowhere in particular, or it carries more
+/// than its elements.
+static Tensor home_of(AutogradMeta& m, const Tensor& g) {
+  if (!m.hooked.load(std::memory_order_acquire) || thread_state.grad || g->flags & TensorImpl::kTransformed ||
+      is_sparse(g))
+    return {};
+  std::lock_guard lock(m.lock);
+  return m.home.defined() && same(m.home.sizes(), g.sizes()) && m.home.dtype() == g.dtype() ? m.home
+                                                                                            : Tensor();
+}
+
 void accumulate_gradient(const Tensor& t, Tensor g) {
   if ((g->flags ^ t->flags) & TensorImpl::kElsewhere && device_of(g) != device_of(t)) [[unlikely]]
     g = moved_to(std::move(g), device_of(t));
@@ -205,8 +222,15 @@ void accumulate_gradient(const Tensor& t, Tensor g) {
          to_string(t.sizes()),
          " that is the same for all samples; take the gradient by adjoint.func.grad or autograd.grad, and "
          "return it");
-  update(make_meta(t.get()), [&](const Tensor& before) -> Tensor {
-    if (!before.defined()) return g = own_gradient(g, t);
+  AutogradMeta& m = make_meta(t.get());
+  update(m, [&](const Tensor& before) -> Tensor {
+    if (!before.defined()) {
+      if (Tensor home = home_of(m, g); home.defined()) [[unlikely]] {
+        write_gradient(home, g);
+        return home;
+      }
+      return g = own_gradient(g, t);
+    }
     // A dense gradient takes no place among indices.
     if (thread_state.grad || ((before->flags ^ g->flags) & TensorImpl::kElsewhere && is_sparse(before)))
       return add_gradients(before, g);
@@ -215,6 +239,16 @@ void accumulate_gradient(const Tensor& t, Tensor g) {
   });
   if (thread_state.watched) [[unlikely]]
     tell_gradient(t, "backward", gradient(t));
+}
+
+void set_gradient_home(const Tensor& t, Tensor home) {
+  if (home.defined() && (!same(home.sizes(), t.sizes()) || home.dtype() != t.dtype() ||
+                         device_of(home) != device_of(t) || home.requires_grad()))
+    fail("the place of a gradient is a tensor like its leaf, of shape ", to_string(t.sizes()), " and ",
+         name_of(t.dtype()), ", but it has shape ", to_string(home.sizes()), " and ", name_of(home.dtype()));
+  AutogradMeta& m = make_meta(t.get());
+  std::lock_guard lock(m.lock);  // what was there dies after it
+  m.home.swap(home);
 }
 
 void set_gradient(const Tensor& t, Tensor grad) {

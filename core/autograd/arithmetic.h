@@ -18,6 +18,8 @@ void add_in_place(const Tensor& a, std::span<const Tensor> many);
 /// A gradient that `.grad` may keep: `g` itself, moved from, when nobody else holds it and it lies like the
 /// leaf, else a copy.
 Tensor own_gradient(Tensor& g, const Tensor& leaf);
+/// Write a gradient, which is not recorded, to a tensor like it.
+void write_gradient(const Tensor& home, const Tensor& g);
 /// `g` summed to `info`'s shape and cast to its type; RuntimeError naming `from` where that cannot be.
 Tensor fit_gradient(Tensor g, const ResultInfo& info, const Node& from, size_t index);
 /// Gradients that a program gives: seeds, and what hooks and rules of its own return. `on_device` refuses one

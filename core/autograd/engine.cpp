@@ -32,6 +32,7 @@ class Pass {
   const uint64_t id = ++passes;
   bool selective() const { return selective_; }
   bool accumulates() const { return options_.accumulate; }
+  bool shared() const { return crew_; }
   /// The node whose rule runs, in a pass of one thread.
   Node* current() const { return crew_ ? nullptr : current_.load(std::memory_order_relaxed); }
   void at_end(std::function<void()> callback) {
@@ -89,6 +90,9 @@ class Pass {
   Tensors run(std::span<const Edge> roots, Tensors cotangents) {
     for (const Edge& root : roots)
       if (root) discover(root.node.get());
+    const int threads =
+        thread_state.parallel_backward && !options_.create_graph ? runtime::get_num_threads() : 1;
+    if (threads > 1) put_in_order();
     for (size_t i = 0; i < roots.size(); ++i) {
       if (!roots[i]) continue;
       const uint32_t t = index_[roots[i].node.get()];
@@ -106,8 +110,6 @@ class Pass {
         thread_state.holomorphic = holomorphic;
       }
     } scope{std::exchange(running, this), std::exchange(thread_state.holomorphic, false)};
-    const int threads =
-        thread_state.parallel_backward && !options_.create_graph ? runtime::get_num_threads() : 1;
     if (threads > 1) run_in(threads);
     uint32_t count = 0;
     while (!ready_.empty()) {
@@ -380,6 +382,8 @@ class Pass {
       if (g.defined()) add(task, edges[i].input_nr, std::move(g));
       if (--task.dependencies == 0) push(t);
     }
+    if (!after_.empty() && after_[number] != ~0u) [[unlikely]]
+      crew_->arrive(after_[number], tasks_[after_[number]].dependencies, {});
   }
 
   // Several threads in one pass (autograd/crew.h). Thread number 0 is the caller's: it looks for interrupts,
@@ -390,6 +394,20 @@ class Pass {
         [number] {
           if (number == 0) runtime::check_interrupt();
         });
+  }
+
+  /// What has to run in one order waits for what one thread would run before it.
+  void put_in_order() {
+    const auto ordered = [](const Task& t) { return t.needed && t.node->ordered(); };
+    if (std::ranges::count_if(tasks_, ordered) < 2) return;
+    after_.resize(tasks_.size(), ~0u);
+    uint32_t last = ~0u;
+    for (const Ref<Node>& node : order()) {
+      if (!node->ordered()) continue;
+      const uint32_t t = index_.find(node.get());
+      if (last != ~0u) after_[last] = t, ++tasks_[t].dependencies;
+      last = t;
+    }
   }
 
   void run_in(int threads) {
@@ -428,6 +446,8 @@ class Pass {
   std::vector<bool> visited_;
   std::vector<Capture> captures_;
   std::vector<uint32_t> ready_;
+  /// Of a pass that threads share: the task that waits for each, besides those that its edges lead to.
+  std::vector<uint32_t> after_;
   Tensors captured_;
   Crew* crew_ = nullptr;
   /// Of a pass in one thread; those of a crew write it too, and nobody reads it then.
@@ -447,6 +467,7 @@ Tensors run_backward(std::span<const Edge> roots, Tensors cotangents, std::span<
 const Node* current_node() { return executing; }
 uint64_t current_pass() { return running ? running->id : 0; }
 bool current_pass_accumulates() { return running && running->accumulates(); }
+bool current_pass_is_shared() { return running && running->shared(); }
 Ref<Node> current_node_of_pass() {
   return running && running->current() ? Ref<Node>::share(running->current()) : Ref<Node>();
 }

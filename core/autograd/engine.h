@@ -43,6 +43,7 @@ const Node* current_node();
 uint64_t current_pass();
 bool current_pass_is_selective();
 bool current_pass_accumulates();
+bool current_pass_is_shared();
 /// The node whose rule runs, or null; and those that the pass runs, in order. For passes of one thread.
 Ref<Node> current_node_of_pass();
 std::vector<Ref<Node>> order_of_pass();

@@ -13,11 +13,15 @@ struct AutogradMeta {
   std::atomic<uint32_t> refcount{1};
   /// Guards all but the atomics: see `update_gradient`.
   runtime::SmallLock lock;
-  /// The thread that is computing the next `grad`, by the address of its state; null when none is.
+  /// The thread that is computing the next `grad`, by the address of its state, odd where others wait for it;
+  /// null when none is.
   std::atomic<const void*> updating{nullptr};
   /// Whether there was ever a hook: spares the leaves without any a second lock.
   std::atomic<bool> hooked{false};
   Tensor grad;
+  /// Where the first gradient goes, if the program made a place for it (and a hook, which says that there is
+  /// more to look at than a gradient).
+  Tensor home;
   /// Owned; made when the leaf is first recorded.
   std::atomic<LeafNode*> accumulator{nullptr};
   std::vector<std::pair<uint64_t, GradientHook>> hooks;
@@ -71,9 +75,10 @@ void set_gradient(const Tensor& t, Tensor grad);
 /// another gradient meanwhile, `next` is called again, unless it wrote into the old one: then it came before.
 /// In nested calls of one thread the inner goes first.
 void update_gradient(AutogradMeta& meta, const std::function<Tensor(const Tensor&)>& next);
-/// What a thread does that waits for another's update: it lets go of what the other may need. Set by the
-/// bindings.
-extern void (*let_others_run)();
+/// How a thread waits for another's update: it lets go of what the other may need. Set by the bindings.
+extern void (*while_others_run)(const std::function<void()>& wait);
+/// Let the first gradient of a leaf be written to `home`, a tensor like it; undefined: to memory of its own.
+void set_gradient_home(const Tensor& t, Tensor home);
 /// Add to `.grad` as the leaf's accumulator would.
 void accumulate_gradient(const Tensor& t, Tensor g);
 void set_requires_grad(const Tensor& t, bool on);

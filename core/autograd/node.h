@@ -172,6 +172,9 @@ class Node {
   virtual void* object() { return nullptr; }
   /// Whether the rule wants to run when no gradient arrived.
   virtual bool wants_undefined() const { return false; }
+  /// Whether its rule has effects that others see in their order: they run in one order, also where several
+  /// threads share a pass.
+  virtual bool ordered() const { return false; }
 
   /// Asked for once, when recorded: something is saved, which a pass will free.
   void saves_something() { readers.store(1, std::memory_order_relaxed); }

@@ -183,10 +183,10 @@ void poll() {
   if (PyErr_CheckSignals() < 0) throw nb::python_error();
 }
 
-void release_lock_for_a_moment() {
+void without_lock(const std::function<void()>& wait) {
   const InPython python;
-  const Unlocked moment(true);
-  std::this_thread::yield();
+  const Unlocked meanwhile(true);
+  wait();
 }
 
 /// What Python has switched on in a thread: context variables, modes that answer calls, and the hooks of
@@ -279,7 +279,7 @@ std::unique_ptr<SavedHooks> python_saved_hooks(PyObject* pack, PyObject* unpack)
 
 void bind_autograd(nb::module_& m) {
   runtime::poll_interrupt = poll;
-  let_others_run = release_lock_for_a_moment;
+  while_others_run = without_lock;
   foreign_state = python_state;
   where_now = python_line;
   report_anomaly = warn_of_anomaly;
@@ -370,6 +370,15 @@ void bind_autograd(nb::module_& m) {
   m.def("_current_pass_runs_node", [](nb::handle node) {
     return current_pass_runs(as_node(node.ptr()), as_node(node.ptr())->sequence);
   });
+  m.def(
+      "_set_gradient_home",
+      [](const Tensor& leaf, nb::object home) {
+        set_gradient_home(leaf, home.is_none() ? Tensor() : nb::cast<Tensor>(home));
+      },
+      nb::arg("leaf"), nb::arg("home").none(),
+      "Let the first gradient of a leaf that has a hook be written to a tensor like it; None: to its own.");
+  m.def("_current_pass_is_shared", &current_pass_is_shared,
+        "Whether several threads share the pass that runs here.");
   m.def("_current_pass_accumulates", &current_pass_accumulates,
         "Whether the pass that runs here adds to .grad, and does not only return gradients.");
   m.def(

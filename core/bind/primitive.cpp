@@ -443,6 +443,7 @@ nb::object declare(nb::dict d, nb::object forward, nb::object vjp, nb::object jv
   PythonOperator::Functions f{
       .forward = hold(forward.ptr()), .joint = {}, .jvp = Rule(jvp), .rules = {}, .batch = nullptr};
   row.has_jvp = bool(f.jvp);
+  row.ordered = nb::cast<bool>(d["ordered"]);
   row.leading = nb::isinstance<nb::str>(batch);
   row.has_batch = !row.leading && !batch.is_none();
   if (row.has_batch) f.batch = hold(batch.ptr());

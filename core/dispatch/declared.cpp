@@ -61,6 +61,7 @@ DeclaredOperator::DeclaredOperator(Declaration d) : Operator{}, declaration(std:
   table_.owned = &kKept;
   table_.rule = &run_rule;
   table_.joint = declaration.joint ? &run_joint : nullptr;
+  table_.ordered = declaration.ordered;
   if (differentiable) rules = &table_;
 }
 

@@ -31,6 +31,8 @@ struct Declaration {
   /// Whether it states rules of its own for forward mode and for batches; `leading`: it takes a batch in
   /// front.
   bool has_jvp = false, has_batch = false, leading = false;
+  /// Whether its calls have effects that others see in their order, as messages between processes.
+  bool ordered = false;
 };
 
 /// What its node keeps of the arguments that are no tensors.

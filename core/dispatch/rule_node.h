@@ -89,6 +89,7 @@ struct RuleTable {
   /// `wanted`, in order.
   Tensor (*rule)(RuleNode& node, int parameter, Gradients& in);
   Tensors (*joint)(RuleNode& node, uint32_t wanted, Gradients& in);
+  bool ordered = false;
 };
 
 class RuleNode final : public Node {
@@ -103,6 +104,7 @@ class RuleNode final : public Node {
   void apply(Gradients& in, Gradients& out) override;
   void release() override;
   std::vector<SavedValue> saved() override;
+  bool ordered() const override { return table_.ordered; }
   /// The edge of tensor number i among the arguments, those of a list counted.
   size_t edge_of_tensor(size_t i) const { return table_.edges_from_last ? edges_ - 1 - i : i; }
 

@@ -204,3 +204,37 @@ def test_what_was_detached_in_place_keeps_its_memory():
         v = w * w
         w.detach_()
         v.sum().backward()
+
+
+def test_a_gradient_that_waits_for_another_sleeps():
+    """Two passes add to one leaf. One stops in the middle of its addition; the other waits, and takes no time of the processor."""
+    x = ad.zeros(3, requires_grad=True)
+    x.grad = ad.zeros(3)
+    adding, spent = threading.Event(), []
+
+    def slow():
+        def call(op, args, kwargs):
+            if op.__name__ == "add_":
+                adding.set()
+                time.sleep(0.5)
+            return op(*args, **kwargs)
+
+        loss = (x * 1).sum()
+        token = ad._C._push_interpreter(call)
+        try:
+            loss.backward()
+        finally:
+            ad._C._pop_interpreter(token)
+
+    def waiting():
+        loss = (x * 2).sum()
+        adding.wait(10)
+        before = time.thread_time()
+        loss.backward()
+        spent.append(time.thread_time() - before)
+
+    both = [threading.Thread(target=f) for f in (slow, waiting)]
+    [t.start() for t in both]
+    [t.join(20) for t in both]
+    assert adding.is_set() and x.grad.tolist() == [3.0] * 3
+    assert spent[0] < 0.1, spent

@@ -1,6 +1,5 @@
 """What `test_mpi` runs under mpirun: ``all``, or a way to fail."""
 
-import os
 import sys
 import time
 from datetime import timedelta
@@ -11,8 +10,6 @@ from adjoint.distributed._call import DTYPES
 from adjoint.distributed.nn import functional as F
 
 how = sys.argv[1]
-if how == "disagree":
-    os.environ["ADJOINT_DISTRIBUTED_CHECK"] = "1"
 ad.set_num_threads(1)
 dist.init_process_group("mpi", timeout=timedelta(seconds=2 if how == "late" else 30))
 rank, size = dist.get_rank(), dist.get_world_size()
@@ -74,6 +71,29 @@ if how == "all":
     model = ad.nn.parallel.DistributedDataParallel(ad.nn.Linear(2, 1))
     model(ad.full((1, 2), rank + 1.0)).sum().backward()
     assert ad.allclose(model.module.weight.grad, ad.full((1, 2), total / size))
+    print("ok")
+    dist.destroy_process_group()
+elif how == "disagree":
+    different = [
+        (lambda: dist.all_reduce(ad.ones(4)), lambda: dist.broadcast(ad.ones(4), 0)),
+        (lambda: dist.all_reduce(ad.ones(4)), lambda: dist.all_reduce(ad.ones(100_000))),
+        (lambda: dist.all_reduce(ad.ones(4)), lambda: dist.all_reduce(ad.ones(4), dist.ReduceOp.MAX)),
+        (lambda: dist.barrier(), lambda: dist.all_reduce(ad.ones(4, dtype=ad.int32))),
+    ]
+    for one, other in different:
+        try:
+            (other if rank == 1 else one)()
+        except dist.DistBackendError as error:
+            words = str(error)
+            assert "ranks disagree: rank" in words and "rank 1 called" in words, words
+        else:
+            raise AssertionError("not found")
+        try:
+            dist.barrier()
+        except dist.DistBackendError as error:
+            assert "failed before" in str(error)
+        dist.destroy_process_group()
+        dist.init_process_group("mpi", timeout=timedelta(seconds=30))
     print("ok")
     dist.destroy_process_group()
 else:

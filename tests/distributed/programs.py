@@ -171,6 +171,87 @@ def bounds(rank, size):
     print("ok")
 
 
+def public(rank, size):
+    """What programs call, by torch's signatures, on three ranks."""
+    whole, mine = ad.arange(6.0), ad.full((2,), rank + 1.0)
+    x = ad.full((2, 2), float(rank))
+    assert dist.broadcast(x, group_src=2) is None and (x == 2).all()
+    work = dist.all_reduce(mine.clone(), async_op=True)
+    assert work.wait() and work.is_success() and work.result()[0].tolist() == [6.0] * 2
+    assert work.get_future().then(lambda f: f.value()[0][0].item()).wait() == 6
+    pair = [mine.clone(), ad.ones(1)]
+    dist.all_reduce_coalesced(pair, op=dist.ReduceOp.MAX)
+    assert pair[0].tolist() == [3.0] * 2 and pair[1].tolist() == [1.0]
+    y = mine.clone()
+    dist.reduce(y, 1, dist.ReduceOp.PRODUCT)
+    assert y.tolist() == ([6.0] * 2 if rank == 1 else [rank + 1.0] * 2)
+    stacked, joined = ad.empty(3, 2), ad.empty(6)
+    dist.all_gather_into_tensor(stacked, mine)
+    dist.all_gather_into_tensor(joined, mine)
+    assert stacked[:, 0].tolist() == [1, 2, 3] and joined.tolist() == [1, 1, 2, 2, 3, 3]
+    lists = [[ad.empty(2), ad.empty(1)] for _ in range(size)]
+    dist.all_gather_coalesced(lists, [mine, ad.full((1,), rank * 10.0)])
+    assert [float(two[0]) for _, two in lists] == [0, 10, 20]
+    parts = [ad.empty(2) for _ in range(size)] if rank == 0 else None
+    dist.gather(mine, parts)
+    assert parts is None or [float(p[1]) for p in parts] == [1, 2, 3]
+    dist.scatter(y, list(whole.split(2)) if rank == 0 else None)
+    assert y.tolist() == [2.0 * rank, 2.0 * rank + 1]
+    dist.reduce_scatter_tensor(y, whole, dist.ReduceOp.AVG)
+    assert y.tolist() == [2.0 * rank, 2.0 * rank + 1]
+    dist.reduce_scatter(y, [whole[:2] * rank] * 3)
+    assert y.tolist() == [0.0, 3.0]
+    out = ad.empty(6)
+    dist.all_to_all_single(out, ad.full((6,), float(rank)))
+    assert out.tolist() == [0, 0, 1, 1, 2, 2]
+    uneven = ad.empty(3 * (rank + 1))
+    dist.all_to_all_single(uneven, ad.full((6,), float(rank)), [rank + 1] * 3, [1, 2, 3])
+    assert uneven.tolist() == [float(r) for r in range(3) for _ in range(rank + 1)]
+    after, before, came = (rank + 1) % 3, (rank - 1) % 3, ad.empty(2)
+    works = dist.batch_isend_irecv(
+        [dist.P2POp(dist.isend, mine, after), dist.P2POp(dist.irecv, came, group_peer=before)]
+    )
+    [work.wait() for work in works]
+    assert came.tolist() == [before + 1.0] * 2
+    if rank:
+        dist.send(mine, 0, tag=3)
+    else:
+        assert {dist.recv(came, tag=3) for _ in range(2)} == {1, 2}
+    things, words = [None] * size, [f"{rank}", {"of": rank}] if rank == 1 else [None, None]
+    dist.all_gather_object(things, ("rank", rank))
+    dist.broadcast_object_list(words, src=1)
+    assert things == [("rank", r) for r in range(size)] and words == ["1", {"of": 1}]
+    gathered, got = [None] * size if rank == 2 else None, [None]
+    dist.gather_object(rank**2, gathered, dst=2)
+    dist.scatter_object_list(got, ["a", "bb", "ccc"] if rank == 0 else None)
+    assert gathered in (None, [0, 1, 4]) and len(got[0]) == rank + 1
+    if rank == 0:
+        dist.send_object_list([1, "two"], 1)
+    elif rank == 1:
+        two = [None, None]
+        assert dist.recv_object_list(two, 0) == 0 and two == [1, "two"]
+    alone, all_of_them = dist.new_subgroups(1)
+    assert dist.get_world_size(alone) == 1 and len(all_of_them) == 3 and dist.get_group_rank(alone, rank) == 0
+    ends = dist.new_group([2, 0], timeout=timedelta(seconds=9), group_desc="ends")
+    if rank == 1:
+        assert dist.get_rank(ends) == -1
+    else:
+        z = ad.ones(1)
+        dist.all_reduce(z, group=ends)
+        assert (
+            float(z) == 2
+            and dist.get_process_group_ranks(ends) == [0, 2]
+            and dist.get_global_rank(ends, 1) == 2
+        )
+        assert ends.group_desc == "ends" and dist.get_backend(ends) == "gloo"
+    dist.monitored_barrier(timeout=timedelta(seconds=9))
+    dist.barrier(async_op=True).wait(timedelta(seconds=9))
+    store = dist.distributed_c10d._get_default_store()
+    store.set(f"k{rank}", str(rank))
+    assert store.get(f"k{after}") == str(after).encode()
+    print("ok")
+
+
 def interrupted(rank, size):
     """A rank that waits is interrupted from the keyboard: it raises that, and the others hear of it."""
     if rank == 0:

@@ -8,7 +8,7 @@ import threading
 
 import numpy as np
 import pytest
-from ranks import agree
+from ranks import agree, processes
 
 import adjoint as ad
 from adjoint.distributed import ReduceOp
@@ -253,3 +253,47 @@ def test_many_mixed_collectives_leave_nothing_behind():
 
     grown = agree(2, lambda group, rank: mixed(group, rank, 2500), limit=60)
     assert max(grown) < 2_000_000, grown
+
+
+def test_what_programs_call(tmp_path):
+    assert processes("programs:public", 3, tmp_path) == ["ok\n"] * 3
+
+
+def test_a_backend_of_a_program_s_own():
+    """A subclass of `ProcessGroup` with the methods that are called; others say what they lack."""
+    import adjoint.distributed as dist
+
+    class Doubles(dist.ProcessGroup):
+        def __init__(self, store, rank, size, timeout):
+            super().__init__(rank, size)
+            self.timeout = timeout
+
+        def allreduce(self, tensors, opts=None):
+            with ad.no_grad():
+                tensors[0].mul_(2)
+            return dist._work.Done("all_reduce", tensors)
+
+        def getBackendName(self):
+            return "doubles"
+
+    dist.Backend.register_backend("doubles", Doubles)
+    with pytest.raises(AssertionError, match="already exist"):
+        dist.Backend.register_backend("doubles", Doubles)
+    dist.init_process_group("doubles", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        x = ad.full((2,), 3.0, requires_grad=True)
+        group = dist.group.WORLD
+        assert (
+            dist.get_backend() == "doubles"
+            and group.name() == "doubles"
+            and dist.Backend.DOUBLES == "doubles"
+        )
+        y = group.sum(x * x)
+        y.sum().backward()
+        assert y.tolist() == [18.0] * 2 and x.grad.tolist() == [12.0] * 2
+        with pytest.raises((NotImplementedError, RuntimeError), match=r"(?i)doubles.*broadcast"):
+            dist.broadcast(ad.ones(1), 0)
+    finally:
+        dist.destroy_process_group()
+    with pytest.raises(ValueError, match="rank 3 is out of range for a world size of 2"):
+        dist.init_process_group(store=dist.HashStore(), rank=3, world_size=2)

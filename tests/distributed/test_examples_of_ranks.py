@@ -1,22 +1,19 @@
-"""The examples of several processes do what they say; draws of runs are those of a plain loop under every pool that is installed.
+"""The examples of several processes do what they say; runs are those of a plain loop under every scheduler that is installed.
 
 Start reading at `on_ranks`.
 """
 
 import importlib.util
-import multiprocessing
 import pathlib
 import re
 import subprocess
 import sys
 
 import pytest
+import test_mpi
 from ranks import environment
 
-import adjoint as ad
-
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent.parent / "examples"
-sys.path.insert(0, str(EXAMPLES))
 
 
 def on_ranks(name, *arguments, n=2):
@@ -54,61 +51,55 @@ def test_data_parallel_training_has_the_gradients_of_one_process():
     assert float(re.search(r"by ([\de.-]+);", text).group(1)) < 1e-4
 
 
-def pools():
-    """Ways to run a function over generators in two workers; None where the package is not installed."""
-
-    def standard(function, generators):
-        with multiprocessing.get_context("spawn").Pool(2) as pool:
-            return pool.map(function, generators)
-
-    def joblib(function, generators):
-        import joblib
-
-        return joblib.Parallel(n_jobs=2)(joblib.delayed(function)(g) for g in generators)
-
-    def dask(function, generators):
-        from dask.distributed import Client
-
-        with Client(n_workers=2, threads_per_worker=1, dashboard_address=None) as client:
-            return client.gather(client.map(function, generators, pure=False))
-
-    def ray(function, generators):
-        import ray
-
-        ray.init(num_cpus=2, include_dashboard=False)
-        try:
-            return ray.get([ray.remote(function).remote(g) for g in generators])
-        finally:
-            ray.shutdown()
-
-    return {"multiprocessing": standard, "joblib": joblib, "dask": dask, "ray": ray}
+#: How `many_runs.py` is started under each scheduler, and the package that this takes.
+SCHEDULERS = {
+    "futures": "concurrent",
+    "joblib": "joblib",
+    "dask": "distributed",
+    "ray": "ray",
+    "mpi": "mpi4py",
+    "array": None,
+}
 
 
-@pytest.mark.parametrize("name", pools())
-def test_chains_are_the_same_in_every_pool(name, monkeypatch):
-    if importlib.util.find_spec(name) is None:
-        pytest.skip(f"{name} is not installed")
-    monkeypatch.setenv("PYTHONPATH", environment()["PYTHONPATH"] + ":" + str(EXAMPLES))
-    import chains_in_a_pool as example
-
-    spawned = lambda: ad.Generator().manual_seed(4).spawn(3)  # noqa: E731
-    found = pools()[name](SHORT, spawned())
-    alone = [SHORT(g) for g in spawned()]
-    assert all(ad.equal(a, b) for a, b in zip(found, alone)) and len(alone) == 3
-    assert example.energy(alone[0][-1]) > 0
-
-
-class _Short:
-    """`chain` with few draws, as a thing that pickles."""
-
-    def __call__(self, generator):
-        import chains_in_a_pool as example
-
-        threads = ad.get_num_threads()
-        try:
-            return example.chain(generator, draws=10)
-        finally:
-            ad.set_num_threads(threads)
+def many_runs(how, before=(), **variables):
+    """The lines that the program prints: a number, what it was, and a digest of the bits."""
+    done = subprocess.run(
+        [
+            *before,
+            sys.executable,
+            *(["-m", "mpi4py.futures"] if before else []),
+            EXAMPLES / "many_runs.py",
+            how,
+        ],
+        env=environment(**variables),
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    return [
+        line for line in done.stdout.splitlines() if re.fullmatch(r"\d+ (chain|sweep) [0-9a-f]{16}", line)
+    ]
 
 
-SHORT = _Short()
+@pytest.fixture(scope="module")
+def loop():
+    """What a plain loop gives: seven different results."""
+    lines = many_runs("loop")
+    assert len(lines) == 7 and len({line.split()[-1] for line in lines}) == 7
+    return lines
+
+
+@pytest.mark.parametrize("how", SCHEDULERS)
+def test_chains_and_a_sweep_are_the_same_under_every_scheduler(how, loop):
+    if SCHEDULERS[how] and importlib.util.find_spec(SCHEDULERS[how]) is None:
+        pytest.skip(f"{SCHEDULERS[how]} is not installed")
+    if how == "array":
+        assert [many_runs(how, SLURM_ARRAY_TASK_ID=str(i))[0] for i in (1, 5)] == [loop[1], loop[5]]
+    elif how == "mpi":
+        if test_mpi.MPIRUN is None:
+            pytest.skip("mpirun is not installed")
+        assert many_runs(how, (test_mpi.MPIRUN, "-n", "2", "--oversubscribe"), **test_mpi.VARIABLES) == loop
+    else:
+        assert many_runs(how) == loop

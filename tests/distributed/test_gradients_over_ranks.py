@@ -1,7 +1,9 @@
-"""Collectives that are differentiated: transposes, finite differences over ranks, second derivatives, forward mode, vmap.
+"""Collectives that are differentiated: transposes, finite differences over ranks, second derivatives, forward mode, vmap, order.
 
 Each collective here is a linear map of what all ranks put in. Start reading at `MAPS`.
 """
+
+import time
 
 import pytest
 from ranks import agree, sound, threads
@@ -132,6 +134,42 @@ def test_messages_carry_gradients_back():
     x = drawn(0, 4)
     assert ad.allclose(ad.tensor(got, dtype=ad.float64), x.sin())
     assert ad.allclose(ad.tensor(sent, dtype=ad.float64), 2 * x.sin() * x.cos())
+
+
+def test_threads_that_share_a_pass_run_collectives_in_one_order():
+    """Branches become ready in another order on each rank; all ranks come to their collectives in that of a pass in one thread."""
+
+    def body(group, rank, parallel=True):
+        x = drawn(rank, 5).requires_grad_()
+        total = 0
+        for i in range(6):
+            y = F.all_reduce((x * (i + 1)).sin(), group=group).exp()
+            y = F.sendrecv(y, 1 - rank, 1 - rank, group) if i == 3 else y
+            y.register_hook(lambda g, i=i: time.sleep(0.003 * ((i * (2 * rank + 1)) % 4)))
+            total = total + (y * (i + rank)).sum()
+        with ad.autograd.set_parallel_backward(parallel):
+            total.backward()
+        return x.grad.tolist()
+
+    ad.set_num_threads(4)
+    for _ in range(3):
+        assert agree(2, body) == agree(2, lambda group, rank: body(group, rank, False))
+
+
+def test_a_differentiated_collective_comes_after_what_nobody_has_waited_for():
+    def body(group, rank):
+        large, found = ad.ones(2_000_000), []
+        for _ in range(3):
+            work = group.allreduce([large])
+            x = ad.full((4,), 2.0).requires_grad_()
+            y = F.all_reduce(x * x, group=group)
+            found.append(y.tolist())
+            (g,) = ad.autograd.grad(y.sum(), x)
+            found.append(g.tolist())
+            work.wait()
+        return found
+
+    assert agree(2, body) == [[[8.0] * 4, [8.0] * 4] * 3] * 2
 
 
 def test_ranks_in_different_derivatives_notice():

@@ -13,6 +13,7 @@ import threading
 from datetime import timedelta
 
 import pytest
+from ranks import environment
 
 from adjoint.distributed import (
     DistNetworkError,
@@ -102,6 +103,22 @@ def test_clients_of_a_tcp_store_count_together_and_learn_its_end():
     assert master.get("n") == b"200"
     with pytest.raises(DistNetworkError, match=r"EADDRINUSE.*Choose another MASTER_PORT"):
         TCPStore("localhost", master.port, is_master=True)
+    # The master's end is an error of who waits, at once, and of who asks afterwards.
+    code = (
+        "import sys, time, adjoint.distributed as d\n"
+        "store = d.TCPStore('localhost', is_master=True, wait_for_workers=False)\n"
+        "print(store.port, flush=True)\n"
+        "store.wait(['waiting'])\n"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment()
+    )
+    client = TCPStore("localhost", int(other.stdout.readline()))
+    client.set("waiting", "1")  # upon which it ends
+    for ask in (lambda: client.get("absent"), lambda: client.set("k", "v")):
+        with pytest.raises(DistNetworkError, match="has gone .*the process that kept it.*has ended"):
+            ask()
+        other.communicate(timeout=20)
     with pytest.raises(
         DistStoreError, match=r"Timed out after 0.2 seconds waiting for clients. 1/3 clients joined"
     ):
@@ -156,8 +173,6 @@ def test_a_client_with_another_secret_is_refused(monkeypatch):
     monkeypatch.setenv("ADJOINT_DISTRIBUTED_SECRET", "one")
     master = TCPStore("localhost", is_master=True, wait_for_workers=False)
     code = f"import adjoint.distributed as d; d.TCPStore('localhost', {master.port})"
-    from ranks import environment
-
     done = subprocess.run(
         [sys.executable, "-c", code],
         env=environment(ADJOINT_DISTRIBUTED_SECRET="two"),

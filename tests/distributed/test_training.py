@@ -12,6 +12,7 @@ from ranks import processes
     [
         ("same_as_one_process", 2),
         ("several_passes", 3),
+        ("shared_passes", 2),
         ("unused", 3),
         ("others", 2),
         ("uneven", 3),
@@ -20,4 +21,4 @@ from ranks import processes
     ],
 )
 def test_training(program, n, tmp_path):
-    assert processes(f"training:{program}", n, tmp_path) == ["ok\n"] * n
+    assert processes("training:with_both_kinds_of_buckets", n, tmp_path, program) == ["ok\nok\n"] * n

@@ -3,11 +3,13 @@
 Each compares with one process that has all the data. Start reading at `same_as_one_process`.
 """
 
+import time
 import warnings
 
 import adjoint as ad
 import adjoint.distributed as dist
 from adjoint import nn
+from adjoint.distributed import _buckets
 from adjoint.nn.parallel import DistributedDataParallel as DDP
 from adjoint.utils.checkpoint import checkpoint
 
@@ -37,7 +39,7 @@ def close(a, b, tolerance=1e-12):
 
 def alike(tensors):
     """Whether all ranks have the same bits."""
-    mine = [t.detach().view(-1).view(ad.uint8).tolist() for t in tensors]
+    mine = [t.detach().contiguous().view(-1).view(ad.uint8).tolist() for t in tensors]
     theirs = [None] * dist.get_world_size()
     dist.all_gather_object(theirs, mine)
     assert all(other == theirs[0] for other in theirs)
@@ -50,6 +52,16 @@ def refused(match, call, kind=RuntimeError):
         assert match in str(error), error
         return
     raise AssertionError(f"not refused: {match}")
+
+
+def with_both_kinds_of_buckets(rank, size, program):
+    """A program as it is, and with each gradient a bucket of its own."""
+    globals()[program](rank, size)
+    if program == "same_as_one_process":  # which has both
+        print("ok")
+        return
+    _buckets.LARGE = 1
+    globals()[program](rank, size)
 
 
 def same_as_one_process(rank, size):
@@ -73,6 +85,40 @@ def same_as_one_process(rank, size):
                 alike(model.parameters())
                 if cap < 1:
                     assert len(model.reducer.buckets) > 1
+    # Where gradients lie in buckets, the engine writes them there: nothing is copied.
+    model = DDP(network(), gradient_as_bucket_view=True)
+    taken, model.reducer._take = [], lambda p, view: taken.append(p)
+    for none in (True, False, True):
+        model.zero_grad(set_to_none=none)
+        loss_of(model, x[part], y[part]).backward()
+        assert all(p.grad is view for p, (_, view) in model.reducer.place.items()) and not taken
+    model.reducer.remove()
+    model.zero_grad(set_to_none=True)
+    loss_of(model.module, x[part], y[part]).backward()
+    assert not any(p.grad is view for p, (_, view) in model.reducer.place.items())
+    # A large parameter's gradient is sent as it lies, in every layout; others' are put together.
+    for views in (False, True):
+        for swapped in (False, True):
+            one, model = (
+                nn.Sequential(nn.Linear(6, 400), nn.Linear(400, 700), nn.Linear(700, 1)) for _ in range(2)
+            )
+            model.load_state_dict(one.state_dict())
+            model = DDP(model.double(), gradient_as_bucket_view=views)
+            one.load_state_dict(model.module.state_dict())
+            one.double()
+            large = model.module[1].weight
+            assert [b.parameters for b in model.reducer.buckets if b.alone] == [[large]]
+            assert len(model.reducer.buckets) == 2
+            for _ in range(3):
+                model.zero_grad(set_to_none=True)
+                one.zero_grad()
+                if swapped:  # what is there is added to, and lies by columns
+                    large.grad = ad.zeros(400, 700, dtype=ad.float64).t()
+                loss_of(model, x[part], y[part]).backward()
+                loss_of(one, x, y).backward()
+                close([p.grad for p in model.parameters()], [p.grad for p in one.parameters()])
+                assert large.grad.is_contiguous() != swapped
+            alike([p.grad for p in model.parameters()])
     # A gradient that somebody keeps does not change in later steps.
     model = DDP(network())
     loss_of(model, x[part], y[part]).backward()
@@ -122,6 +168,50 @@ def several_passes(rank, size):
     print("ok")
 
 
+def shared_passes(rank, size):
+    """Several threads share each pass, which has collectives of its own (SyncBatchNorm) beside those of the buckets."""
+    from adjoint.nn.utils import parametrizations
+
+    ad.set_num_threads(4)
+
+    class Wide(nn.Module):
+        def __init__(self):
+            super().__init__()
+            ad.manual_seed(0)
+            self.parts = nn.ModuleList(
+                nn.Sequential(nn.Linear(3, 4 + i), nn.SyncBatchNorm(4 + i), nn.Linear(4 + i, 1)).double()
+                for i in range(6)
+            )
+            parametrizations.weight_norm(self.parts[0][0])
+
+        def forward(self, x):
+            outputs = [part(x[:, :3]) for part in self.parts]
+            for i, y in enumerate(outputs):
+                # Branches are ready in another order on each rank.
+                y.register_hook(lambda g, i=i: time.sleep(0.002 * ((i + rank) % 3)))
+            return sum(outputs)
+
+    x, y = data(4 * size)
+    part = slice(4 * rank, 4 * rank + 4)
+    one = Wide()
+    one.parts = nn.ModuleList(  # statistics of all the data are what SyncBatchNorm takes
+        nn.Sequential(part[0], nn.BatchNorm1d(part[1].num_features).double(), part[2]) for part in one.parts
+    )
+    loss_of(one, x, y).backward()
+    gradients = [[p.grad for p in one.parameters()]]
+    for parallel in (False, True, True):
+        model = DDP(Wide(), bucket_cap_mb=1e-4, gradient_as_bucket_view=parallel)
+        for _ in range(2):
+            model.zero_grad(set_to_none=True)
+            loss = loss_of(model, x[part], y[part])
+            with ad.autograd.set_parallel_backward(parallel):
+                loss.backward()
+        gradients.append([p.grad.clone() for p in model.parameters()])
+    for found in gradients[1:]:
+        close(found, gradients[0])
+    print("ok")
+
+
 class Branches(nn.Module):
     def __init__(self):
         super().__init__()
@@ -150,6 +240,13 @@ def unused(rank, size):
         close([model.module.b.weight.grad], [x / size])
     close([model.module.c.weight.grad], [5 * x])
     assert model.module.c.bias.grad is None
+    # Gradients of earlier steps that were not set to zero stay, also where a rank does not use the parameter.
+    for views in (False, True):
+        kept = DDP(Branches(), find_unused_parameters=True, gradient_as_bucket_view=views)
+        kept(x, "abc").sum().backward()
+        kept(x, "a" if rank else "ab").sum().backward()
+        close([p.grad for p in (kept.module.a.weight, kept.module.c.weight)], [2 * x, x])
+        close([kept.module.b.weight.grad], [x + x / size])
     # A loss that reaches no parameter on one rank.
     out = model(x, "a")
     (out * 0 if rank else out).sum().backward()

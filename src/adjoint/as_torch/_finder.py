@@ -364,7 +364,7 @@ def _explain(module, name):
 
     def __getattr__(attribute):
         full = f"{name}.{attribute}"
-        if target(full) is not None:
+        if target(full) or name.startswith("torch.distributed.") and _inside(full):
             return import_module(full)
         if attribute in private:
             place, _, its_name = private[attribute].rpartition(".")

@@ -13,10 +13,17 @@ the others; where it does not, or a rank ends or does not come, all others get a
 Note: what goes between processes. Start reading at `_world.init_process_group`, then `_functions`, `_ordered`, `_mesh`.
 """
 
-# ruff: noqa: F401 - what is imported here is published, names of torch that begin with an underscore too.
+# ruff: noqa: F401 - names of torch that begin with an underscore are published, too.
 from __future__ import annotations
 
 from adjoint._register import listing
+from adjoint.distributed import (
+    _errors,
+    _functions,
+    _objects,
+    _process_group,
+    _world,
+)
 from adjoint.distributed._backend import (
     Backend,
     is_backend_available,
@@ -26,176 +33,43 @@ from adjoint.distributed._backend import (
     is_ucc_available,
     is_xccl_available,
 )
-from adjoint.distributed._errors import (
-    DistBackendError,
-    DistError,
-    DistNetworkError,
-    DistStoreError,
-    QueueEmptyError,
-)
+from adjoint.distributed._errors import *  # noqa: F403
 from adjoint.distributed._file_store import FileStore
-from adjoint.distributed._functions import (
-    P2POp,
-    _all_gather_base,
-    _coalescing_manager,
-    _reduce_scatter_base,
-    all_gather,
-    all_gather_coalesced,
-    all_gather_into_tensor,
-    all_gather_single,
-    all_reduce,
-    all_reduce_coalesced,
-    all_to_all,
-    all_to_all_single,
-    barrier,
-    batch_isend_irecv,
-    broadcast,
-    gather,
-    irecv,
-    isend,
-    monitored_barrier,
-    recv,
-    reduce,
-    reduce_scatter,
-    reduce_scatter_single,
-    reduce_scatter_tensor,
-    scatter,
-    send,
-)
-from adjoint.distributed._objects import (
-    all_gather_object,
-    broadcast_object_list,
-    gather_object,
-    recv_object_list,
-    scatter_object_list,
-    send_object_list,
-)
-from adjoint.distributed._process_group import (
-    AllreduceCoalescedOptions,
-    AllreduceOptions,
-    AllToAllOptions,
-    BarrierOptions,
-    BroadcastOptions,
-    GatherOptions,
-    ProcessGroup,
-    ReduceOptions,
-    ReduceScatterOptions,
-    ScatterOptions,
-)
+from adjoint.distributed._functions import *  # noqa: F403
+from adjoint.distributed._functions import _all_gather_base, _coalescing_manager, _reduce_scatter_base
+from adjoint.distributed._objects import *  # noqa: F403
+from adjoint.distributed._process_group import *  # noqa: F403
 from adjoint.distributed._reduce_op import ReduceOp, _make_nccl_premul_sum, supports_complex
 from adjoint.distributed._stores import HashStore, PrefixStore, Store
 from adjoint.distributed._tcp_store import TCPStore
 from adjoint.distributed._work import Work
-from adjoint.distributed._world import (
-    GroupMember,
-    destroy_process_group,
-    get_backend,
-    get_backend_config,
-    get_default_backend_for_device,
-    get_global_rank,
-    get_group_rank,
-    get_node_local_rank,
-    get_pg_count,
-    get_process_group_ranks,
-    get_rank,
-    get_world_size,
-    group,
-    init_process_group,
-    is_available,
-    is_initialized,
-    is_torchelastic_launched,
-    new_group,
-    new_subgroups,
-    new_subgroups_by_enumeration,
-)
+from adjoint.distributed._world import *  # noqa: F403
+from adjoint.distributed._world import _rank_not_in_group
 from adjoint.distributed.rendezvous import default_pg_timeout, register_rendezvous_handler, rendezvous
 
 __all__ = [
-    "AllToAllOptions",
-    "AllreduceCoalescedOptions",
-    "AllreduceOptions",
     "Backend",
-    "BarrierOptions",
-    "BroadcastOptions",
     "BuiltinCommHookType",
-    "DistBackendError",
-    "DistError",
-    "DistNetworkError",
-    "DistStoreError",
     "FileStore",
-    "GatherOptions",
     "GradBucket",
-    "GroupMember",
     "HashStore",
-    "P2POp",
     "PrefixStore",
-    "ProcessGroup",
-    "QueueEmptyError",
     "ReduceOp",
-    "ReduceOptions",
-    "ReduceScatterOptions",
-    "ScatterOptions",
     "Store",
     "TCPStore",
     "Work",
-    "all_gather",
-    "all_gather_coalesced",
-    "all_gather_into_tensor",
-    "all_gather_object",
-    "all_gather_single",
-    "all_reduce",
-    "all_reduce_coalesced",
-    "all_to_all",
-    "all_to_all_single",
-    "barrier",
-    "batch_isend_irecv",
-    "broadcast",
-    "broadcast_object_list",
     "default_pg_timeout",
-    "destroy_process_group",
-    "gather",
-    "gather_object",
-    "get_backend",
-    "get_backend_config",
-    "get_default_backend_for_device",
-    "get_global_rank",
-    "get_group_rank",
-    "get_node_local_rank",
-    "get_pg_count",
-    "get_process_group_ranks",
-    "get_rank",
-    "get_world_size",
-    "group",
-    "init_process_group",
-    "irecv",
-    "is_available",
     "is_backend_available",
     "is_gloo_available",
-    "is_initialized",
     "is_mpi_available",
     "is_nccl_available",
-    "is_torchelastic_launched",
     "is_ucc_available",
     "is_xccl_available",
-    "isend",
-    "monitored_barrier",
-    "new_group",
-    "new_subgroups",
-    "new_subgroups_by_enumeration",
-    "recv",
-    "recv_object_list",
-    "reduce",
-    "reduce_scatter",
-    "reduce_scatter_single",
-    "reduce_scatter_tensor",
     "register_rendezvous_handler",
     "rendezvous",
-    "scatter",
-    "scatter_object_list",
-    "send",
-    "send_object_list",
     "supports_complex",
 ]
+__all__ += _errors.__all__ + _functions.__all__ + _objects.__all__ + _process_group.__all__ + _world.__all__
 __dir__ = listing(__name__)
 
 _LAZY = ("algorithms", "constants", "distributed_c10d", "elastic", "launch", "nn", "optim", "run", "utils")

@@ -1,7 +1,8 @@
 """`Reducer`: gradients of a module's parameters, averaged over ranks in buckets while the backward pass runs.
 
-Each bucket is one piece of memory, in which each of its parameters' gradients has a place. A bucket whose gradients have all arrived is
-sent, in the same order on all ranks. The last one carries one number more, how many gradients are missing on its rank: so every rank
+Each bucket is one piece of memory, in which each of its parameters' gradients has a place (where gradients stay there, their
+home, to which the engine writes them). A large parameter is a bucket of its own, whose memory is that of its gradient: it is never
+copied. A bucket whose gradients have all arrived is sent, in the same order on all ranks. The last one carries one number more, how many gradients are missing on its rank: so every rank
 learns in the same message whether something is to be talked about, and which parameters those are is asked only then. Start reading at
 `Reducer._arrived`.
 """
@@ -42,6 +43,8 @@ class GradBucket:
 
     def gradients(self) -> list:
         """The gradient of each parameter, in the memory of `buffer`."""
+        if self._bucket.alone:
+            return [self._bucket.gradients.view(self._bucket.parameters[0].shape)]
         return list(self._bucket.views)
 
     def parameters(self) -> list:
@@ -57,35 +60,71 @@ class GradBucket:
         self._bucket.gradients.copy_(tensor.view(-1))
 
 
+def bytes_of(p):
+    """The bytes of a parameter's gradient."""
+    return p.numel() * p.element_size()
+
+
 class Bucket:
     """Parameters of one dtype, and memory for their gradients."""
 
     def __init__(self, parameters, last):
         self.parameters = parameters
-        count = sum(p.numel() for p in parameters)
-        self.flat = ad.zeros(count + last, dtype=parameters[0].dtype)
-        self.gradients = self.flat[:count]
+        self.count = sum(p.numel() for p in parameters)
+        self.dtype = parameters[0].dtype if parameters else ad.float32
+        self.left = len(parameters)
+        self.work = None
+        self.alone = not last and is_alone(parameters)
+        self.flat = self.gradients = None
+        self.views = [None]
+        if self.alone:
+            return
+        self.flat = ad.zeros(self.count + last, dtype=self.dtype)
+        self.gradients = self.flat[: self.count]
         self.views, at = [], 0
         for p in parameters:
             self.views.append(self.gradients[at : at + p.numel()].view(p.shape))
             at += p.numel()
-        self.left = len(parameters)
-        self.work = None
+
+    def borrow(self, gradient, whole):
+        """Of a parameter alone: its gradient is the memory; or, if it is not of this pass, a copy."""
+        if gradient is None:
+            self.flat = ad.zeros(self.count, dtype=self.dtype)
+        else:  # in the order of rows, which is the same on all ranks
+            rows = gradient.detach().contiguous()
+            self.flat = (rows if whole else rows.clone()).view(-1)
+        self.gradients = self.flat
+
+
+def is_alone(parameters):
+    """Whether these are one parameter, too large to be put together with others."""
+    return len(parameters) == 1 and bytes_of(parameters[0]) >= LARGE
+
+
+#: From so many bytes on a message of its own costs little beside what it carries.
+LARGE = 1 << 20
 
 
 def assign(parameters, first, cap) -> list:
-    """Lists of parameters of one dtype each: the last ones first, whose gradients come first; up to so many bytes."""
+    """Lists of parameters of one dtype each: the last ones first, whose gradients come first; up to so many bytes, or one large one.
+
+    The last has none that is alone: its message carries a number more.
+    """
     buckets: list = []
     open_ones: dict = {}
     limits: dict = {}
     for p in reversed(parameters):
+        if is_alone([p]):
+            buckets.append([p])
+            continue
         now = open_ones.setdefault(p.dtype, [])
         now.append(p)
         limit = limits.setdefault(p.dtype, first)
-        if sum(q.numel() * q.element_size() for q in now) >= limit:
+        if sum(map(bytes_of, now)) >= limit:
             buckets.append(open_ones.pop(p.dtype))
             limits[p.dtype] = cap
-    return buckets + list(open_ones.values())
+    buckets += open_ones.values()
+    return [*buckets, []] if is_alone(buckets[-1]) else buckets
 
 
 class Reducer:
@@ -124,11 +163,16 @@ class Reducer:
         self.next = 0
         self.lock = threading.RLock()
         self.handles = [p.register_post_accumulate_grad_hook(self._arrived) for p in self.parameters]
+        if views:
+            for p, (bucket, view) in self.place.items():
+                bucket.alone or _C._set_gradient_home(p, view)
 
     def remove(self):
-        """Take the hooks from the parameters."""
+        """Take the hooks from the parameters, and the places of their gradients."""
         for handle in self.handles:
             handle.remove()
+        for p in self.parameters:
+            _C._set_gradient_home(p, None)
 
     def prepare(self):
         """A forward was run whose gradients are to be averaged."""
@@ -151,8 +195,10 @@ class Reducer:
         if not self.expecting:
             return
         with self.lock:
-            self.begin()
-            if p.grad is None:
+            if not self.running:
+                self.begin()
+            g = p.grad
+            if g is None:
                 return  # what came was the absence of one
             count = self.arrived[p] = self.arrived.get(p, 0) + 1
             bucket, view = self.place[p]
@@ -168,9 +214,11 @@ class Reducer:
                     )
                 self._take(p, view)
                 return
-            self._take(p, view)
+            if g is not view:  # else it was written there
+                self._take(p, view)
             bucket.left -= 1
-            self._send_ready()
+            if not bucket.left:
+                self._send_ready()
 
     def _take(self, p, view):
         """Put a gradient into its place, unless it lies there."""
@@ -186,6 +234,8 @@ class Reducer:
                 stacklevel=2,
             )
             g = g.detach()
+        if view is None:
+            return  # it is the bucket
         before = _C._set_grad_enabled(False)
         try:
             if g.data_ptr() != view.data_ptr() or g.stride() != view.stride():
@@ -196,16 +246,24 @@ class Reducer:
             p.grad = view
 
     def _send_ready(self):
+        # Threads that share a pass may be in a collective of the graph, too: which comes first would be chance.
+        if _C._current_pass_is_shared():
+            return
         while self.next < len(self.buckets) and self.buckets[self.next].left == 0:
             self._send(self.buckets[self.next], 0)
 
-    def _send(self, bucket, missing):
-        """Begin to average a bucket; `missing` travels with the last."""
+    def _send(self, bucket, missing, shadow=False):
+        """Begin to average a bucket; `missing` travels with the last. A `shadow` has no gradients."""
         index, last = self.next, self.next == len(self.buckets) - 1
         self.next += 1
         before = _C._set_grad_enabled(False)
         try:
+            if bucket.alone:
+                (p,) = bucket.parameters
+                bucket.borrow(None if shadow else p.grad, p in self.arrived)
             if self.hook is not None:
+                if not bucket.parameters:
+                    return
                 state, hook = self.hook
                 bucket.work = hook(state, GradBucket(index, bucket, last))
                 return
@@ -213,7 +271,8 @@ class Reducer:
                 bucket.gradients.mul_(1 / self.divide_by)
             if last:
                 bucket.flat[-1:].fill_(missing)
-            bucket.work = collectives.all_reduce(bucket.flat, group=self.group, async_op=True)
+            if self.size > 1:
+                bucket.work = collectives.all_reduce(bucket.flat, group=self.group, async_op=True)
         finally:
             _C._set_grad_enabled(before)
 
@@ -231,7 +290,13 @@ class Reducer:
     def _finish(self):
         absent = [p for p in self.parameters if p not in self.arrived]
         for p in absent:
-            self.place[p][1].zero_()
+            bucket, view = self.place[p]
+            if bucket.alone:
+                continue
+            if p.grad is None:
+                view.zero_()
+            else:  # what is there of earlier passes is added to by other ranks
+                self._take(p, view)
         if self.static:
             for p, count in self.arrived.items():
                 if count != self.parts.get(p, 0):
@@ -252,10 +317,16 @@ class Reducer:
             missing = bool(told)
         used_nowhere = self._talk(absent) if missing else set()
         for p in self.parameters:
-            view = self.place[p][1]
+            bucket, view = self.place[p]
             if p in used_nowhere:
                 continue
-            if p.grad is None or self.views:
+            if bucket.alone:
+                view = bucket.gradients.view(p.shape)
+                if p.grad is None:
+                    p.grad = view
+                elif p.grad.data_ptr() != view.data_ptr() or not p.grad.is_contiguous():
+                    p.grad.detach().copy_(view)
+            elif p.grad is None or self.views:
                 p.grad = view if self.views else view.clone()
             elif p.grad is not view:
                 p.grad.detach().copy_(view)
@@ -265,7 +336,10 @@ class Reducer:
 
     def _receive(self, bucket):
         if self.hook is None:
-            bucket.work.wait()
+            if bucket.work is not None:
+                bucket.work.wait()
+            return
+        if not bucket.parameters:
             return
         value = bucket.work.wait()
         value = value[0] if isinstance(value, (list, tuple)) else value
@@ -303,6 +377,8 @@ class Reducer:
         self.arrived, self.next, self.running, self.expecting = {}, 0, False, False
         for bucket in self.buckets:
             bucket.left, bucket.work = len(bucket.parameters), None
+            if bucket.alone:
+                bucket.flat = bucket.gradients = None
 
     # --- for a rank that has no more inputs --------------------------------------------------------------------------
 
@@ -310,9 +386,10 @@ class Reducer:
         """Take part in the averaging of a pass with gradients of 0."""
         with ad.no_grad():
             for bucket in self.buckets:
-                bucket.gradients.zero_()
+                if not bucket.alone:
+                    bucket.gradients.zero_()
             while self.next < len(self.buckets):
-                self._send(self.buckets[self.next], 0)
+                self._send(self.buckets[self.next], 0, shadow=True)
             for bucket in self.buckets:
                 self._receive(bucket)
             if self.hook is not None:

@@ -72,7 +72,7 @@ class OrderedGroup(ProcessGroup):
     # --- order -------------------------------------------------------------------------------------------------------
 
     def _do(self, name, body, outputs, opts, dtype=None, count=0, reduce=None, root=None) -> Work:
-        """Do ``body(call)`` when its turn has come."""
+        """Do ``body(call)`` when its turn has come; it is done on return, unless the options ask for less."""
         self._check_usable(name)
         waits = opts is not None and not opts.asyncOp
         with self._order:
@@ -90,6 +90,7 @@ class OrderedGroup(ProcessGroup):
                     )
                     self._thread.start()
         if not inline:
+            waits and work.wait()
             return work
         before = _C._set_grad_enabled(False)
         try:
@@ -119,6 +120,7 @@ class OrderedGroup(ProcessGroup):
             raise DistBackendError(f"{call}: the group has failed before: {self._failure}")
         self._current = call
         try:
+            self._agree(call)
             body(call)
         except DistBackendError as error:
             self._failure = self._failure or str(error)
@@ -128,6 +130,9 @@ class OrderedGroup(ProcessGroup):
             raise
         finally:
             self._current, self._last = None, call
+
+    def _agree(self, call):
+        """Find out whether all ranks mean the same, where the backend's messages do not."""
 
     def _check_usable(self, name):
         if self._pid != os.getpid():

@@ -27,7 +27,7 @@ class ReduceOp:
     In what follows an order matters, it is that of the ranks, so that all of them get the same bits.
     """
 
-    __slots__ = ("factor", "kind", "op")
+    __slots__ = ("factor", "kind", "name", "op", "value")
     RedOpType = RedOpType
     SUM: ReduceOp
     AVG: ReduceOp
@@ -41,17 +41,9 @@ class ReduceOp:
 
     def __init__(self, op: Any, factor: float | None = None) -> None:
         self.op = self.kind = op.op if isinstance(op, ReduceOp) else RedOpType(op)
+        self.name: str = self.op.name
+        self.value: int = self.op.value
         self.factor = factor
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self.op.name
-
-    @property
-    def value(self) -> int:
-        """Its number."""
-        return self.op.value
 
     def __int__(self):
         return self.op.value

@@ -229,7 +229,8 @@ class TCPStore(Store):
         """Whether libuv serves it: no."""
         return False
 
-    def _connect(self):
+    def _connect(self, waits=True):
+        """A connection to the master; one that has been there and is not any more is not waited for."""
         end, pause = time.monotonic() + seconds(self._timeout), 0.002
         where = f"{self.host}:{self.port}"
         while True:
@@ -250,6 +251,8 @@ class TCPStore(Store):
             except OSError as error:
                 if connection is not None:
                     connection.close()
+                if not waits and isinstance(error, ConnectionError):
+                    raise
                 if time.monotonic() > end:
                     raise DistNetworkError(
                         f"The client socket has timed out after {round(seconds(self._timeout) * 1000)}ms while trying to connect to "
@@ -269,7 +272,7 @@ class TCPStore(Store):
         with self._lock:
             connection = self._idle.pop() if self._idle else None
         try:
-            connection = connection or self._connect()
+            connection = connection or self._connect(waits=False)
             _wire.send(connection, word.encode(), key.encode(), *values)
             ok, *found = _wire.receive(connection)
         except OSError as error:

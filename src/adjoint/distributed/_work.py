@@ -111,5 +111,11 @@ class Done(Work):
     """What was finished before anyone could wait."""
 
     def __init__(self, what: str = "", outputs: Any = (), source: int = -1) -> None:
-        super().__init__(what, outputs, source)
-        self._done.set()
+        self._what, self._outputs, self._source = what, outputs, source
+        self._done, self._lock = _SET, _LOCK
+        self._error = self._future = None
+
+
+#: What all that is done shares: to make an event takes longer than a small message.
+_SET, _LOCK = threading.Event(), threading.Lock()
+_SET.set()

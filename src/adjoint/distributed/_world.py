@@ -123,6 +123,10 @@ def need_group(given=None) -> ProcessGroup:
     return given
 
 
+def _rank_not_in_group(group) -> bool:
+    return group is GroupMember.NON_GROUP_MEMBER
+
+
 def is_member(given) -> bool:
     """Whether this process takes part; those that do not are told so, and skip the call."""
     if given is GroupMember.NON_GROUP_MEMBER:

@@ -9,7 +9,7 @@ from adjoint.distributed._objects import _packed, _unpacked
 from adjoint.distributed._process_group import ProcessGroup
 from adjoint.distributed._reduce_op import _make_nccl_premul_sum
 from adjoint.distributed._world import (
-    GroupMember,
+    _rank_not_in_group,
     get_process_group_ranks,
     is_member,
     need_group,
@@ -33,10 +33,6 @@ def _get_default_group() -> ProcessGroup:
 
 def _get_group_size(group) -> int:
     return need_group(group).size()
-
-
-def _rank_not_in_group(group) -> bool:
-    return group is GroupMember.NON_GROUP_MEMBER
 
 
 def _warn_not_in_group(op_name):

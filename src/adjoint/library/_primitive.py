@@ -50,6 +50,7 @@ def primitive(
     samples: Any = None,
     linear: Any = None,
     types: Any = None,
+    ordered: bool = False,
 ) -> Any:
     """Declare an operator whose parts are Python functions.
 
@@ -85,6 +86,9 @@ def primitive(
         The arguments in which it is linear, taken together: applied to their tangents, it gives the result's.
     types : sequence of dtype, optional
         The types of the tensors in its samples; float32 and float64 unless said.
+    ordered : bool
+        Whether its rule has effects that others see in their order, as messages between processes: several threads that share a
+        pass backward run such rules one after another, in the order of a pass in one thread.
 
     Returns
     -------
@@ -118,6 +122,7 @@ def primitive(
             samples=samples,
             linear=linear,
             types=types,
+            ordered=ordered,
         )
         setattr(_C, operator.__name__, operator)
         _homes[operator] = function.__module__, getattr(function, "__qualname__", operator.__name__)
@@ -156,6 +161,7 @@ def declare(
     samples: Any = None,
     linear: Any = None,
     types: Any = None,
+    ordered: bool = False,
 ) -> Any:
     """The operator of a signature that has been read, in the table and nowhere else."""
     name, arguments, results = signature
@@ -185,6 +191,7 @@ def declare(
         "results": results,
         "terms": [names.index(argument) for argument in linear],
         "factors": (),
+        "ordered": ordered,
     }
     return _C._declare_operator(
         row,

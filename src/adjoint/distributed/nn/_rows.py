@@ -3,7 +3,7 @@
 A row takes and gives one tensor; where there is a part for each rank, these are stacked along the first dimension. `group` is the
 number of a group in this process, and `label` says which call of the program it is, and which derivative of that: it travels with the
 message, so that ranks which meet in different derivatives notice. Convention: Note: what goes between processes. Start reading at
-`all_reduce`.
+`_linear`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,46 @@ def transposed(label):
 
 
 def _do(label, root=0):
-    return BroadcastOptions(root=root, async_op=False, label=label % (1 << 32))
+    return BroadcastOptions(root=max(root, 0), async_op=False, label=label % (1 << 32))
+
+
+def _row(signature, transpose, jvp, batch):
+    """Declare an operator that talks to other ranks: all of them run its rules in one order."""
+    return primitive(f"distributed::{signature} -> Tensor", vjp=transpose, jvp=jvp, batch=batch, ordered=True)
+
+
+def _linear(transpose, from_stack=False, to_stack=False):
+    """Declare ``f(x, group, options)``, a linear map, whose transpose is the row of that name.
+
+    `from_stack` and `to_stack` say whether the first dimension of what goes in and comes out counts ranks: that of samples
+    under `vmap`, for all of which one message goes, comes after it.
+    """
+
+    def decorate(function):
+        name = function.__name__
+
+        def samples(info, in_dims, x, *rest):
+            return rows[name](x.movedim(in_dims[0], int(from_stack)), *rest), int(to_stack)
+
+        def forward(x, root, group, label):
+            # On meta, what comes is known but for its elements.
+            return function(x, group_of(group), None if x.is_meta else _do(label, root))
+
+        forward.__name__ = forward.__qualname__ = name
+        forward.__doc__ = function.__doc__
+        rows[name] = _row(
+            f"{name}(x: Tensor, root: int, group: int, label: int)",
+            lambda g, root, group, label: rows[transpose](g, root, group, transposed(label)),
+            lambda t, root, group, label: rows[name](t, root, group, tangent(label)),
+            samples,
+        )(forward)
+        return rows[name]
+
+    return decorate
+
+
+#: By name. The root of those that have none is -1.
+rows: dict = {}
 
 
 def _own(x):
@@ -72,137 +111,72 @@ def _own(x):
     return x.detach().clone(memory_format=ad.contiguous_format)
 
 
-def _leading(call):
-    """The batching of a row that treats elements alike: one message for all samples."""
-
-    def rule(info, in_dims, x, *rest):
-        return call()(x.movedim(in_dims[0], 0), *rest), 0
-
-    return rule
-
-
-def _stacked(call, from_stack, to_stack):
-    """The batching of a row whose first dimension counts ranks: that of the samples comes after it."""
-
-    def rule(info, in_dims, x, *rest):
-        return call()(x.movedim(in_dims[0], 1 if from_stack else 0), *rest), 1 if to_stack else 0
-
-    return rule
-
-
-@primitive(
-    "distributed::all_reduce(x: Tensor, group: int, label: int) -> Tensor",
-    vjp=lambda g, group, label: all_reduce(g, group, transposed(label)),
-    jvp=lambda t, group, label: all_reduce(t, group, tangent(label)),
-    batch=_leading(lambda: all_reduce),
-)
-def all_reduce(x, group, label):
+@_linear("all_reduce")
+def all_reduce(x, group, options):
     """The sum over ranks, on all of them."""
     y = _own(x)
-    if not x.is_meta:
-        group_of(group).allreduce([y], _do(label))
+    options and group.allreduce([y], options)
     return y
 
 
-@primitive(
-    "distributed::broadcast(x: Tensor, root: int, group: int, label: int) -> Tensor",
-    vjp=lambda g, root, group, label: reduce(g, root, group, transposed(label)),
-    jvp=lambda t, root, group, label: broadcast(t, root, group, tangent(label)),
-    batch=_leading(lambda: broadcast),
-)
-def broadcast(x, root, group, label):
+@_linear("reduce")
+def broadcast(x, group, options):
     """The root's tensor, on all ranks."""
     y = _own(x)
-    if not x.is_meta:
-        group_of(group).broadcast([y], _do(label, root))
+    options and group.broadcast([y], options)
     return y
 
 
-@primitive(
-    "distributed::reduce(x: Tensor, root: int, group: int, label: int) -> Tensor",
-    vjp=lambda g, root, group, label: broadcast(g, root, group, transposed(label)),
-    jvp=lambda t, root, group, label: reduce(t, root, group, tangent(label)),
-    batch=_leading(lambda: reduce),
-)
-def reduce(x, root, group, label):
+@_linear("broadcast")
+def reduce(x, group, options):
     """The sum over ranks at the root; 0 elsewhere."""
     y = _own(x)
-    if not x.is_meta:
-        made = group_of(group)
-        made.reduce([y], _do(label, root))
-        if made.rank() != root:
-            y.zero_()
-    return y
+    options and group.reduce([y], options)
+    return y if options and group.rank() == options.rootRank else y.zero_()
 
 
-@primitive(
-    "distributed::all_gather(x: Tensor, group: int, label: int) -> Tensor",
-    vjp=lambda g, group, label: reduce_scatter(g, group, transposed(label)),
-    jvp=lambda t, group, label: all_gather(t, group, tangent(label)),
-    batch=_stacked(lambda: all_gather, False, True),
-)
-def all_gather(x, group, label):
+@_linear("reduce_scatter", to_stack=True)
+def all_gather(x, group, options):
     """The tensors of all ranks, stacked."""
-    made = group_of(group)
-    y = x.new_empty((made.size(), *x.shape))
-    if not x.is_meta:
-        made.allgather([list(y.unbind())], [x], _do(label))
+    y = x.new_empty((group.size(), *x.shape))
+    options and group.allgather([list(y.unbind())], [x], options)
     return y
 
 
-@primitive(
-    "distributed::reduce_scatter(x: Tensor, group: int, label: int) -> Tensor",
-    vjp=lambda g, group, label: all_gather(g, group, transposed(label)),
-    jvp=lambda t, group, label: reduce_scatter(t, group, tangent(label)),
-    batch=_stacked(lambda: reduce_scatter, True, False),
-)
-def reduce_scatter(x, group, label):
+@_linear("all_gather", from_stack=True)
+def reduce_scatter(x, group, options):
     """Of a stack with a part for each rank: the sum over ranks of the part that is for this one."""
     y = x.new_empty(x.shape[1:])
-    if not x.is_meta:
-        group_of(group).reduce_scatter([y], [list(x.unbind())], _do(label))
+    options and group.reduce_scatter([y], [list(x.unbind())], options)
     return y
 
 
-@primitive(
-    "distributed::gather(x: Tensor, root: int, group: int, label: int) -> Tensor",
-    vjp=lambda g, root, group, label: scatter(g, root, group, transposed(label)),
-    jvp=lambda t, root, group, label: gather(t, root, group, tangent(label)),
-    batch=_stacked(lambda: gather, False, True),
-)
-def gather(x, root, group, label):
+@_linear("scatter", to_stack=True)
+def gather(x, group, options):
     """The tensors of all ranks, stacked, at the root; 0 elsewhere."""
-    made = group_of(group)
-    y = x.new_zeros((made.size(), *x.shape))
-    if not x.is_meta:
-        made.gather([list(y.unbind())] if made.rank() == root else [], [x], _do(label, root))
+    y = x.new_zeros((group.size(), *x.shape))
+    options and group.gather([list(y.unbind())] if group.rank() == options.rootRank else [], [x], options)
     return y
 
 
-@primitive(
-    "distributed::scatter(x: Tensor, root: int, group: int, label: int) -> Tensor",
-    vjp=lambda g, root, group, label: gather(g, root, group, transposed(label)),
-    jvp=lambda t, root, group, label: scatter(t, root, group, tangent(label)),
-    batch=_stacked(lambda: scatter, True, False),
-)
-def scatter(x, root, group, label):
+@_linear("gather", from_stack=True)
+def scatter(x, group, options):
     """Of the root's stack: the part that is for this rank."""
-    made = group_of(group)
     y = x.new_empty(x.shape[1:])
-    if not x.is_meta:
-        made.scatter([y], [list(x.unbind())] if made.rank() == root else [], _do(label, root))
+    options and group.scatter([y], [list(x.unbind())] if group.rank() == options.rootRank else [], options)
     return y
 
 
-@primitive(
-    "distributed::all_to_all(x: Tensor, out_sizes: list[int], in_sizes: list[int], group: int, label: int) -> Tensor",
-    vjp=lambda g, out_sizes, in_sizes, group, label: all_to_all(
-        g, in_sizes, out_sizes, group, transposed(label)
-    ),
-    jvp=lambda t, out_sizes, in_sizes, group, label: all_to_all(
-        t, out_sizes, in_sizes, group, tangent(label)
-    ),
-    batch=lambda info, in_dims, x, *rest: (all_to_all(x.movedim(in_dims[0], 1), *rest), 1),
+def _leading(name):
+    """The batching of a row that treats elements alike: one message for all samples."""
+    return lambda info, in_dims, x, *rest: (globals()[name](x.movedim(in_dims[0], 0), *rest), 0)
+
+
+@_row(
+    "all_to_all(x: Tensor, out_sizes: list[int], in_sizes: list[int], group: int, label: int)",
+    lambda g, out_sizes, in_sizes, group, label: all_to_all(g, in_sizes, out_sizes, group, transposed(label)),
+    lambda t, out_sizes, in_sizes, group, label: all_to_all(t, out_sizes, in_sizes, group, tangent(label)),
+    lambda info, in_dims, x, *rest: (all_to_all(x.movedim(in_dims[0], 1), *rest), 1),
 )
 def all_to_all(x, out_sizes, in_sizes, group, label):
     """Pieces along the first dimension, each for one rank; those that come are put together."""
@@ -220,11 +194,11 @@ def _tag(label):
     return -(label % (1 << 30)) - 1
 
 
-@primitive(
-    "distributed::sendrecv(x: Tensor, dst: int, src: int, group: int, label: int) -> Tensor",
-    vjp=lambda g, dst, src, group, label: sendrecv(g, src, dst, group, transposed(label)),
-    jvp=lambda t, dst, src, group, label: sendrecv(t, dst, src, group, tangent(label)),
-    batch=_leading(lambda: sendrecv),
+@_row(
+    "sendrecv(x: Tensor, dst: int, src: int, group: int, label: int)",
+    lambda g, dst, src, group, label: sendrecv(g, src, dst, group, transposed(label)),
+    lambda t, dst, src, group, label: sendrecv(t, dst, src, group, tangent(label)),
+    _leading("sendrecv"),
 )
 def sendrecv(x, dst, src, group, label):
     """Goes to one rank, while another's comes."""
@@ -238,11 +212,11 @@ def sendrecv(x, dst, src, group, label):
     return y
 
 
-@primitive(
-    "distributed::send(x: Tensor, dst: int, tag: int, group: int) -> Tensor",
-    vjp=lambda g, x_shape, dst, tag, group: recv(g.expand(x_shape), dst, tag - (1 << 20), group),
-    jvp=lambda t, dst, tag, group: send(t, dst, tag - (1 << 24), group),
-    batch=lambda info, in_dims, x, *rest: (
+@_row(
+    "send(x: Tensor, dst: int, tag: int, group: int)",
+    lambda g, x_shape, dst, tag, group: recv(g.expand(x_shape), dst, tag - (1 << 20), group),
+    lambda t, dst, tag, group: send(t, dst, tag - (1 << 24), group),
+    lambda info, in_dims, x, *rest: (
         send(x.movedim(in_dims[0], 0), *rest).expand(info.batch_size),
         0,
     ),
@@ -254,11 +228,11 @@ def send(x, dst, tag, group):
     return x.new_zeros(())
 
 
-@primitive(
-    "distributed::recv(like: Tensor, src: int, tag: int, group: int) -> Tensor",
-    vjp=lambda g, src, tag, group: send(g, src, tag - (1 << 20), group).expand(g.shape),
-    jvp=lambda t, src, tag, group: recv(t, src, tag - (1 << 24), group),
-    batch=_leading(lambda: recv),
+@_row(
+    "recv(like: Tensor, src: int, tag: int, group: int)",
+    lambda g, src, tag, group: send(g, src, tag - (1 << 20), group).expand(g.shape),
+    lambda t, src, tag, group: recv(t, src, tag - (1 << 24), group),
+    _leading("recv"),
 )
 def recv(like, src, tag, group):
     """Comes from a rank; the gradient goes back there, and that of `like` is 0."""

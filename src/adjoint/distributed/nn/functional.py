@@ -60,11 +60,11 @@ def all_reduce(tensor, op=ReduceOp.SUM, group=None):
     group, number, label = _of(group)
     op = reduce_op(op, "all_reduce")
     if op.name in ("SUM", "AVG"):
-        y = _rows.all_reduce(tensor, number, label)
+        y = _rows.all_reduce(tensor, -1, number, label)
         return y / group.size() if op.name == "AVG" else y
     if op.name not in ("PRODUCT", "MIN", "MAX"):
         raise ValueError(f"all_reduce(): ReduceOp.{op.name} has no derivative")
-    parts = _rows.all_gather(tensor, number, label)
+    parts = _rows.all_gather(tensor, -1, number, label)
     return parts.prod(0) if op.name == "PRODUCT" else parts.amin(0) if op.name == "MIN" else parts.amax(0)
 
 
@@ -86,7 +86,7 @@ def reduce(tensor, dst, op=ReduceOp.SUM, group=None):
 def all_gather(tensor, group=None) -> tuple:
     """The tensors of all ranks, by rank."""
     group, number, label = _of(group)
-    return _rows.all_gather(tensor, number, label).unbind(0)
+    return _rows.all_gather(tensor, -1, number, label).unbind(0)
 
 
 def gather(tensor, dst=0, group=None) -> tuple:
@@ -107,7 +107,7 @@ def reduce_scatter(output, input_list, op=ReduceOp.SUM, group=None):
     group, number, label = _of(group)
     if reduce_op(op, "reduce_scatter").name not in ("SUM", "AVG"):
         raise ValueError(f"reduce_scatter(): only SUM and AVG are provided here, found {op}")
-    y = _rows.reduce_scatter(_stack(input_list, group, "reduce_scatter"), number, label)
+    y = _rows.reduce_scatter(_stack(input_list, group, "reduce_scatter"), -1, number, label)
     return y / group.size() if op.name == "AVG" else y
 
 

@@ -387,9 +387,9 @@ class DistributedDataParallel(Module, Joinable):
             "broadcast_buffers": int(self.broadcast_buffers),
             "bucket_cap_bytes": self.bucket_bytes_cap,
             "bucket_sizes": ", ".join(
-                str(b.gradients.numel() * b.gradients.element_size()) for b in reducer.buckets
+                str(b.count * b.dtype.itemsize) for b in reducer.buckets if b.parameters
             ),
-            "dtypes": ", ".join(sorted({b.flat.dtype.name for b in reducer.buckets})),
+            "dtypes": ", ".join(sorted({b.dtype.name for b in reducer.buckets})),
             "find_unused_parameters": int(self.find_unused_parameters),
             "gradient_as_bucket_view": int(self.gradient_as_bucket_view),
             "static_graph": int(self.static_graph),

@@ -42,12 +42,19 @@ globals().update(
     )
 )
 
+_FSDP = (
+    "BackwardPrefetch CPUOffload FullOptimStateDictConfig FullStateDictConfig FullyShardedDataParallel LocalStateDictConfig "
+    "MixedPrecision OptimStateKeyType ShardedOptimStateDictConfig ShardedStateDictConfig ShardingStrategy StateDictType"
+)
+
 #: By module: the types, then the functions, that libraries import from it whether they use them or not.
 SUBMODULES = {
     "_composable": ("", ""),
     "_composable.fsdp": ("FSDPModule MixedPrecisionPolicy CPUOffloadPolicy", "fully_shard"),
     "_tensor": ("DTensor", ""),
     "_tensor.experimental": ("", "implicit_replication"),
+    "tensor.experimental": ("", "context_parallel implicit_replication"),
+    "tensor.experimental._attention": ("", "set_rotate_method"),
     "_shard": ("", ""),
     "_shard.sharded_tensor": ("ShardedTensor", ""),
     "algorithms._checkpoint": ("", ""),
@@ -61,17 +68,21 @@ SUBMODULES = {
     "checkpoint": ("FileSystemReader FileSystemWriter", "load save load_state_dict save_state_dict"),
     "checkpoint._consolidate_hf_safetensors": ("", "consolidate_safetensors_files"),
     "checkpoint.default_planner": ("DefaultLoadPlanner DefaultSavePlanner", ""),
+    "checkpoint.format_utils": ("_EmptyStateDictLoadPlanner", "dcp_to_torch_save torch_save_to_dcp"),
     "checkpoint.hf_storage": ("HuggingFaceStorageReader HuggingFaceStorageWriter", ""),
     "checkpoint.state_dict": (
         "StateDictOptions",
         "get_model_state_dict get_optimizer_state_dict set_model_state_dict set_optimizer_state_dict",
     ),
+    "checkpoint.optimizer": ("", "load_sharded_optimizer_state_dict"),
+    "checkpoint.state_dict_loader": ("", "load _load_state_dict"),
     "device_mesh": ("DeviceMesh", "init_device_mesh"),
     "fsdp": (
-        "BackwardPrefetch CPUOffload CPUOffloadPolicy FSDPModule FullStateDictConfig FullyShardedDataParallel "
-        "MixedPrecision MixedPrecisionPolicy OffloadPolicy ShardedStateDictConfig ShardingStrategy StateDictType",
+        _FSDP + " CPUOffloadPolicy FSDPModule MixedPrecisionPolicy OffloadPolicy",
         "fully_shard register_fsdp_forward_method",
     ),
+    "fsdp.api": (_FSDP, ""),
+    "fsdp.fully_sharded_data_parallel": (_FSDP, ""),
     "fsdp.wrap": (
         "ModuleWrapPolicy",
         "size_based_auto_wrap_policy transformer_auto_wrap_policy wrap enable_wrap",
