@@ -90,7 +90,7 @@ PyObject* size_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
     if (PyLong_CheckExact(item)) continue;
     PyObject* whole = PyNumber_Index(item);
     if (!whole) {
-      PyErr_Format(PyExc_TypeError, "torch.Size() takes an iterable of 'int' (item %zd is '%s')", i,
+      PyErr_Format(PyExc_TypeError, "Size() takes an iterable of 'int' (item %zd is '%s')", i,
                    Py_TYPE(item)->tp_name);
       Py_CLEAR(t);
       break;

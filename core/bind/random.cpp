@@ -75,13 +75,6 @@ void bind_random(nb::module_& m) {
           },
           nb::arg("new_state"));
   m.def(
-      "_draw_as_torch",
-      [] {
-        Generator::set_default_kind(Generator::Kind::Torch);
-        runtime::default_generator().set_kind(Generator::Kind::Torch);
-      },
-      "From now on, generators that are made without a stream draw torch's numbers, the default one too.");
-  m.def(
       "_default_generator", []() -> Generator& { return runtime::default_generator(); },
       nb::rv_policy::reference);
   m.def(

@@ -132,6 +132,7 @@ _LAZY = (
     "sparse",
     "special",
     "testing",
+    "tree",
     "utils",
 )
 

@@ -118,9 +118,8 @@ def give(out, result, name, stacklevel=3, *, converts=True, warns=True):
 
         warn(
             f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not "
-            f"match the required output shape {list(result.shape)}. This behavior is deprecated, and in a future PyTorch "
-            "release outputs will not be resized unless they have zero elements. You can explicitly reuse an out tensor t "
-            "by resizing it, inplace, to zero elements with t.resize_(0).",
+            f"match the required output shape {list(result.shape)}. You can explicitly reuse an out tensor t by resizing it, "
+            "inplace, to zero elements with t.resize_(0).",
             stacklevel=stacklevel,
         )
     if _C._is_batched(result) or _C._tangent(result) is not None:

@@ -14,6 +14,7 @@ from adjoint._arguments import refuse_names
 from adjoint._C import Tensor
 from adjoint._creation_keywords import creation
 from adjoint._device import preserve_format
+from adjoint._switches import announce, switches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -333,11 +334,9 @@ def range(
     """Numbers from `start` to `end`, which is included, `step` apart; torch has given it up for `arange`."""
     if end is None:
         raise TypeError("range() missing 1 required positional argument: 'end'")
-    from warnings import warn
-
-    warn(
-        "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's "
-        "range builtin. Instead, use torch.arange, which produces values in [start, end).",
+    announce(
+        f"{switches.package}.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's "
+        f"range builtin. Instead, use {switches.package}.arange, which produces values in [start, end).",
         stacklevel=4,
     )
     if step == 0:

@@ -10,6 +10,7 @@ from adjoint import _C
 from adjoint._arguments import ignores
 from adjoint._C import Tensor
 from adjoint._register import Members, extend
+from adjoint._switches import switches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -222,13 +223,12 @@ class _Named:
     """A constant that prints as it is written."""
 
     __slots__ = ("name",)
-    namespace = "adjoint"
 
     def __init__(self, name: Any) -> None:
         self.name = name
 
     def __repr__(self) -> str:
-        return f"{self.namespace}.{self.name}"
+        return f"{switches.package}.{self.name}"
 
     def __reduce__(self) -> Any:
         return self.name

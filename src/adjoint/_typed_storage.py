@@ -8,6 +8,7 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._arguments import ignores
 from adjoint._storage import UntypedStorage, _count, _made, _Storage
+from adjoint._switches import switches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -152,9 +153,7 @@ class TypedStorage(_Storage):
         return _read_elements, (self._dtype, bytes(self._untyped_storage.tolist()))
 
     def __str__(self) -> str:
-        said = (
-            f"[torch.storage.TypedStorage(dtype={self._dtype}, device={self.device}) of size {self._size()}]"
-        )
+        said = f"[{switches.package}.storage.TypedStorage(dtype={self._dtype}, device={self.device}) of size {self._size()}]"
         if self._tensor.is_meta:
             return f"...\n{said}"
         return "\n".join([*(f" {x}" for x in self._elements.tolist()), said])
@@ -225,7 +224,9 @@ def _need_storage(args, storage, dtype, device):
     if dtype is None:
         raise RuntimeError("TypedStorage(): Argument 'dtype' must be specified with 'wrap_storage'")
     if not isinstance(dtype, _C.dtype):
-        raise TypeError(f"TypedStorage(): Argument 'dtype' must be torch.dtype, not {type(dtype)}")
+        raise TypeError(
+            f"TypedStorage(): Argument 'dtype' must be {switches.package}.dtype, not {type(dtype)}"
+        )
     if device is not None:
         raise RuntimeError(
             "TypedStorage(): Argument 'device' should not be specified when 'wrap_storage' is given"

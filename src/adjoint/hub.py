@@ -12,6 +12,7 @@ from typing import Any
 
 from adjoint._arguments import ignores
 from adjoint._register import listing
+from adjoint._switches import switches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -199,12 +200,12 @@ def _configuration(folder, source):
 
     if source != "local":
         raise ValueError(
-            f"torch.hub: source={source!r} would run code from the network, which Adjoint does not do. Clone the "
+            f"{switches.package}.hub: source={source!r} would run code from the network, which Adjoint does not do. Clone the "
             'repository, and give its folder with source="local"'
         )
     path = os.path.join(os.path.expanduser(folder), "hubconf.py")
     if not os.path.exists(path):
-        raise FileNotFoundError(f"torch.hub: there is no {path}")
+        raise FileNotFoundError(f"{switches.package}.hub: there is no {path}")
     import sys
 
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))

@@ -6,6 +6,7 @@ from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._device import device_number as _device_number
 from adjoint._register import listing
+from adjoint._switches import announce
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,9 +91,7 @@ def assert_allclose(
     msg: str = "",
 ) -> None:
     """`assert_close` of old, which compares values alone."""
-    from warnings import warn
-
-    warn(
+    announce(
         "`torch.testing.assert_allclose()` is deprecated since 1.12 and will be removed in a future release. "
         "Please use `torch.testing.assert_close()` instead.",
         FutureWarning,

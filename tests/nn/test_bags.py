@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from helpers import array, check_gradient, tensor
+from helpers import announced, array, check_gradient, tensor
 
 import adjoint as ad
 from adjoint import nn
@@ -206,7 +206,7 @@ def test_what_antialias_refuses():
     with pytest.raises(ValueError, match="Lanczos mode does not support align_corners=True"):
         F.interpolate(x, 2, mode="lanczos", antialias=True, align_corners=True)
     for name in ("upsample_nearest", "upsample_bilinear"):
-        with pytest.warns(UserWarning, match=f"`nn.functional.{name}` is deprecated"):
+        with announced(UserWarning, match=f"`nn.functional.{name}` is deprecated"):
             assert tuple(getattr(F, name)(x, scale_factor=2).shape) == (1, 1, 8, 8)
 
 

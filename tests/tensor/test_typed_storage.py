@@ -432,5 +432,5 @@ def test_powers_and_sides_that_cannot_be():
     ):
         with pytest.raises(RuntimeError, match=message):
             call()
-    with pytest.warns(UserWarning, match="This behavior is deprecated, and in a future PyTorch release"):
+    with pytest.warns(UserWarning, match="You can explicitly reuse an out tensor t by resizing it"):
         assert ad.normal(ad.ones(2, 3), 1.0, out=ad.ones(3)).shape == (2, 3)

@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from helpers import announced
 
 import adjoint as ad
 from adjoint import nn
@@ -227,5 +228,5 @@ def test_stacked_states():
 
 
 def test_the_old_name_warns(layer):
-    with pytest.warns(FutureWarning, match="stateless.functional_call` is deprecated"):
+    with announced(FutureWarning, match="stateless.functional_call` is deprecated"):
         assert stateless.functional_call(layer, {"weight": W, "bias": B}, X).item() == 8.0

@@ -18,6 +18,7 @@ from adjoint import _C
 from adjoint._files import machine, names
 from adjoint._files.locations import restorer
 from adjoint._storage import UntypedStorage
+from adjoint._switches import switches
 from adjoint._typed_storage import TypedStorage
 
 #: The order of bytes of archives that do not say it.
@@ -45,7 +46,7 @@ def read(file, map_location, unpickler, mmap, keywords):
         return _Archive(file, restore, unpickler, mmap, keywords).load()
     if mmap:
         raise RuntimeError(
-            "mmap can only be used with files saved with `torch.save(_use_new_zipfile_serialization=True), please torch.save "
+            f"mmap can only be used with files saved with `{switches.package}.save(_use_new_zipfile_serialization=True), please {switches.package}.save "
             "your checkpoint with this option in order to use mmap."
         )
     if start[:1] != b"\x80":
@@ -65,7 +66,7 @@ def read(file, map_location, unpickler, mmap, keywords):
 def _peek(file):
     if not (hasattr(file, "seek") and hasattr(file, "tell")):
         raise AttributeError(
-            "load(): expected a file that can seek: 'seek' and 'tell' are missing. You can only torch.load from a file that is "
+            f"load(): expected a file that can seek: 'seek' and 'tell' are missing. You can only {switches.package}.load from a file that is "
             "seekable. Please pre-load the data into a buffer like io.BytesIO and try to load from it instead."
         )
     at = file.tell()
@@ -209,7 +210,7 @@ class _Archive(_Storages):
         ]
         if len(roots) != 1:
             raise refuse(
-                f"load(): the file is a zip archive with {len(roots)} entries NAME/data.pkl; expected one, as torch.save writes. "
+                f"load(): the file is a zip archive with {len(roots)} entries NAME/data.pkl; expected one, as {switches.package}.save writes. "
                 "It holds: " + ", ".join(sorted(self.entries)[:5])
             )
         self.root = roots[0]

@@ -11,6 +11,7 @@ from typing import Any
 
 import adjoint as ad
 from adjoint import _C
+from adjoint._switches import switches
 from adjoint.amp import _kinds  # noqa: F401 - declares what functions get
 
 TYPE_CHECKING = False
@@ -127,7 +128,7 @@ class autocast:
         elif self.fast_dtype not in SUPPORTED:
             reason = (
                 "In CPU autocast, but the target dtype is not supported. Disabling autocast.\n"
-                "CPU Autocast only supports dtypes of torch.bfloat16, torch.float16 currently."
+                f"CPU Autocast only supports dtypes of {switches.package}.bfloat16, {switches.package}.float16 currently."
             )
         if enabled and reason:
             from warnings import warn

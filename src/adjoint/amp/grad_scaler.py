@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any
 
 import adjoint as ad
+from adjoint._switches import switches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ class GradScaler:
         if new_scale is not None:
             if isinstance(new_scale, ad.Tensor) and (new_scale.numel() != 1 or new_scale.requires_grad):
                 raise AssertionError(
-                    "new_scale should be a float or a 1-element torch.cuda.FloatTensor or torch.FloatTensor "
+                    f"new_scale should be a float or a 1-element {switches.package}.FloatTensor "
                     "with requires_grad=False."
                 )
             with ad.no_grad():

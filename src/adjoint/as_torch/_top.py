@@ -14,6 +14,7 @@ from typing import Any
 import adjoint
 from adjoint._arguments import ignores, need_compiler
 from adjoint.as_torch import _autocast, _legacy
+from adjoint.as_torch._changes import change
 from adjoint.as_torch.standins import _element_types
 from adjoint.as_torch.standins._refused import refused
 from adjoint.as_torch.standins.torch_version import VERSION
@@ -38,17 +39,16 @@ def fill(module) -> None:
     vars(module).update(own)
     vars(module).update(finfo=_element_types.finfo, iinfo=_element_types.iinfo)
     for name in ("eig", "lstsq", "solve", "symeig"):
-        setattr(adjoint.Tensor, name, REMOVED[name])
+        change(adjoint.Tensor, name, REMOVED[name])
     for name, member in _MEMBERS.items():
-        setattr(adjoint.Tensor, name, member)
+        change(adjoint.Tensor, name, member)
     # Some programs write ``torch.torch.Tensor``.
     module.torch = module
     module.__version__ = VERSION
     module.__doc__ = adjoint.__doc__
     module.__file__ = adjoint.__file__
     module.__getattr__ = late
-    adjoint._typed_storage.Removal.told = False
-    adjoint._data._warns_as_torch = True
+    change(adjoint._typed_storage.Removal, "told", False)
 
 
 def _storage_type(tensor):

@@ -7,6 +7,7 @@ they are deprecated. Start reading at `get_numerical_jacobian`.
 from __future__ import annotations
 
 from adjoint._C import Tensor
+from adjoint._switches import announce
 
 from . import _gradcheck_jacobians as jacobians
 
@@ -100,10 +101,8 @@ def get_analytical_jacobian(inputs: Any, output: Any, nondet_tol: float = 0.0, g
 
 
 def _say_deprecated(name, grad_out):
-    from warnings import warn
-
-    warn(
-        f"`{name}` was part of PyTorch's private API and not meant to be exposed. It is deprecated here too: use "
+    announce(
+        f"`{name}` was part of PyTorch's private API and not meant to be exposed. Use "
         "adjoint.autograd.gradcheck, or adjoint.autograd.functional.jacobian",
         FutureWarning,
         stacklevel=3,

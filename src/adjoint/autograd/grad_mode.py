@@ -68,7 +68,7 @@ class _Mode:
             from warnings import warn
 
             warn(
-                "Decorating classes is deprecated and will be disabled in future versions: only `__init__` runs in the "
+                "Decorating classes decorates the constructor alone: only `__init__` runs in the "
                 f"mode, not the other methods of {function.__name__}. Decorate the methods that are meant.",
                 FutureWarning,
                 stacklevel=2,

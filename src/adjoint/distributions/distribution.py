@@ -6,6 +6,7 @@ import warnings
 
 from adjoint import _C
 from adjoint._C import Size, Tensor
+from adjoint._switches import announce
 from adjoint.distributions import constraints
 from adjoint.distributions.utils import broadcast_all, lazy_property
 
@@ -178,7 +179,7 @@ class Distribution:
 
     def sample_n(self, n: int) -> Tensor:
         """n draws."""
-        warnings.warn("sample_n(n) will be deprecated. Use .sample((n,)) instead.", UserWarning, stacklevel=2)
+        announce("sample_n(n) will be deprecated. Use .sample((n,)) instead.", UserWarning, stacklevel=2)
         return self.sample(Size((n,)))
 
     def log_prob(self, value: Tensor) -> Tensor:

@@ -6,8 +6,6 @@ it returns goes through `results`, which takes away what nobody outside asked fo
 
 from __future__ import annotations
 
-import sys
-
 from adjoint._C import (
     Tensor,
     _argument_for,
@@ -19,7 +17,8 @@ from adjoint._C import (
     is_grad_enabled,
     is_inference_mode_enabled,
 )
-from adjoint.utils._pytree import flatten_arguments
+from adjoint._switches import switches
+from adjoint.tree import flatten_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -157,10 +156,7 @@ def split_aux(output, what):
 
 def runs_as_torch() -> bool:
     """Whether programs written for torch run in this process, which get its refusals."""
-    torch = sys.modules.get("torch")
-    if torch is None:
-        return False
-    return type(getattr(torch, "__loader__", None)).__module__ == "adjoint.as_torch._finder"
+    return switches.torch
 
 
 def tensors_of(output, what, returned):

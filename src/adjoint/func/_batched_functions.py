@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from adjoint import _C
 from adjoint.func._vmap import spread_dims
-from adjoint.utils._pytree import flatten_arguments
+from adjoint.tree import flatten_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from adjoint._C import Tensor, _asks_for_gradients, _gradient_edge, _run_backwar
 from adjoint.func._arguments import Arguments, Recording, split_aux, tensors_of
 from adjoint.func._reverse import Recorded, lead_beyond, pulled, pulled_many
 from adjoint.random import fork_rng, get_rng_state, set_rng_state
-from adjoint.utils._pytree import flatten_arguments
+from adjoint.tree import flatten_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from adjoint.func._arguments import chosen, need_randomness, refuse_complex
 from adjoint.func._forward import _JVP, Transposed, pushed, writes_to_saved
 from adjoint.func._reverse import Recorded
 from adjoint.func._vmap import vmap
-from adjoint.utils._pytree import flatten_arguments, tree_leaves
+from adjoint.tree import flatten_arguments
+from adjoint.tree import leaves as tree_leaves
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

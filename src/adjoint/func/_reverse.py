@@ -23,7 +23,7 @@ from adjoint._C import (
     is_grad_enabled,
 )
 from adjoint.func._arguments import Arguments, Recording, chosen, split_aux, tensors_of
-from adjoint.utils._pytree import flatten_arguments
+from adjoint.tree import flatten_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -187,11 +187,11 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     def vjp_fn(cotangents, retain_graph=True, create_graph=None):
         leaves, form = flatten_arguments(cotangents)
         if form != spec:
-            from adjoint.utils._pytree import treespec_pprint
+            from adjoint.tree import shown
 
             raise RuntimeError(
                 "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "
-                f"cotangents: {treespec_pprint(form)}, primal output: {treespec_pprint(spec)}"
+                f"cotangents: {shown(form)}, primal output: {shown(spec)}"
             )
         for leaf in leaves:
             if leaf is not None and not isinstance(leaf, Tensor):

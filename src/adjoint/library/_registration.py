@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._arguments import ignores
+from adjoint._switches import switches
 from adjoint.library._custom import CustomOpDef, find, forget, later, place
 from adjoint.library._schemas import Schema, infer_schema
 
@@ -297,7 +298,7 @@ def define(qualname, schema, alias_analysis="", *, lib=None, tags=()):
     namespace, colons, name = qualname.partition("::")
     if not colons:
         raise ValueError(
-            f"torch.library.define(qualname, ...): expected qualname to be of the form ns::name, but got {qualname}"
+            f"{switches.package}.library.define(qualname, ...): expected qualname to be of the form ns::name, but got {qualname}"
         )
     (lib or Library(namespace, "FRAGMENT")).define(name + schema)
     return None

@@ -117,11 +117,11 @@ def lu_factor_ex(
     A: Tensor, *, pivot: bool = True, check_errors: bool = False, out: Sequence[Tensor] | None = None
 ) -> Any:
     """`lu_factor` that says in `info` which pivot is zero instead of raising."""
-    two_or_more(tensor(A, "linalg.lu_factor_ex"), "torch.lu_factor")
+    two_or_more(tensor(A, "linalg.lu_factor_ex"), "lu_factor")
     matrices(A, "linalg.lu_factor_ex")
     result = return_types.linalg_lu_factor_ex(*_C._lu_factor(A, pivot))
     if check_errors:
-        raise_where(result.info, "torch.linalg.lu_factor", _zero_pivot)
+        raise_where(result.info, "linalg.lu_factor", _zero_pivot)
     return give_all(out, result, "linalg.lu_factor_ex", converts=False)
 
 
@@ -194,7 +194,7 @@ def ldl_factor_ex(
     if check_errors:
         raise_where(
             result.info,
-            "torch.linalg.ldl_factor_ex",
+            "linalg.ldl_factor_ex",
             lambda i: (
                 f"The diagonal element {i} of D is exactly zero: the factorization is done, but ldl_solve would divide by it."
             ),
@@ -306,7 +306,7 @@ def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor
 
 def _eig(A, vectors, name):
     square(A, name)
-    finite(A, "torch.linalg.eig: input tensor should not contain infs or NaNs")
+    finite(A, "linalg.eig: input tensor should not contain infs or NaNs")
     values, vectors, info = _C._eig(A, vectors)
     raise_where(info, name, _not_converged("eigenvalues"))
     return return_types.linalg_eig(values, vectors)
@@ -331,8 +331,8 @@ def eig(A: Tensor, *, out: Sequence[Tensor] | None = None) -> Any:
         return result
     values, vectors = out
     return return_types.linalg_eig(
-        give_cast(values, result[0], "torch.linalg.eig", "eigenvalues"),
-        give_cast(vectors, result[1], "torch.linalg.eig", "eigenvectors"),
+        give_cast(values, result[0], "linalg.eig", "eigenvalues"),
+        give_cast(vectors, result[1], "linalg.eig", "eigenvectors"),
     )
 
 
@@ -340,7 +340,7 @@ def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complex eigenvalues of square matrices."""
     tensor(A, "linalg.eigvals")
     values = _eig(A, _tracked(A), "linalg.eigvals").eigenvalues
-    return give_cast(out, values, "torch.linalg.eigvals", "eigenvalues")
+    return give_cast(out, values, "linalg.eigvals", "eigenvalues")
 
 
 def _svd(A, full_matrices, vectors, name):

@@ -7,6 +7,7 @@ from math import prod
 from adjoint import _C, _register, return_types
 from adjoint._arguments import dimension, give, give_all
 from adjoint._C import Tensor
+from adjoint._switches import switches
 from adjoint.linalg._checks import (
     broadcast,
     finite,
@@ -71,9 +72,7 @@ def solve_ex(
     A, right = broadcast(A, right, name)
     X, _, _, info = _C._solve(A, right)
     if check_errors:
-        raise_where(
-            info, "torch.linalg.solve", lambda i: "The solver failed because the input matrix is singular."
-        )
+        raise_where(info, "linalg.solve", lambda i: "The solver failed because the input matrix is singular.")
     X = X.squeeze(-1) if vector else X if left else X.mT
     return give_all(out, return_types.linalg_solve_ex(X, info), "linalg.solve_ex", converts=False)
 
@@ -170,7 +169,7 @@ def lu_solve(
     same_dtype(LU, B, name)
     if pivots.dtype != _C.int32:
         raise RuntimeError(
-            f"{name}: pivots should be a Tensor of scalar type torch.int32. Got {pivots.dtype}"
+            f"{name}: pivots should be a Tensor of scalar type {switches.package}.int32. Got {pivots.dtype}"
         )
     if pivots.shape != LU.shape[:-1]:
         raise RuntimeError(
@@ -379,7 +378,7 @@ def lstsq(
     >>> ad.linalg.lstsq(ad.tensor([[1.0], [1.0]]), ad.tensor([[1.0], [3.0]])).solution.round(decimals=3)
     tensor([[2.]])
     """
-    name = "torch.linalg.lstsq"
+    name = "linalg.lstsq"
     matrices(A, name)
     tensor(B, name, "B")
     if A.dtype != B.dtype:

@@ -10,7 +10,7 @@ import multiprocessing
 from multiprocessing import *  # noqa: F403
 
 from adjoint._register import listing
-from adjoint.multiprocessing import _torch_children, reductions
+from adjoint.multiprocessing import reductions
 from adjoint.multiprocessing.spawn import (
     ProcessContext,
     ProcessExitedException,
@@ -39,7 +39,6 @@ __all__ += multiprocessing.__all__  # type: ignore[attr-defined]
 __dir__ = listing(__name__)
 
 reductions.init_reductions()
-_torch_children.follow()
 
 
 def get_all_sharing_strategies() -> set:

@@ -6,10 +6,10 @@ The sums are found by one operator of the core, tile by tile. A query that may a
 from __future__ import annotations
 
 import math
-import warnings
 
 import adjoint as ad
 from adjoint import _register
+from adjoint._switches import announce
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def _added_mask(mask, name, dtype, other=None, other_name=None):
         f"only bool and floating types of {name} are supported",
     )
     if other is not None and other.dtype != mask.dtype:
-        warnings.warn(
+        announce(
             f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead.",
             stacklevel=3,
         )

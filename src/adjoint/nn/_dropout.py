@@ -10,6 +10,7 @@ import warnings
 
 import adjoint as ad
 from adjoint import _register
+from adjoint._switches import announce
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def _warn_of_dimensions(input, name, n):
-    warnings.warn(
+    announce(
         f"{name}: Received a {input.dim()}-D input to {name}, which is deprecated and will result in an error in a future "
         f"release. To retain the behavior and silence this warning, please use dropout instead. Note that {name} exists "
         f"to provide channel-wise dropout on inputs with {n} spatial dimensions, a channel dimension, and an optional "
@@ -157,9 +158,8 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     if input.dim() == 3:
         warnings.warn(
             "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - "
-            "input is interpreted as shape (N, C, L), where C is the channel dim. This behavior will change in a future "
-            "release to interpret the input as one without a batch dimension, i.e. shape (C, H, W). To maintain the 1D "
-            "channel-wise dropout behavior, please switch to using dropout1d instead.",
+            "input is interpreted as shape (N, C, L), where C is the channel dim. It is not taken as one image without a "
+            "batch dimension, (C, H, W): use dropout1d to say that sequences are meant.",
             stacklevel=2,
         )
     elif input.dim() != 4:

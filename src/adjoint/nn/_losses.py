@@ -11,6 +11,7 @@ import warnings
 import adjoint as ad
 from adjoint import _C, _register
 from adjoint._arguments import scalar_type
+from adjoint._switches import announce
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: 
     size_average = True if size_average is None else size_average
     reduce = True if reduce is None else reduce
     reduction = "none" if not reduce else "mean" if size_average else "sum"
-    warnings.warn(
+    announce(
         f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.",
         stacklevel=3,
     )

@@ -6,12 +6,12 @@ Interpolation is separable: along each dimension a few neighbours are weighted (
 from __future__ import annotations
 
 import math
-import warnings
 
 import adjoint as ad
 from adjoint import _C, _register
 from adjoint._arguments import whole
 from adjoint._memory_format import like
+from adjoint._switches import announce
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -186,9 +186,7 @@ def upsample(
 
 
 def _deprecated(name):
-    warnings.warn(
-        f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3
-    )
+    announce(f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3)
 
 
 def upsample_nearest(

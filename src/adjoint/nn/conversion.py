@@ -11,6 +11,7 @@ from types import NoneType
 
 import adjoint as ad
 from adjoint._arguments import ignores
+from adjoint._switches import switches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -139,8 +140,8 @@ class Conversion(ModuleMembers):
             if device is not None:
                 if tensor.is_meta and ad.device(device).type != "meta":
                     raise NotImplementedError(
-                        "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of "
-                        "torch.nn.Module.to() when moving module from meta to a different device."
+                        f"Cannot copy out of meta tensor; no data! Please use {switches.package}.nn.Module.to_empty() instead of "
+                        f"{switches.package}.nn.Module.to() when moving module from meta to a different device."
                     )
                 tensor = tensor.to(device)
             if dtype is not None and (tensor.is_floating_point() or tensor.is_complex()):

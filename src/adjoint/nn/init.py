@@ -13,6 +13,7 @@ import warnings
 import adjoint as ad
 from adjoint import _register
 from adjoint._register import listing
+from adjoint._switches import announce
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -327,13 +328,13 @@ _OLD = "constant dirac eye kaiming_normal kaiming_uniform normal orthogonal spar
 
 
 def __getattr__(name):
-    """A function by its old name, without the underscore; it warns."""
+    """A function by its old name, without the underscore."""
     if name not in _OLD:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     function = globals()[name + "_"]
 
     def deprecated(*args, **kwargs):
-        warnings.warn(
+        announce(
             f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.",
             FutureWarning,
             stacklevel=2,

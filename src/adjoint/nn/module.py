@@ -12,6 +12,7 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint._arguments import need_compiler
 from adjoint._C import ModuleMembers, _read_members_directly
+from adjoint._switches import switches
 
 from ..utils.hooks import HookTable
 from . import global_hooks
@@ -157,15 +158,15 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
         else:
             own = self.__dict__
             if name in own.get("_parameters", ()):
-                self._check_none(name, value, "as parameter", "torch.nn.Parameter")
+                self._check_none(name, value, "as parameter", "nn.Parameter")
                 self.register_parameter(name, value)
             elif name in own.get("_buffers", ()):
                 if not isinstance(value, ad.Tensor):
-                    self._check_none(name, value, "as buffer", "torch.nn.Buffer, torch.Tensor")
+                    self._check_none(name, value, "as buffer", "nn.Buffer", "Tensor")
                 default = name not in self._non_persistent_buffers_set
                 self._assign_buffer(name, value, getattr(value, "persistent", default))
             elif name in own.get("_modules", ()):
-                self._check_none(name, value, "as child module", "torch.nn.Module")
+                self._check_none(name, value, "as child module", "nn.Module")
                 own["_modules"][name] = _replaced("module", self, name, value)
             elif isinstance(value, Buffer):
                 _own_registry(self, "_buffers", "buffer")
@@ -174,11 +175,10 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
                 object.__setattr__(self, name, value)
 
     @staticmethod
-    def _check_none(name, value, role, expected):
+    def _check_none(name, value, role, *expected):
         if value is not None:
-            raise TypeError(
-                f"cannot assign '{type_name(value)}' {role} '{name}' ({expected} or None expected)"
-            )
+            kinds = ", ".join(f"{switches.package}.{kind}" for kind in expected)
+            raise TypeError(f"cannot assign '{type_name(value)}' {role} '{name}' ({kinds} or None expected)")
 
     def _assign_buffer(self, name, value, persistent):
         # Subclasses of old override register_buffer without the last parameter: every buffer is persistent there.
@@ -218,7 +218,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
         if param is not None:
             if not isinstance(param, Parameter):
                 raise TypeError(
-                    f"cannot assign '{type_name(param)}' object to parameter '{name}' (torch.nn.Parameter or None required)"
+                    f"cannot assign '{type_name(param)}' object to parameter '{name}' ({switches.package}.nn.Parameter or None required)"
                 )
             if param.grad_fn is not None:
                 raise ValueError(

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import adjoint as ad
+from adjoint._switches import announce
 
 from ..utils.hooks import HookTable
 from .parameter import Parameter
@@ -169,7 +170,7 @@ class StateDict(ModuleMembers):
         ['weight', 'bias']
         """
         if args:
-            warnings.warn(
+            announce(
                 "Positional args are being deprecated, use kwargs instead: state_dict(destination=…, prefix=…, keep_vars=…)",
                 FutureWarning,
                 stacklevel=2,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._arguments import give_all
 from adjoint._register import composition
+from adjoint._switches import switches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def frexp(input: Tensor, *, out: Tensor | None = None) -> Any:
     (tensor([0.7500, 0.5000]), tensor([ 2, -2], dtype=adjoint.int32))
     """
     if not input.is_floating_point():
-        raise RuntimeError("torch.frexp() only supports floating-point dtypes")
+        raise RuntimeError(f"{switches.package}.frexp() only supports floating-point dtypes")
     from adjoint.return_types import frexp as result_type
 
     mantissa, exponent = _C._binary_mantissa(input), _C._binary_exponent(input.detach())

@@ -6,6 +6,7 @@ from adjoint import _C
 from adjoint._arguments import dimension, give, ignores
 from adjoint._C import Tensor
 from adjoint._register import Members, composition, extend
+from adjoint._switches import announce, switches
 from adjoint.ops.part import sliced as _sliced
 
 TYPE_CHECKING = False
@@ -81,10 +82,8 @@ class Writing(Members):
             )
         if accumulate:
             if any(isinstance(i, Tensor) and i.dtype is _C.uint8 for i in indices):
-                from warnings import warn
-
-                warn(
-                    "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
+                announce(
+                    f"indexing with dtype {switches.package}.uint8 is now deprecated, please use a dtype {switches.package}.bool instead.",
                     stacklevel=2,
                 )
             return _C._index_put(self, values, list(indices), True)

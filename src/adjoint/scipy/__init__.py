@@ -22,9 +22,9 @@ from __future__ import annotations
 import math
 
 import adjoint as ad
+from adjoint import tree
 from adjoint._register import listing
 from adjoint.func import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize
-from adjoint.utils import _pytree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class _Flat:
         self._spec = self._shapes = self.x0 = None
         if like is None:
             return
-        leaves, self._spec = _pytree.tree_flatten(like)
+        leaves, self._spec = tree.flatten(like)
         for leaf in leaves:
             if isinstance(leaf, ad.Tensor) and leaf.is_complex():
                 raise TypeError(
@@ -80,7 +80,7 @@ class _Flat:
                 f"expected a flat array of {sum(sizes)} elements, as x0 is, but got shape {tuple(x.shape)}"
             )
         parts = [part.reshape(shape) for part, shape in zip(x.split(sizes), self._shapes)]
-        return _pytree.tree_unflatten(parts, self._spec)
+        return tree.unflatten(parts, self._spec)
 
     def _tensor(self, x):
         # Solvers write into their arrays: what is computed from them must not change later.
@@ -204,7 +204,7 @@ class Residuals(_Flat):
     """
 
     def _of(self, x, args):
-        leaves = _pytree.tree_leaves(self._f(self.unravel(x), *args))
+        leaves = tree.leaves(self._f(self.unravel(x), *args))
         for leaf in leaves:
             if not isinstance(leaf, ad.Tensor) or leaf.is_complex():
                 raise TypeError(
@@ -249,7 +249,7 @@ class RightHandSide(_Flat):
 
     def _of(self, t, y, args):
         slope = self._f(ad.tensor(t, dtype=ad.float64), self.unravel(y), *args)
-        leaves, spec = _pytree.tree_flatten(slope)
+        leaves, spec = tree.flatten(slope)
         if self._spec is not None and spec != self._spec:
             raise TypeError(
                 f"expected the right-hand side to have the form of y, {self._spec}, but got {spec}"

@@ -12,6 +12,7 @@ from contextlib import contextmanager, nullcontext
 from adjoint import _C
 from adjoint._C import Tensor, float32
 from adjoint._register import listing
+from adjoint._switches import announce, switches
 from adjoint.autograd.function import Function
 from adjoint.autograd.grad_mode import enable_grad, no_grad
 from adjoint.autograd.graph import saved_tensors_hooks
@@ -195,7 +196,7 @@ class _Frame:
         if holder.values.get(number) is USED:
             raise CheckpointError(
                 "Performing two backward calls that overlap (i.e. require the same saved activation in order to compute "
-                "gradients) is not allowed while under the torch.utils.checkpoint.GraphExecGroup context"
+                f"gradients) is not allowed while under the {switches.package}.utils.checkpoint.GraphExecGroup context"
             )
         if number not in holder.values:
             again = self.compute(number)
@@ -338,7 +339,7 @@ def checkpoint(
     True
     """
     if use_reentrant is None:
-        _warn_of_choice("torch.utils.checkpoint")
+        _announce_choice("")
     if use_reentrant:
         if context_fn is not None or debug:
             raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
@@ -409,7 +410,7 @@ class CheckpointFunction(Function):
 
         if _C._current_pass_is_selective():
             raise RuntimeError(
-                "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
+                f"When use_reentrant=True, {switches.package}.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
                 "parameter to .backward(), and so is this one. To resolve this error, you can either set use_reentrant=False, or call .backward() without "
                 "passing the `inputs` argument."
             )
@@ -430,12 +431,10 @@ class CheckpointFunction(Function):
         return None, None, *(a.grad if isinstance(a, Tensor) else None for a in args)
 
 
-def _warn_of_choice(function):
-    from warnings import warn
-
-    warn(
-        f"{function}: the use_reentrant parameter should be passed explicitly. use_reentrant=False is recommended, and is "
-        "what is taken here; where torch takes use_reentrant=True and a program relies on that, pass it.",
+def _announce_choice(function):
+    announce(
+        f"torch.utils.checkpoint{function}: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
+        "recommended, and is what is taken here; where torch takes use_reentrant=True and a program relies on that, pass it.",
         stacklevel=3,
     )
 
@@ -462,7 +461,7 @@ def checkpoint_sequential(
     >>> y = ad.utils.checkpoint.checkpoint_sequential(layers, 2, x, use_reentrant=False)
     """
     if use_reentrant is None:
-        _warn_of_choice("torch.utils.checkpoint.checkpoint_sequential")
+        _announce_choice(".checkpoint_sequential")
         use_reentrant = False
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:

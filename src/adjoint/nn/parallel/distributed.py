@@ -266,7 +266,7 @@ class DistributedDataParallel(Module, Joinable):
             if output.requires_grad:
                 output.register_hook(self._reached)
             return
-        from adjoint.utils._pytree import tree_leaves
+        from adjoint.tree import leaves as tree_leaves
 
         for leaf in tree_leaves(output):
             if isinstance(leaf, ad.Tensor) and leaf.requires_grad:

@@ -8,6 +8,7 @@ from collections.abc import Generator
 import adjoint as ad
 from adjoint import _register
 from adjoint._arguments import ignores
+from adjoint._switches import announce
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def clip_grad_norm(
     foreach: bool | None = None,
 ) -> Tensor:
     """`clip_grad_norm_` by its old name."""
-    warnings.warn(
+    announce(
         "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.",
         category=FutureWarning,
         stacklevel=2,

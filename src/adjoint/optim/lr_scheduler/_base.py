@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import adjoint as ad
+from adjoint._switches import announce
 
 from ..optimizer import Optimizer
 
@@ -57,7 +58,7 @@ _SEE = "See more details at https://pytorch.org/docs/stable/optim.html#how-to-ad
 
 
 def _warn_epoch(stacklevel):
-    warnings.warn(
+    announce(
         EPOCH_DEPRECATION_WARNING,
         UserWarning,
         stacklevel=stacklevel + 1,
