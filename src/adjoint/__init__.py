@@ -126,6 +126,7 @@ _LAZY = (
     "quasirandom",
     "random",
     "return_types",
+    "safetensors",
     "scipy",
     "serialization",
     "signal",

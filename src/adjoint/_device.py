@@ -324,7 +324,7 @@ class Location(Members):
         """Whether the memory is shared with other processes; see `share_memory_`."""
         import sys
 
-        segments = sys.modules.get("adjoint.multiprocessing._segments")
+        segments = sys.modules.get("adjoint._segments")
         return segments is not None and segments.find(self) is not None
 
     def share_memory_(self) -> Tensor:
@@ -347,7 +347,7 @@ class Location(Members):
         >>> x.is_shared()
         True
         """
-        from adjoint.multiprocessing import _segments
+        from adjoint import _segments
 
         _segments.move([self], "share_memory_")
         return self

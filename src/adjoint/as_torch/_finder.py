@@ -192,7 +192,7 @@ PRIVATE = {
     },
 }
 #: Packages of Adjoint that have nothing to do with torch's of the same name.
-OWN = ("array_api", "as_torch", "demo", "models", "ops", "scipy", "tree")
+OWN = ("array_api", "as_torch", "demo", "models", "ops", "safetensors", "scipy", "tree")
 
 
 def install():

@@ -9,9 +9,8 @@ from __future__ import annotations
 from multiprocessing import context, reduction
 from multiprocessing.reduction import ForkingPickler
 
-from adjoint import _C
+from adjoint import _C, _segments
 from adjoint._C import Tensor
-from adjoint.multiprocessing import _segments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -183,7 +183,7 @@ class Conversion(ModuleMembers):
         >>> layer.weight.is_shared()
         True
         """
-        from adjoint.multiprocessing import _segments
+        from adjoint import _segments
 
         tensors = [*self.parameters(), *self.buffers()]
         for tensor in tensors:

@@ -23,13 +23,7 @@ class Adadelta(EachParameter):
 
     Parameters
     ----------
-    params : iterable of Tensor, of (name, Tensor) pairs, or of dicts (parameter groups)
     lr, rho, eps, weight_decay : float
-    maximize : bool
-        Climb instead of descending.
-    differentiable : bool
-        Record the step, so that it can be differentiated itself.
-    foreach, capturable : kept in the groups for state dicts; there is one implementation
 
     Raises
     ------

@@ -24,16 +24,12 @@ class Adafactor(EachParameter):
 
     Parameters
     ----------
-    params : iterable of Tensor, of (name, Tensor) pairs, or of dicts (parameter groups)
     lr, beta2_decay : float
     eps : (float or None, float)
         Bounds below, of v (its root; None is the resolution of the dtype) and of rms(p).
     d : float, at least 1
     weight_decay : float
         Decoupled: it shrinks the parameter.
-    maximize : bool
-        Climb instead of descending.
-    foreach : kept in the groups for state dicts; there is one implementation
 
     Raises
     ------

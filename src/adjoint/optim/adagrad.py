@@ -24,15 +24,9 @@ class Adagrad(EachParameter):
 
     Parameters
     ----------
-    params : iterable of Tensor, of (name, Tensor) pairs, or of dicts (parameter groups)
     lr, lr_decay, weight_decay, eps : float
     initial_accumulator_value : float
         What s is before the first step.
-    maximize : bool
-        Climb instead of descending.
-    differentiable : bool
-        Record the step, so that it can be differentiated itself.
-    foreach, fused : kept in the groups for state dicts; there is one implementation
 
     Raises
     ------

@@ -38,18 +38,12 @@ class Adam(Optimizer):
 
     Parameters
     ----------
-    params : iterable of Tensor, of (name, Tensor) pairs, or of dicts (parameter groups)
     lr : float
     betas : (float, float), or two tensors of one element, each in [0, 1)
     eps, weight_decay : float
     amsgrad : bool
-    maximize : bool
-        Climb instead of descending.
-    differentiable : bool
-        Record the step, so that it can be differentiated itself.
     decoupled_weight_decay : bool
         Shrink the parameter by 1 - lr · weight_decay instead of adding to the gradient: this is AdamW.
-    foreach, capturable, fused : kept in the groups for state dicts; there is one implementation
 
     Raises
     ------

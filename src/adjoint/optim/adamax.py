@@ -21,18 +21,6 @@ class Adamax(EachParameter):
     With g = ±∇ + weight_decay · p, m = β₁ m + (1 - β₁) g and u = max(β₂ u, |g| + eps), step t is
     p -= lr / (1 - β₁ᵗ) · m / u.
 
-    Parameters
-    ----------
-    params : iterable of Tensor, of (name, Tensor) pairs, or of dicts (parameter groups)
-    lr : float
-    betas : (float, float), each in [0, 1)
-    eps, weight_decay : float
-    maximize : bool
-        Climb instead of descending.
-    differentiable : bool
-        Record the step, so that it can be differentiated itself.
-    foreach, capturable : kept in the groups for state dicts; there is one implementation
-
     Raises
     ------
     ValueError

@@ -24,16 +24,10 @@ class ASGD(EachParameter):
 
     Parameters
     ----------
-    params : iterable of Tensor, of (name, Tensor) pairs, or of dicts (parameter groups)
     lr, lambd, alpha : float
     t0 : float
         The step at which averaging starts.
     weight_decay : float
-    maximize : bool
-        Climb instead of descending.
-    differentiable : bool
-        Record the step, so that it can be differentiated itself.
-    foreach, capturable : kept in the groups for state dicts; there is one implementation
 
     Raises
     ------

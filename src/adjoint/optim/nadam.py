@@ -25,17 +25,9 @@ class NAdam(EachParameter):
 
     Parameters
     ----------
-    params : iterable of Tensor, of (name, Tensor) pairs, or of dicts (parameter groups)
     lr : float
     betas : (float, float), each in [0, 1)
     eps, weight_decay, momentum_decay : float
-    decoupled_weight_decay : bool
-        Shrink the parameter by 1 - lr · weight_decay instead of adding to the gradient.
-    maximize : bool
-        Climb instead of descending.
-    differentiable : bool
-        Record the step, so that it can be differentiated itself.
-    foreach, capturable : kept in the groups for state dicts; there is one implementation
 
     Raises
     ------

@@ -22,20 +22,6 @@ class RAdam(EachParameter):
     ρ∞ = 2 / (1 - β₂) - 1 and ρ = ρ∞ - 2 t β₂ᵗ / (1 - β₂ᵗ). Step t is p -= lr · m̂ while ρ ≤ 5, and then
     p -= lr · r · m̂ · √(1 - β₂ᵗ) / (√v + eps), where r² = (ρ - 4)(ρ - 2) ρ∞ / ((ρ∞ - 4)(ρ∞ - 2) ρ).
 
-    Parameters
-    ----------
-    params : iterable of Tensor, of (name, Tensor) pairs, or of dicts (parameter groups)
-    lr : float
-    betas : (float, float), each in [0, 1)
-    eps, weight_decay : float
-    decoupled_weight_decay : bool
-        Shrink the parameter by 1 - lr · weight_decay instead of adding to the gradient.
-    maximize : bool
-        Climb instead of descending.
-    differentiable : bool
-        Record the step, so that it can be differentiated itself.
-    foreach, capturable : kept in the groups for state dicts; there is one implementation
-
     Raises
     ------
     ValueError

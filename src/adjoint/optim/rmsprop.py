@@ -36,14 +36,8 @@ class RMSprop(Optimizer):
 
     Parameters
     ----------
-    params : iterable of Tensor, of (name, Tensor) pairs, or of dicts (parameter groups)
     lr, alpha, eps, weight_decay, momentum : float
     centered : bool
-    maximize : bool
-        Climb instead of descending.
-    differentiable : bool
-        Record the step, so that it can be differentiated itself.
-    foreach, capturable : kept in the groups for state dicts; there is one implementation
 
     Raises
     ------

@@ -28,16 +28,10 @@ class SGD(Optimizer):
 
     Parameters
     ----------
-    params : iterable of Tensor, of (name, Tensor) pairs, or of dicts (parameter groups)
     lr : float
     momentum, dampening, weight_decay : float
     nesterov : bool
         Needs momentum and no dampening.
-    maximize : bool
-        Climb instead of descending.
-    differentiable : bool
-        Record the step, so that it can be differentiated itself.
-    foreach, fused : kept in the groups for state dicts; there is one implementation
 
     Raises
     ------

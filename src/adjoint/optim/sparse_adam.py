@@ -32,8 +32,6 @@ class SparseAdam(Optimizer):
     lr : float
     betas : pair of float
     eps : float
-    maximize : bool
-        Climb instead of descending.
 
     Raises
     ------

@@ -148,10 +148,12 @@ def _serve(fetcher_type, dataset, tasks, answers, worker, settings):
 
     def send(number, answer):
         try:
-            message = _Pickler.dumps((number, answer))
+            packed, segment = shared.pack(answer)
+            message = _Pickler.dumps((number, packed, 0 if segment is None else len(segment)))
         except Exception as error:  # noqa: BLE001 - what the data set gave cannot be sent
-            message = _Pickler.dumps((number, Failure(error, f"in DataLoader worker process {worker}")))
-        answers.send_bytes(message)
+            failure, segment = Failure(error, f"in DataLoader worker process {worker}"), None
+            message = _Pickler.dumps((number, failure, 0))
+        shared.send(answers, message, segment)
 
     parent = os.getppid()
     start(settings.base_seed + worker)
@@ -178,7 +180,7 @@ def _serve(fetcher_type, dataset, tasks, answers, worker, settings):
             answer, failure = failure, None
         else:
             try:
-                answer = shared.pack(fetcher.fetch(wanted), settings.prefix)
+                answer = fetcher.fetch(wanted)
             except StopIteration as error:
                 if not settings.iterable:
                     answer = Failure(error, f"in DataLoader worker process {worker}")
