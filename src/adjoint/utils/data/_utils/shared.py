@@ -41,9 +41,9 @@ def _gone_through(value, kind, f):
     return value
 
 
-def pack(value: Any) -> tuple[Any, Any]:
-    """The value with places instead of its large tensors, and the segment that has them; None where it has none."""
-    moved: list[Tensor] = []
+def pack(value: Any) -> tuple[Any, list[tuple[int, Any]], int]:
+    """The value with places instead of its large tensors, where in a segment the bytes of each belong, and its length."""
+    parts: list[tuple[int, Any]] = []
     end = 0
 
     def place(tensor):
@@ -52,26 +52,24 @@ def pack(value: Any) -> tuple[Any, Any]:
         if nbytes < SMALL or tensor.requires_grad or tensor.is_sparse or tensor.is_meta:
             return tensor
         start, end = end, end + -(-nbytes // _segments.ALIGNMENT) * _segments.ALIGNMENT
-        moved.append(tensor.contiguous().view(-1).view(_C.uint8))
+        parts.append((start, memoryview(tensor.contiguous().view(-1).view(_C.uint8))))
         return _Place(start, nbytes, str(tensor.dtype).rpartition(".")[2], tuple(tensor.shape))
 
     packed = _gone_through(value, Tensor, place) if hasattr(os, "memfd_create") else value
-    if not moved:
-        return value, None
-    segment, at = _segments.made(end), 0
-    for elements in moved:
-        segment[at : at + elements.numel()] = memoryview(elements)
-        at += -(-elements.numel() // _segments.ALIGNMENT) * _segments.ALIGNMENT
-    return packed, segment
+    return packed, parts, end
 
 
-def send(connection: Any, message: bytes, segment: Any) -> None:
-    """Send a pickle, and the segment that it speaks of."""
-    from multiprocessing.reduction import send_handle
-
+def send(connection: Any, message: bytes, parts: list[tuple[int, Any]], nbytes: int) -> None:
+    """Send a pickle, and a segment with the bytes that it speaks of."""
     connection.send_bytes(message)
-    if segment is not None:
-        send_handle(connection, segment.fd, None)
+    if nbytes:
+        from multiprocessing.reduction import send_handle
+
+        fd = _segments.written(nbytes, parts)
+        try:
+            send_handle(connection, fd, None)
+        finally:
+            os.close(fd)
 
 
 def receive(connection: Any) -> tuple[Any, Any]:

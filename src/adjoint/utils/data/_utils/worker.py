@@ -148,12 +148,12 @@ def _serve(fetcher_type, dataset, tasks, answers, worker, settings):
 
     def send(number, answer):
         try:
-            packed, segment = shared.pack(answer)
-            message = _Pickler.dumps((number, packed, 0 if segment is None else len(segment)))
+            packed, parts, nbytes = shared.pack(answer)
+            message = _Pickler.dumps((number, packed, nbytes))
         except Exception as error:  # noqa: BLE001 - what the data set gave cannot be sent
-            failure, segment = Failure(error, f"in DataLoader worker process {worker}"), None
-            message = _Pickler.dumps((number, failure, 0))
-        shared.send(answers, message, segment)
+            parts, nbytes = [], 0
+            message = _Pickler.dumps((number, Failure(error, f"in DataLoader worker process {worker}"), 0))
+        shared.send(answers, message, parts, nbytes)
 
     parent = os.getppid()
     start(settings.base_seed + worker)
