@@ -28,7 +28,16 @@ Generator& chosen(Generator* g) { return g ? *g : runtime::default_generator(); 
 }  // namespace
 
 void bind_random(nb::module_& m) {
-  nb::class_<Generator>(m, "Generator", "A source of random numbers with its own seed and position.")
+  nb::class_<Generator>(m, "Generator",
+                        "A source of random numbers with its own seed and position.\n"
+                        "\n"
+                        "Examples\n"
+                        "--------\n"
+                        ">>> import adjoint as ad\n"
+                        ">>> generator = ad.Generator().manual_seed(0)\n"
+                        ">>> x = ad.rand(2, generator=generator)\n"
+                        ">>> ad.equal(x, ad.rand(2, generator=generator.manual_seed(0)))\n"
+                        "True")
       .def(
           "__init__",
           [](Generator* g, const nb::object& device, std::optional<std::string> stream) {

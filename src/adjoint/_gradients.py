@@ -147,6 +147,10 @@ def _handle_that(remove):
 def _register_node_hook(self, fn):
     """Call ``fn(grad_inputs, grad_outputs)`` after this node has run; a returned tuple replaces `grad_inputs`.
 
+    Parameters
+    ----------
+    fn : callable
+
     Returns
     -------
     RemovableHandle
@@ -157,6 +161,10 @@ def _register_node_hook(self, fn):
 
 def _register_node_prehook(self, fn):
     """Call ``fn(grad_outputs)`` before this node runs; a returned tuple replaces `grad_outputs`.
+
+    Parameters
+    ----------
+    fn : callable
 
     Returns
     -------

@@ -33,12 +33,37 @@ def _get_torch_home() -> str:
 
 
 def get_dir() -> str:
-    """The folder of what is kept: what `set_dir` said, else ``$TORCH_HOME/hub`` or ``~/.cache/torch/hub``."""
+    """The folder of what is kept: what `set_dir` said, else ``$TORCH_HOME/hub`` or ``~/.cache/torch/hub``.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.hub.get_dir().endswith("hub")
+    True
+    """
     return _dir if _dir is not None else os.path.join(_get_torch_home(), "hub")
 
 
 def set_dir(d: Any) -> None:
-    """Choose the folder of what is kept."""
+    """Choose the folder of what is kept.
+
+    Parameters
+    ----------
+    d : path
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> before = ad.hub.get_dir()
+    >>> ad.hub.set_dir("/tmp/models")
+    >>> ad.hub.get_dir()
+    '/tmp/models'
+    >>> ad.hub.set_dir(before)
+    """
     global _dir
     _dir = os.path.expanduser(d)
 
@@ -68,6 +93,11 @@ def load_state_dict_from_url(
         Compare the file's SHA-256 with the digits in its name, as in ``resnet18-f37072fd.pth``.
     file_name : str, optional
         The name in the folder; by default the last part of the address.
+
+    Returns
+    -------
+    object
+        What `load` reads from the file.
 
     Raises
     ------
@@ -105,12 +135,32 @@ def load_state_dict_from_url(
 def download_url_to_file(url: str, dst: Any, hash_prefix: Any = None, progress: bool = True) -> None:
     """Fetch what is at an address into a file, which appears whole or not at all.
 
+    Parameters
+    ----------
+    url : str
+    dst : path
+    hash_prefix : str, optional
+        What the file's SHA-256 must begin with.
+    progress : bool
+        Show a bar, if tqdm is installed.
+
     Raises
     ------
     urllib.error.URLError
         It cannot be fetched.
     RuntimeError
         Its SHA-256 does not begin with `hash_prefix`.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from adjoint.hub import download_url_to_file
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     served, kept = pathlib.Path(folder, "served"), pathlib.Path(folder, "kept")
+    ...     _ = served.write_text("numbers")
+    ...     download_url_to_file(served.as_uri(), kept, progress=False)
+    ...     kept.read_text()
+    'numbers'
     """
     import tempfile
     from hashlib import sha256
@@ -230,7 +280,31 @@ def list(
     verbose: bool = True,
     source: str = "github",
 ) -> Any:
-    """The names of the models of a repository; of a folder, with ``source="local"``."""
+    """The names of the models of a repository; of a folder, with ``source="local"``.
+
+    Parameters
+    ----------
+    github : str
+        The folder.
+    force_reload, skip_validation, trust_repo, verbose
+        Without effect: a folder is taken as it is.
+    source : str
+        'local'; nothing is fetched and run from the network.
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from adjoint import hub
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with open(os.path.join(folder, "hubconf.py"), "w") as file:
+    ...         _ = file.write("def twice(x):\\n    'Two of it.'\\n    return 2 * x\\n")
+    ...     hub.list(folder, source="local")
+    ['twice']
+    """
     module = _configuration(github, source)
     return [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
 
@@ -252,7 +326,32 @@ def help(
     trust_repo: Any = None,
     source: str = "github",
 ) -> Any:
-    """The documentation of a model of a repository; of a folder, with ``source="local"``."""
+    """The documentation of a model of a repository; of a folder, with ``source="local"``.
+
+    Parameters
+    ----------
+    github : str
+        The folder.
+    model : str
+    force_reload, skip_validation, trust_repo
+        Without effect: a folder is taken as it is.
+    source : str
+        'local'; nothing is fetched and run from the network.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from adjoint import hub
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with open(os.path.join(folder, "hubconf.py"), "w") as file:
+    ...         _ = file.write("def twice(x):\\n    'Two of it.'\\n    return 2 * x\\n")
+    ...     hub.help(folder, "twice", source="local")
+    'Two of it.'
+    """
     return _entry(github, source, model).__doc__
 
 
@@ -270,5 +369,33 @@ def load(
     skip_validation: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Call a model's function in a repository's hubconf.py; in that of a folder, with ``source="local"``."""
+    """Call a model's function in a repository's hubconf.py; in that of a folder, with ``source="local"``.
+
+    Parameters
+    ----------
+    repo_or_dir : str
+        The folder.
+    model : str
+    *args, **kwargs
+        What the function of that name takes.
+    force_reload, skip_validation, trust_repo, verbose
+        Without effect: a folder is taken as it is.
+    source : str
+        'local'; nothing is fetched and run from the network.
+
+    Returns
+    -------
+    object
+        What the function returns.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from adjoint import hub
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with open(os.path.join(folder, "hubconf.py"), "w") as file:
+    ...         _ = file.write("def twice(x):\\n    'Two of it.'\\n    return 2 * x\\n")
+    ...     hub.load(folder, "twice", 21, source="local")
+    42
+    """
     return _entry(repo_or_dir, source, model)(*args, **kwargs)

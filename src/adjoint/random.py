@@ -43,6 +43,12 @@ def fork_rng(devices: Any = None, enabled: bool = True, device_type: str = "cpu"
         None, or an empty one: there is one generator.
     enabled : bool
         Without it, the context does nothing.
+    device_type : str
+        'cpu'.
+
+    Yields
+    ------
+    None
 
     Examples
     --------

@@ -46,12 +46,38 @@ class LoadEndianness:
 
 
 def get_default_load_endianness() -> Any:
-    """What `set_default_load_endianness` has been given, None at first, which stands for little."""
+    """What `set_default_load_endianness` has been given, None at first, which stands for little.
+
+    Returns
+    -------
+    str, optional
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint import serialization
+    >>> serialization.get_default_load_endianness() is None
+    True
+    """
     return reading.unsaid_order
 
 
 def set_default_load_endianness(endianness: Any) -> None:
-    """Say the order of bytes of archives that do not say it, one of `LoadEndianness` or None."""
+    """Say the order of bytes of archives that do not say it, one of `LoadEndianness` or None.
+
+    Parameters
+    ----------
+    endianness : {'native', 'little', 'big'}, optional
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint import serialization
+    >>> serialization.set_default_load_endianness("big")
+    >>> serialization.get_default_load_endianness()
+    'big'
+    >>> serialization.set_default_load_endianness(None)
+    """
     if endianness not in (None, "native", "little", "big"):
         raise TypeError(
             "Invalid argument type in function set_default_load_endianness: expected a LoadEndianness, or None"

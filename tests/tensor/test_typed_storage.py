@@ -157,7 +157,7 @@ def test_wrong_arguments():
             lambda: TypedStorage(1, wrap_storage=storage, dtype=ad.int8),
         ),
         (RuntimeError, "'dtype' must be specified", lambda: TypedStorage(wrap_storage=storage)),
-        (TypeError, "must be torch.dtype", lambda: TypedStorage(wrap_storage=storage, dtype=0)),
+        (TypeError, "must be adjoint.dtype", lambda: TypedStorage(wrap_storage=storage, dtype=0)),
         (TypeError, "must be UntypedStorage", lambda: TypedStorage(wrap_storage=ad.ones(1), dtype=ad.int8)),
         (
             RuntimeError,

@@ -318,19 +318,62 @@ def add_safe_globals(safe_globals) -> None:
 
 
 def clear_safe_globals() -> None:
-    """Allow nothing beyond the fixed list."""
+    """Allow nothing beyond the fixed list.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint import serialization
+    >>> class Config:
+    ...     pass
+    >>> serialization.add_safe_globals([Config])
+    >>> serialization.clear_safe_globals()
+    >>> serialization.get_safe_globals()
+    []
+    """
     with _lock:
         _safe.clear()
 
 
 def get_safe_globals() -> list:
-    """What `add_safe_globals` has allowed."""
+    """What `add_safe_globals` has allowed.
+
+    Returns
+    -------
+    list of classes and functions
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint import serialization
+    >>> serialization.get_safe_globals()
+    []
+    """
     return list(_safe)
 
 
 @contextmanager
 def safe_globals(safe_globals):
-    """`add_safe_globals` for the length of a block."""
+    """`add_safe_globals` for the length of a block.
+
+    Parameters
+    ----------
+    safe_globals : list of classes and functions
+        Or pairs of one and the name by which files know it.
+
+    Yields
+    ------
+    None
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint import serialization
+    >>> from collections import Counter
+    >>> with serialization.safe_globals([Counter]):
+    ...     Counter in serialization.get_safe_globals()
+    True
+    """
     before = list(_safe)
     add_safe_globals(safe_globals)
     try:

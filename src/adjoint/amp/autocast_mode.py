@@ -64,7 +64,22 @@ def check_device(device_type) -> str:
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether autocast is there for a kind of device: "cpu"."""
+    """Whether autocast is there for a kind of device: "cpu".
+
+    Parameters
+    ----------
+    device_type : str
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.amp.is_autocast_available("cpu"), ad.amp.is_autocast_available("cuda")
+    (True, False)
+    """
     return check_device(device_type) == "cpu"
 
 
@@ -184,6 +199,28 @@ def custom_fwd(fwd: Any = None, *, device_type: Any, cast_inputs: Any = None) ->
     device_type : str
     cast_inputs : dtype, optional
         Under autocast, convert floating-point tensors among the arguments to this type and run with autocast off.
+
+    Returns
+    -------
+    callable
+        The decorated function, or a decorator where `fwd` is left out.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> class Half(ad.autograd.Function):
+    ...     @staticmethod
+    ...     @ad.amp.custom_fwd(device_type="cpu", cast_inputs=ad.float32)
+    ...     def forward(ctx, x):
+    ...         return x * 0.5
+    ...
+    ...     @staticmethod
+    ...     @ad.amp.custom_bwd(device_type="cpu")
+    ...     def backward(ctx, gradient):
+    ...         return gradient * 0.5
+    >>> with ad.autocast("cpu"):
+    ...     Half.apply(ad.ones(2, dtype=ad.bfloat16)).dtype
+    adjoint.float32
     """
     from functools import partial, wraps
 
@@ -207,7 +244,36 @@ def custom_fwd(fwd: Any = None, *, device_type: Any, cast_inputs: Any = None) ->
 
 
 def custom_bwd(bwd: Any = None, *, device_type: Any) -> Any:
-    """Decorate `backward` of a `Function` whose `forward` is under `custom_fwd`: it runs in that state of autocast."""
+    """Decorate `backward` of a `Function` whose `forward` is under `custom_fwd`: it runs in that state of autocast.
+
+    Parameters
+    ----------
+    bwd : callable
+    device_type : str
+
+    Returns
+    -------
+    callable
+        The decorated function, or a decorator where `bwd` is left out.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> class Twice(ad.autograd.Function):
+    ...     @staticmethod
+    ...     @ad.amp.custom_fwd(device_type="cpu")
+    ...     def forward(ctx, x):
+    ...         return 2 * x
+    ...
+    ...     @staticmethod
+    ...     @ad.amp.custom_bwd(device_type="cpu")
+    ...     def backward(ctx, gradient):
+    ...         return 2 * gradient
+    >>> x = ad.ones(2, requires_grad=True)
+    >>> Twice.apply(x).sum().backward()
+    >>> x.grad
+    tensor([2., 2.])
+    """
     from functools import partial, wraps
 
     check_device(device_type)

@@ -109,7 +109,16 @@ class GradScaler:
         )
 
     def scale(self, outputs: Any) -> Any:
-        """Multiply a tensor, or those in nested lists and tuples, by the scale."""
+        """Multiply a tensor, or those in nested lists and tuples, by the scale.
+
+        Parameters
+        ----------
+        outputs : Tensor, or container of Tensors
+
+        Returns
+        -------
+        Tensor, or container of Tensors
+        """
         if not self._enabled:
             return outputs
         if self._scale is None:
@@ -168,6 +177,11 @@ class GradScaler:
 
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
         """Unscale unless that is done, and call ``optimizer.step`` unless a gradient is infinite or NaN.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            What the optimiser's `step` is given.
 
         Returns
         -------
@@ -231,21 +245,27 @@ class GradScaler:
         return self._init_scale if self._scale is None else self._scale.item()
 
     def get_growth_factor(self) -> float:
+        """What the scale is multiplied by after `growth_interval` steps without infinities."""
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: float) -> None:
+        """Set `get_growth_factor`."""
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> float:
+        """What the scale is multiplied by after a step with infinities."""
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:
+        """Set `get_backoff_factor`."""
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> int:
+        """How many steps without infinities come before the scale grows."""
         return self._growth_interval
 
     def set_growth_interval(self, new_interval: int) -> None:
+        """Set `get_growth_interval`."""
         self._growth_interval = new_interval
 
     def _get_growth_tracker(self) -> int:

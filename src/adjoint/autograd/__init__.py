@@ -111,6 +111,8 @@ def backward(
         Record the backward pass itself, for derivatives of higher order.
     inputs : Tensor or sequence of Tensor, optional
         Accumulate into these alone, instead of into all leaves. Results in between retain their gradients from now on.
+    grad_variables : optional
+        The former name of `grad_tensors`.
 
     Raises
     ------
@@ -325,10 +327,23 @@ class _VariableMeta(type):
 class Variable(metaclass=_VariableMeta):
     """The old name of `Tensor`: ``Variable(data, requires_grad=False)`` is `data` itself, seen as a leaf.
 
+    Parameters
+    ----------
+    data : Tensor
+    requires_grad : bool
+    volatile : bool
+        Only False.
+
     Raises
     ------
     TypeError
         ``volatile=True`` was given: its successors are `no_grad` and `inference_mode`.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.autograd.Variable(ad.ones(2), requires_grad=True).requires_grad
+    True
     """
 
     def __new__(cls, data: Tensor, requires_grad: bool = False, volatile: bool = False) -> Any:

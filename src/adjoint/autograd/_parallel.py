@@ -108,6 +108,10 @@ class set_multithreading_enabled(_Switch):
 def is_multithreading_enabled() -> bool:
     """Whether `set_multithreading_enabled` allows the backward passes of this thread to use several threads.
 
+    Returns
+    -------
+    bool
+
     Examples
     --------
     >>> import adjoint as ad

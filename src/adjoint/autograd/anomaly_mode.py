@@ -25,6 +25,13 @@ class set_detect_anomaly:
     See Also
     --------
     detect_anomaly
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> with ad.autograd.set_detect_anomaly(True):
+    ...     ad.is_anomaly_enabled()
+    True
     """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:

@@ -42,6 +42,11 @@ class Function(FunctionBase):
         What a static method ``jvp(ctx, *tangents)`` finds in `saved_tensors`. It returns the tangent of each result, and is the
         rule for forward mode (`adjoint.autograd.forward_ad`).
 
+    Parameters
+    ----------
+    *args, **kwargs
+        A class is not instantiated: see `apply`.
+
     Raises
     ------
     RuntimeError
@@ -125,17 +130,50 @@ class Function(FunctionBase):
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """Compute the results. Operations in here are not recorded."""
+        """Compute the results. Operations in here are not recorded.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            See the class.
+
+        Returns
+        -------
+        object
+            See the class.
+        """
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
     def setup_context(*args: Any, **kwargs: Any) -> Any:
-        """Keep what `backward` needs, if `forward` does not take the context."""
+        """Keep what `backward` needs, if `forward` does not take the context.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            See the class.
+
+        Returns
+        -------
+        object
+            See the class.
+        """
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
     def backward(*args: Any, **kwargs: Any) -> Any:
-        """The gradient of each argument of `forward` from the gradient of each result."""
+        """The gradient of each argument of `forward` from the gradient of each result.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            See the class.
+
+        Returns
+        -------
+        object
+            See the class.
+        """
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
             "backward mode AD."
@@ -143,19 +181,52 @@ class Function(FunctionBase):
 
     @staticmethod
     def vjp(*args: Any, **kwargs: Any) -> Any:
-        """Another name of `backward`."""
+        """Another name of `backward`.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            See the class.
+
+        Returns
+        -------
+        object
+            See the class.
+        """
         raise NotImplementedError
 
     @staticmethod
     def jvp(*args: Any, **kwargs: Any) -> Any:
-        """The tangent of each result from the tangent of each argument, for forward mode."""
+        """The tangent of each result from the tangent of each argument, for forward mode.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            See the class.
+
+        Returns
+        -------
+        object
+            See the class.
+        """
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
 
     @staticmethod
     def vmap(*args: Any, **kwargs: Any) -> Any:
-        """The results for a batch of arguments, and where the batch is in them; used once there is batching."""
+        """The results for a batch of arguments, and where the batch is in them; used once there is batching.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            See the class.
+
+        Returns
+        -------
+        object
+            See the class.
+        """
         raise NotImplementedError(
             "To use autograd.Function with vmap, you must either override the vmap staticmethod or set "
             "generate_vmap_rule=True."

@@ -77,7 +77,12 @@ class Transform:
         )
 
     def with_cache(self, cache_size: int = 1):
-        """The same transform with a cache, or without."""
+        """The same transform with a cache, or without.
+
+        Returns
+        -------
+        Transform
+        """
         if self._cache_size == cache_size:
             return self
         if type(self).__init__ is Transform.__init__:

@@ -97,6 +97,10 @@ class Distribution:
         Parameters
         ----------
         batch_shape : Size
+
+        Returns
+        -------
+        Distribution
         """
         new, batch_shape = self._expanded(batch_shape, _instance)
         Distribution.__init__(new, batch_shape, self._event_shape, validate_args=False)

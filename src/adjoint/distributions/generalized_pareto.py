@@ -93,12 +93,22 @@ class GeneralizedPareto(Distribution):
         return result.masked_fill(~inside | (value < self.loc), -math.inf)
 
     def log_survival_function(self, value: Tensor):
-        """The logarithm of the probability of greater values."""
+        """The logarithm of the probability of greater values.
+
+        Returns
+        -------
+        Tensor
+        """
         self._check(value)
         return -self._hazard(value)[0]
 
     def log_cdf(self, value: Tensor):
-        """The logarithm of `cdf`."""
+        """The logarithm of `cdf`.
+
+        Returns
+        -------
+        Tensor
+        """
         self._check(value)
         return ad.log(-ad.expm1(-self._hazard(value)[0]))
 

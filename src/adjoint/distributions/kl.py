@@ -29,6 +29,11 @@ def register_kl(type_p: type, type_q: type):
     type_p, type_q : type
         Subclasses of `Distribution`, or classes that these inherit from beside it.
 
+    Returns
+    -------
+    callable
+        The decorator, which returns the function itself.
+
     Examples
     --------
     >>> import adjoint as ad

@@ -64,6 +64,22 @@ __all__ = [
 __dir__ = listing(__name__)
 
 identity_transform = ComposeTransform([])
+identity_transform.__doc__ = """The transform that changes nothing.
+
+Parameters
+----------
+x : Tensor
+
+Returns
+-------
+Tensor
+
+Examples
+--------
+>>> import adjoint as ad
+>>> ad.distributions.identity_transform(ad.ones(2))
+tensor([1., 1.])
+"""
 
 
 class _Elementwise(Transform):

@@ -98,6 +98,11 @@ def vmap_fallbacks(reset: bool = False) -> dict[str, int]:
     reset : bool
         Begin to count anew.
 
+    Returns
+    -------
+    dict of int
+        By the name of the operator.
+
     Examples
     --------
     >>> import adjoint as ad

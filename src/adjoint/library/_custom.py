@@ -29,7 +29,7 @@ _pending: dict = {}
 _local = threading.local()
 
 
-def find(name: str) -> Any:
+def find(name: str | CustomOpDef) -> Any:
     """The operator of a name, or of a handle; None where there is none."""
     if isinstance(name, CustomOpDef):
         return name
@@ -125,6 +125,24 @@ class CustomOpDef:
     """An operator that was declared with a schema.
 
     Made by `custom_op` and `Library.define`; it is called like a function. What it lacks is added by its ``register_*`` methods.
+
+    Parameters
+    ----------
+    qualname : str
+        ``namespace::name``.
+    schema : Schema
+    opaque : bool
+        Whether recording sees the operator, and not what it calls.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint import library
+    >>> @library.custom_op("doc_def::twice", mutates_args=())
+    ... def twice(x: ad.Tensor) -> ad.Tensor:
+    ...     return x * 2
+    >>> type(twice).__name__, twice(ad.ones(2)).tolist()
+    ('CustomOpDef', [2.0, 2.0])
     """
 
     def __init__(self, qualname: Any, schema: Any, *, opaque: Any) -> None:
@@ -316,7 +334,17 @@ class CustomOpDef:
         self._function = self._declared = None
 
     def register_kernel(self, device_types: Any, fn: Callable[..., Any] | None = None, /) -> Any:
-        """The function that computes it for tensors of a device, or of several; None: of all others."""
+        """The function that computes it for tensors of a device, or of several; None: of all others.
+
+        Parameters
+        ----------
+        device_types : str, sequence of str, or None
+
+        Returns
+        -------
+        callable
+            The function, or a decorator where it is left out.
+        """
         if fn is None:
             return lambda f: self.register_kernel(device_types, f)
         for device in (
@@ -326,14 +354,30 @@ class CustomOpDef:
         return fn
 
     def register_fake(self, fn: Callable[..., Any] | None = None, /) -> Any:
-        """The function that says, for tensors without data, what the results look like."""
+        """The function that says, for tensors without data, what the results look like.
+
+        Returns
+        -------
+        callable
+            The function, or a decorator where it is left out.
+        """
         if fn is None:
             return self.register_fake
         self._fake = fn
         return fn
 
     def register_autograd(self, backward: Any, /, *, setup_context: Any = None) -> Any:
-        """The reverse rule: ``backward(ctx, *gradients)``, with what ``setup_context(ctx, inputs, output)`` kept."""
+        """The reverse rule: ``backward(ctx, *gradients)``, with what ``setup_context(ctx, inputs, output)`` kept.
+
+        Parameters
+        ----------
+        backward : callable
+        setup_context : callable, optional
+
+        Returns
+        -------
+        None
+        """
         if self._schema.mutated:
             raise RuntimeError(
                 f"Cannot register autograd formula for non-functional operator {self._qualname} with schema {self._schema}. "
@@ -346,7 +390,13 @@ class CustomOpDef:
         self.register_autograd(backward, setup_context=setup_context)
 
     def register_vmap(self, func: Callable[..., Any] | None = None, /) -> Any:
-        """The rule for `vmap`: ``func(info, in_dims, *args)`` returns results and the dimensions that have the batch."""
+        """The rule for `vmap`: ``func(info, in_dims, *args)`` returns results and the dimensions that have the batch.
+
+        Returns
+        -------
+        callable
+            The function, or a decorator where it is left out.
+        """
         if func is None:
             return self.register_vmap
         self._vmap = func
@@ -354,13 +404,29 @@ class CustomOpDef:
         return func
 
     def register_autocast(self, device_type: Any, cast_inputs: Any, /) -> Any:
-        """The type that floating-point arguments are given under autocast."""
+        """The type that floating-point arguments are given under autocast.
+
+        Parameters
+        ----------
+        device_type : str
+        cast_inputs : dtype
+
+        Returns
+        -------
+        None
+        """
         if device_type not in ("cpu", "cuda"):
             raise ValueError(f"Unknown device type: {device_type}")
         self._casts[device_type] = cast_inputs
 
     def register_autograd_kernel(self, fn: Callable[..., Any]) -> Any:
-        """The function that runs instead of the others, and records: ``Library.impl(name, fn, "Autograd")``."""
+        """The function that runs instead of the others, and records: ``Library.impl(name, fn, "Autograd")``.
+
+        Returns
+        -------
+        callable
+            The function, or a decorator where it is left out.
+        """
         self._autograd = fn
 
 

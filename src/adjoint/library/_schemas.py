@@ -200,6 +200,10 @@ def infer_schema(
     tags
         Taken, and of no effect.
 
+    Returns
+    -------
+    str
+
     Examples
     --------
     >>> import adjoint as ad

@@ -14,7 +14,17 @@ __all__ = ["LinAlgError", "broadcast", "matrices", "raise_where", "square"]
 
 
 class LinAlgError(RuntimeError):
-    """A matrix for which an algorithm has no answer: singular, not positive definite, not converging."""
+    """A matrix for which an algorithm has no answer: singular, not positive definite, not converging.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> try:
+    ...     ad.linalg.inv(ad.zeros(2, 2))
+    ... except ad.linalg.LinAlgError as error:
+    ...     print("singular" in str(error))
+    True
+    """
 
     __module__ = "adjoint.linalg"
 

@@ -80,11 +80,21 @@ class ProcessContext:
         self.sentinels = {process.sentinel: i for i, process in enumerate(processes)}
 
     def pids(self) -> Any:
-        """The numbers of the processes for the system."""
+        """The numbers of the processes for the system.
+
+        Returns
+        -------
+        list of int
+        """
         return [process.pid for process in self.processes]
 
     def join(self, timeout: Any = None, grace_period: Any = None) -> Any:
         """Wait until one has failed, in which case the others are ended, or `timeout` seconds.
+
+        Parameters
+        ----------
+        timeout, grace_period : float, optional
+            In seconds.
 
         Returns
         -------

@@ -336,7 +336,17 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
-        """The module with every batch normalisation in it replaced by one of this class, which keeps its tensors."""
+        """The module with every batch normalisation in it replaced by one of this class, which keeps its tensors.
+
+        Parameters
+        ----------
+        module : Module
+        process_group : ProcessGroup, optional
+
+        Returns
+        -------
+        Module
+        """
         result = module
         if isinstance(module, _BatchNorm) and not isinstance(module, cls):
             result = cls(

@@ -268,7 +268,12 @@ class ModuleDict(Module):
         return self._modules.values()
 
     def update(self, modules: Any) -> None:
-        """Add or replace modules from a mapping or from (name, module) pairs."""
+        """Add or replace modules from a mapping or from (name, module) pairs.
+
+        Parameters
+        ----------
+        modules : mapping or iterable of pairs
+        """
         for name, module in pairs(modules, "ModuleDict"):
             self[name] = module
 

@@ -43,6 +43,11 @@ _TEXT = """The gradient of `conv{n}d` with respect to its {what}, from that of i
     stride, padding, dilation, groups
         Those of the convolution.
 
+    Returns
+    -------
+    Tensor
+        Of the shape of the {what}.
+
     Examples
     --------
     >>> import adjoint as ad

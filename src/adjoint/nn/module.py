@@ -326,7 +326,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
     # ---- traversal ------------------------------------------------------------------------------------
 
     def named_modules(
-        self, memo: Any = None, prefix: str = "", remove_duplicate: bool = True
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
         """Yield (dotted name, module) for this module and every descendant, each module once."""
         if memo is None:
@@ -454,7 +454,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
 
     # ---- pickling and printing -------------------------------------------------------------------------
 
-    def compile(self, *args: Any, backend: str = "eager", **kwargs: Any) -> None:
+    def compile(self, *args: object, backend: str = "eager", **kwargs: object) -> None:
         """Nothing to do: operations run as they are called. A `backend` that torch does not know is refused."""
         need_compiler(backend)
 

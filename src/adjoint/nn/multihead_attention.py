@@ -119,7 +119,12 @@ class MultiheadAttention(Module):
                 init.xavier_normal_(bias)
 
     def merge_masks(self, attn_mask: Tensor, key_padding_mask: Tensor, query: Tensor) -> Any:
-        """One mask, and which it is: 0 of positions, 1 of keys, 2 of both for each sample and head; None without masks."""
+        """One mask, and which it is: 0 of positions, 1 of keys, 2 of both for each sample and head; None without masks.
+
+        Returns
+        -------
+        (Tensor or None, int or None)
+        """
         if attn_mask is None:
             return key_padding_mask, None if key_padding_mask is None else 1
         batch, length, _ = query.shape

@@ -194,17 +194,41 @@ class RNNBase(Module):
     def check_hidden_size(
         self, hx: Any, expected_hidden_size: Any, msg: str = "Expected hidden size {}, got {}"
     ) -> None:
-        """Raise unless a state has the shape expected."""
+        """Raise unless a state has the shape expected.
+
+        Parameters
+        ----------
+        hx : Tensor
+        expected_hidden_size : tuple of ints
+        msg : str
+        """
         if tuple(hx.shape) != tuple(expected_hidden_size):
             raise RuntimeError(msg.format(tuple(expected_hidden_size), list(hx.shape)))
 
     def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor) -> None:
-        """Raise unless input and state fit."""
+        """Raise unless input and state fit.
+
+        Parameters
+        ----------
+        input : Tensor
+        hidden : Tensor, or pair of Tensors
+        batch_sizes : Tensor, optional
+        """
         self.check_input(input, batch_sizes)
         self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
 
     def permute_hidden(self, hx: Any, permutation: Tensor) -> Any:
-        """The state with its sequences in another order."""
+        """The state with its sequences in another order.
+
+        Parameters
+        ----------
+        hx : Tensor, or pair of Tensors
+        permutation : Tensor, optional
+
+        Returns
+        -------
+        Tensor, or pair of Tensors
+        """
         return hx if permutation is None else hx.index_select(1, permutation)
 
     def _run(self, function, input, hx, sizes, read, write):

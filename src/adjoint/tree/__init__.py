@@ -77,8 +77,8 @@ class TreeSpec:
     def __init__(self, type: Any, context: Any, children_specs: list[TreeSpec]) -> None:
         self.type, self._context, self._children = type, context, children_specs
         self.num_children = len(children_specs)
-        self.num_nodes = 1 + sum(child.num_nodes for child in children_specs)
-        self.num_leaves = (type is None) + sum(child.num_leaves for child in children_specs)
+        self.num_nodes: int = 1 + sum(child.num_nodes for child in children_specs)
+        self.num_leaves: int = (type is None) + sum(child.num_leaves for child in children_specs)
 
     @property
     def context(self) -> Any:
@@ -101,7 +101,12 @@ class TreeSpec:
         return self.type is None
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
-        """The tree of this structure with these leaves."""
+        """The tree of this structure with these leaves.
+
+        Returns
+        -------
+        object
+        """
         leaves = leaves if type(leaves) in (list, tuple) else list(leaves)
         if len(leaves) != self.num_leaves:  # type: ignore[arg-type]
             raise ValueError(
@@ -111,7 +116,12 @@ class TreeSpec:
         return _put_together(self, leaves)
 
     def flatten_up_to(self, tree: Any) -> list[Any]:
-        """The parts of `tree`, which begins with this structure, that stand where this one has leaves."""
+        """The parts of `tree`, which begins with this structure, that stand where this one has leaves.
+
+        Parameters
+        ----------
+        tree : object
+        """
         parts: list[Any] = []
         _take_up_to(self, tree, parts)
         return parts

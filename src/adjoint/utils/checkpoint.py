@@ -10,13 +10,20 @@ from __future__ import annotations
 from contextlib import contextmanager, nullcontext
 
 from adjoint import _C
-from adjoint._C import Tensor, float32
+from adjoint._C import Tensor
 from adjoint._register import listing
 from adjoint._switches import announce, switches
-from adjoint.autograd.function import Function
-from adjoint.autograd.grad_mode import enable_grad, no_grad
+from adjoint.autograd.grad_mode import enable_grad
 from adjoint.autograd.graph import saved_tensors_hooks
 from adjoint.utils._exec_group import USED, GraphExecGroup
+from adjoint.utils._reentrant import (
+    CheckpointFunction,
+    _random_state,
+    _with_autocast,
+    _with_random_state,
+    check_backward_validity,
+    detach_variable,
+)
 from adjoint.utils._selective import (
     CheckpointPolicy,
     SelectiveCheckpointContext,
@@ -47,24 +54,22 @@ __dir__ = listing(__name__)
 
 
 class CheckpointError(RuntimeError):
-    """What was computed again is not what was computed first."""
+    """What was computed again is not what was computed first.
 
-
-def detach_variable(inputs: tuple) -> tuple:
-    """A tuple of arguments with its tensors cut off from their history; they require gradients as before."""
-    if not isinstance(inputs, tuple):
-        raise RuntimeError(
-            f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}"
-        )
-    return tuple(x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs)
-
-
-def check_backward_validity(inputs: Any, *, stacklevel: int = 2) -> None:
-    """Warn where no input requires a gradient, so that a reentrant checkpoint has none either."""
-    if not any(x.requires_grad for x in inputs if isinstance(x, Tensor)):
-        from warnings import warn
-
-        warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=stacklevel)
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint.utils import checkpoint
+    >>> x, calls = ad.ones(2, requires_grad=True), []
+    >>> def changes(x):
+    ...     calls.append(1)
+    ...     return (x[: len(calls)] ** 2).sum()
+    >>> try:
+    ...     checkpoint.checkpoint(changes, x, use_reentrant=False).backward()
+    ... except checkpoint.CheckpointError as error:
+    ...     print("different" in str(error))
+    True
+    """
 
 
 class _Stop(Exception):
@@ -82,6 +87,20 @@ def set_checkpoint_early_stop(enable: bool) -> Any:
     Parameters
     ----------
     enable : bool
+
+    Yields
+    ------
+    None
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint.utils import checkpoint
+    >>> x = ad.ones(1, requires_grad=True)
+    >>> with checkpoint.set_checkpoint_early_stop(False):
+    ...     checkpoint.checkpoint(ad.exp, x, use_reentrant=False).backward()
+    >>> x.grad
+    tensor([2.7183])
     """
     global _early_stop
     before, _early_stop = _early_stop, enable
@@ -101,6 +120,20 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Any:
     Parameters
     ----------
     enabled : bool or None
+
+    Yields
+    ------
+    None
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint.utils import checkpoint
+    >>> x = ad.ones(1, requires_grad=True)
+    >>> with checkpoint.set_checkpoint_debug_enabled(False):
+    ...     checkpoint.checkpoint(ad.exp, x, use_reentrant=False).backward()
+    >>> x.grad
+    tensor([2.7183])
     """
     global _debug
     before, _debug = _debug, enabled
@@ -111,42 +144,19 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Any:
 
 
 def noop_context_fn() -> Any:
-    """The default of ``context_fn``: two contexts that do nothing."""
+    """The default of ``context_fn``: two contexts that do nothing.
+
+    Returns
+    -------
+    pair of context managers
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint.utils import checkpoint
+    >>> forward, recompute = checkpoint.noop_context_fn()
+    """
     return nullcontext(), nullcontext()
-
-
-def _random_state():
-    from adjoint import get_rng_state
-
-    return get_rng_state()
-
-
-@contextmanager
-def _with_random_state(state):
-    """In this thread, draw from a generator in that state; other threads go on with theirs."""
-    if state is None:
-        yield
-        return
-    generator = _C.Generator().set_state(state)
-    before = _C._use_generator(generator)
-    try:
-        yield
-    finally:
-        _C._use_generator(before)
-
-
-@contextmanager
-def _with_autocast(state):
-    """In mixed precision as it was set then, if it was; see `amp.autocast`."""
-    before = _C._autocast()
-    if state is None and before is None:
-        yield
-        return
-    _C._set_autocast(*((False, False, float32, True) if state is None else (True, *state[:3])), None)
-    try:
-        yield
-    finally:
-        _C._set_autocast(*((False, False, float32, True, None) if before is None else (True, *before)))
 
 
 def _facts(tensor):
@@ -319,6 +329,8 @@ def checkpoint(
         Restore the state of the random generator for the second run, so that dropout drops the same.
     early_stop : bool
         Stop the second run once all that is needed is there; see `set_checkpoint_early_stop`.
+    *args, **kwargs
+        What `function` is given.
 
     Returns
     -------
@@ -390,47 +402,6 @@ def _as_factories(first, again):
     return (lambda: first), (lambda: again)
 
 
-class CheckpointFunction(Function):
-    """The older form: runs the part without recording, and in the backward pass again, with."""
-
-    @staticmethod
-    def forward(ctx: Any, function: Callable[..., Any], preserve: Any, *args: Any) -> Any:
-        ctx.function = function
-        ctx.state = _random_state() if preserve else None
-        ctx.autocast = _C._autocast()
-        ctx.args = [None if isinstance(a, Tensor) else a for a in args]
-        ctx.positions = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
-        ctx.save_for_backward(*(args[i] for i in ctx.positions))
-        with no_grad():
-            return function(*args)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        from adjoint.autograd import backward
-
-        if _C._current_pass_is_selective():
-            raise RuntimeError(
-                f"When use_reentrant=True, {switches.package}.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
-                "parameter to .backward(), and so is this one. To resolve this error, you can either set use_reentrant=False, or call .backward() without "
-                "passing the `inputs` argument."
-            )
-        args = list(ctx.args)
-        for i, tensor in zip(ctx.positions, ctx.saved_tensors, strict=True):
-            args[i] = tensor.detach().requires_grad_(tensor.requires_grad)
-        with _with_random_state(ctx.state), enable_grad(), _with_autocast(ctx.autocast):
-            results = ctx.function(*args)
-        results = (results,) if isinstance(results, Tensor) else results
-        pairs = [
-            (r, g)
-            for r, g in zip(results, gradients, strict=True)
-            if isinstance(r, Tensor) and r.requires_grad
-        ]
-        if not pairs:
-            raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
-        backward([r for r, _ in pairs], [g for _, g in pairs])
-        return None, None, *(a.grad if isinstance(a, Tensor) else None for a in args)
-
-
 def _announce_choice(function):
     announce(
         f"torch.utils.checkpoint{function}: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
@@ -452,6 +423,13 @@ def checkpoint_sequential(
         What the first function takes.
     **kwargs
         As for `checkpoint`.
+    use_reentrant : bool, optional
+        Like that of `checkpoint`.
+
+    Returns
+    -------
+    object
+        What the last function returns.
 
     Examples
     --------

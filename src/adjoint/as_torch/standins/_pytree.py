@@ -28,7 +28,10 @@ from adjoint.tree import unflatten as tree_unflatten
 from adjoint.tree._kinds import LISTED, MAPPINGS, Node, forget, is_namedtuple_class, is_structseq_class
 from adjoint.tree._kinds import NODES as SUPPORTED_NODES
 
-PyTree = Context = DumpableContext = KeyEntry = Any
+PyTree = Any
+Context = Any
+DumpableContext = Any
+KeyEntry = Any
 PyTreeSpec, NodeDef = TreeSpec, Node
 KeyPath = tuple[KeyEntry, ...]
 FlattenFn = Callable[[PyTree], tuple[list, Context]]
@@ -83,7 +86,7 @@ def _deregister_pytree_node(cls) -> None:
 
 
 def register_dataclass(
-    cls, *, field_names=None, drop_field_names=None, serialized_type_name: str | None = None
+    cls: Any, *, field_names=None, drop_field_names=None, serialized_type_name: str | None = None
 ) -> None:
     """`adjoint.tree.register_dataclass`; all fields are named, among those that are children or those that are dropped."""
     dropped = [*(drop_field_names or ())]
@@ -94,7 +97,7 @@ def register_dataclass(
         lost = [n for n in known if n not in names and n not in dropped]
         if lost:
             raise ValueError(
-                f"field_names does not include all dataclass fields: {cls.__name__} has {lost} too. Name them in field_names, "
+                f"field_names does not include all dataclass fields: {getattr(cls, '__name__', cls)} has {lost} too. Name them in field_names, "
                 "or in drop_field_names if they have default values and are to be left out"
             )
     _tree.register_dataclass(cls, names)
@@ -279,6 +282,7 @@ def _keyed(node, tree):
     if node.type in _with_keys:
         return _with_keys[node.type](tree)
     children, context = node.flatten_fn(tree)
+    keys: Iterable[Any]
     if node.type in MAPPINGS:
         keys = map(MappingKey, tree)
     elif node.type is namedtuple:

@@ -22,7 +22,20 @@ WARN_FOR_UNFUSED_KERNELS = False
 
 
 class SDPBackend(enum.IntEnum):
-    """torch's ways to compute `scaled_dot_product_attention`."""
+    """torch's ways to compute `scaled_dot_product_attention`.
+
+    Parameters
+    ----------
+    value : int
+    names, module, qualname, type, start, boundary
+        Those of `enum.IntEnum`.
+
+    Examples
+    --------
+    >>> from adjoint.nn.attention import SDPBackend
+    >>> SDPBackend.MATH.name
+    'MATH'
+    """
 
     ERROR = -1
     MATH = 0
@@ -42,6 +55,16 @@ def sdpa_kernel(backends: Any, set_priority: bool = False) -> Any:
 
     There is one way, in blocks that never hold the whole table of scores: it is what `MATH`, `FLASH_ATTENTION` and
     `EFFICIENT_ATTENTION` permit. With `set_priority` their order matters, of which nothing follows here.
+
+    Parameters
+    ----------
+    backends : SDPBackend, or list of SDPBackend
+    set_priority : bool
+        Without effect.
+
+    Yields
+    ------
+    None
 
     Raises
     ------

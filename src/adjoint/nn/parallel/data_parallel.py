@@ -61,6 +61,19 @@ def data_parallel(
 ) -> Any:
     """Call a module on its inputs; devices have no effect, as a warning says.
 
+    Parameters
+    ----------
+    module : Module
+    inputs : Tensor, or tuple
+    device_ids, output_device, dim
+        Without effect: there is one device.
+    module_kwargs : dict, optional
+
+    Returns
+    -------
+    object
+        What the module returns.
+
     Examples
     --------
     >>> import adjoint as ad

@@ -114,7 +114,16 @@ def clip_grad_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """`clip_grad_norm_` by its old name."""
+    """`clip_grad_norm_` by its old name.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> p = ad.nn.Parameter(ad.zeros(2))
+    >>> p.grad = ad.tensor([3.0, 4.0])
+    >>> ad.nn.utils.clip_grad_norm([p], 1.0)
+    tensor(5.)
+    """
     announce(
         "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.",
         category=FutureWarning,

@@ -24,6 +24,10 @@ def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
     *args, **kwargs
         Its arguments.
 
+    Returns
+    -------
+    Module
+
     Raises
     ------
     RuntimeError

@@ -34,6 +34,18 @@ def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Any:
 
     `parametrizations.weight_norm` does the same without a hook.
 
+    Parameters
+    ----------
+    module : Module
+    name : str
+    dim : int
+        The dimension that keeps a length each; None for one length of all.
+
+    Returns
+    -------
+    Module
+        The module itself.
+
     Raises
     ------
     RuntimeError
@@ -66,10 +78,27 @@ def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Any:
 def remove_weight_norm(module: Module, name: str = "weight") -> Any:
     """Make the weight a parameter again, with its present value.
 
+    Parameters
+    ----------
+    module : Module
+    name : str
+
+    Returns
+    -------
+    Module
+        The module itself.
+
     Raises
     ------
     ValueError
         The parameter has no `weight_norm`.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> layer = ad.nn.utils.remove_weight_norm(ad.nn.utils.weight_norm(ad.nn.Linear(3, 2)))
+    >>> sorted(layer.state_dict())
+    ['bias', 'weight']
     """
     key, hook = _hook_of(module, name, "remove_weight_norm")
     if key is None:

@@ -201,6 +201,7 @@ def random_split(
     lengths : list of int, or of float that sum to 1
         Of fractions the lengths are rounded down, and what is left goes to the first parts, one each.
     generator : Generator, optional
+    dataset : Dataset
 
     Returns
     -------

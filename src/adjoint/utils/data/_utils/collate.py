@@ -41,6 +41,14 @@ def _rebuilt(kind, original, values):
 def default_convert(data):
     """NumPy's arrays in a nest of containers, as tensors; all else as it is.
 
+    Parameters
+    ----------
+    data : object
+
+    Returns
+    -------
+    object
+
     Examples
     --------
     >>> from adjoint.utils.data import default_convert
@@ -142,6 +150,10 @@ def default_collate(batch):
     batch : list of samples of one structure
         Tensors and NumPy arrays of one shape are stacked, ints become int64 and floats float64 tensors, strings stay a
         list; dicts, lists, tuples and named tuples are gone through.
+
+    Returns
+    -------
+    Tensor, or container of batches
 
     Examples
     --------

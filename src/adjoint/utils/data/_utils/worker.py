@@ -101,7 +101,18 @@ _info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """In a worker process, which one it is; elsewhere None."""
+    """In a worker process, which one it is; elsewhere None.
+
+    Returns
+    -------
+    WorkerInfo, optional
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.utils.data.get_worker_info() is None
+    True
+    """
     return _info
 
 
