@@ -5,7 +5,6 @@ each forward pass, by a hook that is an instance of a `BasePruningMethod`. Pruni
 `PruningContainer`. Start reading at `BasePruningMethod.apply`.
 """
 
-# Each method of pruning takes options of its own in `apply`.
 # mypy: disable-error-code="override"
 from __future__ import annotations
 
@@ -95,7 +94,7 @@ class BasePruningMethod(abc.ABC):
 
     @classmethod
     def apply(
-        cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any
+        cls, module: Module, name: str, *args: Any, importance_scores: Any = None, **kwargs: Any
     ) -> Any:
         """Prune the parameter `name` of a module by this method, made of the further arguments.
 
@@ -147,9 +146,7 @@ class BasePruningMethod(abc.ABC):
         module.register_forward_pre_hook(method)
         return method
 
-    def prune(
-        self, t: Tensor, default_mask: Tensor | None = None, importance_scores: Tensor | None = None
-    ) -> Tensor:
+    def prune(self, t: Tensor, default_mask: Any = None, importance_scores: Any = None) -> Tensor:
         """A tensor pruned by this method, without a module."""
         scores = t if importance_scores is None else importance_scores
         if scores.shape != t.shape:
@@ -177,9 +174,8 @@ class PruningContainer(BasePruningMethod):
 
     def __init__(self, *args: Any) -> None:
         self._pruning_methods: tuple[Any, ...] = ()
-        if not isinstance(args, Iterable) or not args:
-            return
-        self._tensor_name = args[0]._tensor_name
+        if args:
+            self._tensor_name = args[0]._tensor_name
         for method in args:
             self.add_pruning_method(method)
 
@@ -357,13 +353,7 @@ class LnStructured(BasePruningMethod):
 
     @classmethod
     def apply(
-        cls,
-        module: Module,
-        name: str,
-        amount: float,
-        n: Any,
-        dim: int,
-        importance_scores: Tensor | None = None,
+        cls, module: Module, name: str, amount: float, n: Any, dim: int, importance_scores: Any = None
     ) -> Any:
         return super().apply(module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores)
 
@@ -408,9 +398,7 @@ def random_unstructured(module: Module, name: str, amount: float) -> Module:
     return module
 
 
-def l1_unstructured(
-    module: Module, name: str, amount: float, importance_scores: Tensor | None = None
-) -> Module:
+def l1_unstructured(module: Module, name: str, amount: float, importance_scores: Any = None) -> Module:
     """Prune the elements of least size; return the module.
 
     Examples
