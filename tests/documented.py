@@ -6,6 +6,49 @@ import re
 
 import adjoint as ad
 
+#: The public modules whose callables, and the methods of whose classes, are looked at.
+MODULES = (
+    "adjoint",
+    "Tensor",
+    "amp",
+    "autograd",
+    "autograd.forward_ad",
+    "autograd.functional",
+    "autograd.graph",
+    "distributions",
+    "fft",
+    "func",
+    "hub",
+    "library",
+    "linalg",
+    "masked",
+    "nn",
+    "nn.attention",
+    "nn.functional",
+    "nn.grad",
+    "nn.init",
+    "nn.parallel",
+    "nn.utils",
+    "nn.utils.parametrizations",
+    "nn.utils.parametrize",
+    "nn.utils.rnn",
+    "optim",
+    "optim.lr_scheduler",
+    "optim.swa_utils",
+    "random",
+    "safetensors",
+    "scipy",
+    "serialization",
+    "signal.windows",
+    "sparse",
+    "special",
+    "testing",
+    "tree",
+    "utils.checkpoint",
+    "utils.data",
+    "utils.hooks",
+)
+
 _HEAD = re.compile(
     r"^(Parameters|Returns|Yields|Raises|Examples|Notes|See Also|Attributes|References|Warns)\n-+\n", re.M
 )

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from documented import lacking, lacking_of_methods
+from documented import MODULES, lacking, lacking_of_methods
 from samples import OPERATORS, cases, function_of
 
 import adjoint as ad
@@ -15,49 +15,6 @@ from adjoint._register import Documentation
 
 PUBLIC = [row for row in OPERATORS if row["name"][0] != "_" and isinstance(function_of(row), ad._C.Operator)]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-
-#: The public modules whose callables, and the methods of whose classes, are looked at.
-MODULES = (
-    "adjoint",
-    "Tensor",
-    "amp",
-    "autograd",
-    "autograd.forward_ad",
-    "autograd.functional",
-    "autograd.graph",
-    "distributions",
-    "fft",
-    "func",
-    "hub",
-    "library",
-    "linalg",
-    "masked",
-    "nn",
-    "nn.attention",
-    "nn.functional",
-    "nn.grad",
-    "nn.init",
-    "nn.parallel",
-    "nn.utils",
-    "nn.utils.parametrizations",
-    "nn.utils.parametrize",
-    "nn.utils.rnn",
-    "optim",
-    "optim.lr_scheduler",
-    "optim.swa_utils",
-    "random",
-    "safetensors",
-    "scipy",
-    "serialization",
-    "signal.windows",
-    "sparse",
-    "special",
-    "testing",
-    "tree",
-    "utils.checkpoint",
-    "utils.data",
-    "utils.hooks",
-)
 
 
 def run(name, text):

@@ -7,12 +7,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from adjoint._types import F
+from adjoint._types import Callable, F
 
 __all__ = ["dimension", "give", "give_all", "ignores", "need_tensors", "whole"]
 

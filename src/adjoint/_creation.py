@@ -15,13 +15,7 @@ from adjoint._C import Tensor
 from adjoint._creation_keywords import creation
 from adjoint._device import preserve_format
 from adjoint._switches import announce, switches
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from adjoint._types import Device, DType, Ints, MemoryFormat, Number
+from adjoint._types import Any, Device, DType, Ints, MemoryFormat, Number, Sequence
 
 __all__ = [
     "arange",

@@ -9,13 +9,7 @@ from adjoint import _C
 from adjoint._arguments import give, refuse_pinned
 from adjoint._device import device_number, strided
 from adjoint._register import overload, published
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from adjoint import Tensor
+from adjoint._types import Any, Callable, Tensor
 
 __all__ = ["creation"]
 

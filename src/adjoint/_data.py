@@ -14,12 +14,7 @@ from adjoint._device import device_number, get_default_device
 from adjoint._register import Members, extend, publish
 from adjoint._storage import _Storage
 from adjoint._switches import announce, switches
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import Device, DType
+from adjoint._types import Any, Device, DType
 
 __all__ = ["as_tensor", "asarray", "from_dlpack", "from_file", "from_numpy", "frombuffer", "tensor"]
 

@@ -11,12 +11,7 @@ from adjoint._arguments import ignores
 from adjoint._C import Tensor
 from adjoint._register import Members, extend
 from adjoint._switches import switches
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import Device, MemoryFormat
+from adjoint._types import Any
 
 __all__ = [
     "channels_last",
@@ -268,6 +263,12 @@ class memory_format(_Named):
     """
 
     __slots__ = ()
+
+
+#: For annotations: see `adjoint._types`.
+Device = device | str | int
+Layout = layout
+MemoryFormat = memory_format
 
 
 #: By the number that the core knows them by.

@@ -6,10 +6,7 @@ from adjoint import _C
 from adjoint._C import Generator, Tensor
 from adjoint._random import _as_torch, _drawn, bernoulli, multinomial
 from adjoint._register import Members, extend
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._types import Any
 
 
 @extend

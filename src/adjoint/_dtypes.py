@@ -10,12 +10,9 @@ from adjoint._arguments import ignores
 from adjoint._C import Tensor
 from adjoint._device import device_number
 from adjoint._register import Members, composition, extend, member
+from adjoint._types import Any, Device, DType, MemoryFormat
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import Device, DType, MemoryFormat
 
 __all__ = ["ALIASES", "finfo", "iinfo"]
 

@@ -9,13 +9,7 @@ from adjoint._creation_keywords import creation
 from adjoint._device import device_number
 from adjoint._register import Members, extend
 from adjoint._storage import _Storage
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from adjoint._types import Device, DType, Ints, Number
+from adjoint._types import Any, Device, DType, Ints, Number, Sequence
 
 
 @extend

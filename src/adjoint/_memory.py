@@ -14,12 +14,7 @@ from adjoint._device import preserve_format
 from adjoint._register import Members, extend
 from adjoint._storage import UntypedStorage, _recording_off, _Storage
 from adjoint._typed_storage import TypedStorage, tell_removal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import Ints, MemoryFormat, Shape
+from adjoint._types import Any, Ints, MemoryFormat, Shape
 
 
 @extend

@@ -16,10 +16,7 @@ from adjoint._device import (
     preserve_format,
 )
 from adjoint._switches import switches
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._types import Any
 
 __all__ = ["copied", "has_channels_innermost", "is_laid", "laid", "like", "relaid"]
 

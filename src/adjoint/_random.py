@@ -14,12 +14,7 @@ from adjoint._C import Generator, Tensor
 from adjoint._creation import _size, empty_laid
 from adjoint._creation_keywords import creation
 from adjoint._register import publish
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import Device, DType, Ints, MemoryFormat
+from adjoint._types import Any, Device, DType, Ints, MemoryFormat
 
 __all__ = [
     "Generator",

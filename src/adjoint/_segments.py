@@ -11,10 +11,7 @@ import sys
 import weakref
 
 from adjoint import _C
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._types import Any
 
 __all__ = ["Segment", "find", "mapped", "move", "tensor_over"]
 

@@ -6,12 +6,7 @@ from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._device import LAYOUTS, WRITTEN
 from adjoint._register import Members, extend
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import DType, Layout, Shape
+from adjoint._types import Any, DType, Layout, Shape
 
 
 def parts(x, asked=None, expected="", numbers=(1,)):

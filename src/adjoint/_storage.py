@@ -13,13 +13,7 @@ from _weakref import ref
 from adjoint import _C
 from adjoint._arguments import ignores
 from adjoint._C import Tensor
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    from adjoint._types import Device, DType
+from adjoint._types import Any, Device, DType, Iterator
 
 __all__ = ["UntypedStorage"]
 

@@ -9,12 +9,7 @@ from adjoint import _C
 from adjoint._arguments import ignores
 from adjoint._storage import UntypedStorage, _count, _made, _Storage
 from adjoint._switches import switches
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import Device, DType
+from adjoint._types import Any, Device, DType
 
 __all__ = ["TypedStorage"]
 

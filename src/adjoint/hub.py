@@ -13,10 +13,7 @@ from typing import Any
 from adjoint._arguments import ignores
 from adjoint._register import listing
 from adjoint._switches import switches
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from adjoint._types import Iterator
 
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
 __dir__ = listing(__name__)

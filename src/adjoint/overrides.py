@@ -22,11 +22,9 @@ from adjoint._overridable import (
     resolve_name,
 )
 from adjoint._register import listing
+from adjoint._types import Any, Callable
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 __all__ = [
     "BaseTorchFunctionMode",

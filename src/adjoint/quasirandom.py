@@ -16,11 +16,7 @@ from adjoint import _C
 from adjoint._creation import arange, zeros
 from adjoint._random import randint
 from adjoint._register import listing
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint import Tensor
-    from adjoint._types import DType
+from adjoint._types import DType, Tensor
 
 __all__ = ["SobolEngine"]
 __dir__ = listing(__name__)

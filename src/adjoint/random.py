@@ -16,10 +16,7 @@ from adjoint._random import (
     set_rng_state,
 )
 from adjoint._register import listing
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._types import Any
 
 __all__ = [
     "default_generator",

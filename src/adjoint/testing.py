@@ -7,13 +7,7 @@ from adjoint._C import Tensor
 from adjoint._device import device_number as _device_number
 from adjoint._register import listing
 from adjoint._switches import announce
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from adjoint._types import Device, DType, Ints, MemoryFormat
+from adjoint._types import Any, Callable, Device, DType, Ints, MemoryFormat
 
 __all__ = ["assert_allclose", "assert_close", "make_tensor"]
 __dir__ = listing(__name__)

@@ -8,10 +8,7 @@ among the products. Start reading at `declare`.
 from __future__ import annotations
 
 from adjoint import _C
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._types import Any
 
 __all__ = ["FLOAT32", "LOWER", "WIDEST", "declare", "functions"]
 

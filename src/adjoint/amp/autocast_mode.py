@@ -12,13 +12,8 @@ from typing import Any
 import adjoint as ad
 from adjoint import _C
 from adjoint._switches import switches
+from adjoint._types import Callable, DType
 from adjoint.amp import _kinds  # noqa: F401 - declares what functions get
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from adjoint._types import DType
 
 __all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
 

@@ -11,11 +11,10 @@ from typing import Any
 
 import adjoint as ad
 from adjoint._switches import switches
+from adjoint._types import StateDict, Tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from adjoint import Tensor
-    from adjoint._types import StateDict
     from adjoint.optim.optimizer import Optimizer
 
 __all__ = ["GradScaler", "OptState"]

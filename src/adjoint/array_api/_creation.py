@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import Tensor
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from adjoint._types import Device, DType, Shape
+from adjoint._types import Any, Device, DType, Sequence, Shape
 
 __all__ = [
     "arange",

@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import Tensor
+from adjoint._types import Any, Callable
 from adjoint.array_api._info import of_number, result_type
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 __all__ = [
     "abs",

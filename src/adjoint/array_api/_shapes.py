@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import Tensor
+from adjoint._types import Any, Ints, Sequence, Shape
 from adjoint.array_api._elementwise import together
 from adjoint.array_api._info import result_type
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from adjoint._types import Ints, Shape
 
 __all__ = [
     "broadcast_arrays",

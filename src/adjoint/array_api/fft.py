@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from adjoint import fft as own
 from adjoint._register import listing
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Device, DType
+from adjoint._types import Any, Device, DType, Tensor
 
 __all__ = [
     "fft",

@@ -10,6 +10,7 @@ import sys
 
 from adjoint._C import Node, SavedTensor, Tensor, _run_backward
 from adjoint._register import listing, published
+from adjoint._types import Any, Iterable, Sequence
 
 from .grad_mode import (
     enable_grad,
@@ -22,9 +23,6 @@ from .grad_mode import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Any
-
     from .graph import GradientEdge
 
 __all__ = [

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor, _run_backward
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._types import Any
 
 __all__ = ["block", "gradients"]
 

@@ -8,13 +8,9 @@ from __future__ import annotations
 
 from adjoint._C import Tensor
 from adjoint._switches import announce
+from adjoint._types import Any, Callable
 
 from . import _gradcheck_jacobians as jacobians
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 __all__ = ["get_analytical_jacobian", "get_numerical_jacobian"]
 

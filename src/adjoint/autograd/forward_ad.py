@@ -12,11 +12,8 @@ from typing import NamedTuple
 from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._register import listing
+from adjoint._types import Any
 from adjoint.autograd.grad_mode import _Mode
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = [
     "UnpackedDualTensor",

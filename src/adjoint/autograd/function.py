@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from adjoint._C import BackwardCFunction, FunctionBase, FunctionCtx, Tensor, _backward_class
 from adjoint._register import listing
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._types import Any
 
 __all__ = ["BackwardCFunction", "Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]
 __dir__ = listing(__name__)

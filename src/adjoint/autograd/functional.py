@@ -9,16 +9,12 @@ from __future__ import annotations
 
 from adjoint._C import Tensor, _requires_grad_anywhere
 from adjoint._register import listing
+from adjoint._types import Any, Callable
 from adjoint.autograd import enable_grad, grad
 from adjoint.autograd._batched import block
 from adjoint.autograd._convention import complex_convention
 from adjoint.autograd._functional_checks import _NOT_STRICT, _refuse_complex, _zeros_for_none
 from adjoint.autograd._functional_forward import is_forward, jacobian_by_columns
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 __dir__ = listing(__name__)

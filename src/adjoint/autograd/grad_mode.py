@@ -14,14 +14,9 @@ from adjoint._C import (
     is_inference_mode_enabled,
 )
 from adjoint._register import listing, overload
+from adjoint._types import Any, F, Self
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from typing_extensions import Self
-
-    from adjoint._types import F
 
 __all__ = [
     "enable_grad",

@@ -11,15 +11,11 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint._arguments import ignores
 from adjoint._C import Tensor
+from adjoint._types import Any, Callable
 from adjoint.autograd._convention import complex_convention
 
 from . import _gradcheck_jacobians as jacobians
 from . import _gradcheck_others as others
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 

@@ -13,11 +13,7 @@ from adjoint._arguments import ignores
 from adjoint._C import Node, Tensor
 from adjoint._register import document_classes as _document_classes
 from adjoint._register import listing
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
+from adjoint._types import Any, Callable, Sequence
 
 __all__ = [
     "GradientEdge",

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import weakref
 
+from adjoint._types import Any, Sequence, Shape, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.utils import _sum_rightmost
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from adjoint._C import Tensor
-    from adjoint._types import Shape
 
 
 class Transform:

@@ -12,12 +12,8 @@ from __future__ import annotations
 
 import numbers
 
+from adjoint._types import Any
 from adjoint.distributions import constraints, transforms
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
 
 __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 

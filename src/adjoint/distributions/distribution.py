@@ -7,15 +7,9 @@ import warnings
 from adjoint import _C
 from adjoint._C import Size, Tensor
 from adjoint._switches import announce
+from adjoint._types import Any, Shape
 from adjoint.distributions import constraints
 from adjoint.distributions.utils import broadcast_all, lazy_property
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import Shape
-
 
 __all__ = ["Distribution"]
 

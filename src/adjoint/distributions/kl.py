@@ -8,11 +8,7 @@ from __future__ import annotations
 import warnings
 
 from adjoint._register import listing
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint.distributions.distribution import Distribution
-
+from adjoint.distributions.distribution import Distribution
 
 __all__ = ["kl_divergence", "register_kl"]
 __dir__ = listing(__name__)

@@ -5,18 +5,11 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint._C import Size
 from adjoint._switches import switches
+from adjoint._types import Any, Shape, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.categorical import Categorical
 from adjoint.distributions.constraints import MixtureSameFamilyConstraint
 from adjoint.distributions.distribution import Distribution
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._C import Tensor
-    from adjoint._types import Shape
-
 
 __all__ = ["MixtureSameFamily"]
 

@@ -17,14 +17,8 @@ from adjoint._C import Tensor
 from adjoint._creation import arange
 from adjoint._creation_keywords import creation
 from adjoint._register import listing
+from adjoint._types import Dims, DType, Sequence
 from adjoint.fft._transforms import c2c, c2r, r2c
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from adjoint._types import Dims, DType
-
 
 __all__ = [
     "fft",

@@ -18,11 +18,8 @@ from adjoint._C import (
     is_inference_mode_enabled,
 )
 from adjoint._switches import switches
+from adjoint._types import Any
 from adjoint.tree import flatten_arguments
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 # --- which arguments --------------------------------------------------------------------------------------------------
 

@@ -10,12 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from adjoint import _C
+from adjoint._types import Any
 from adjoint.func._vmap import spread_dims
 from adjoint.tree import flatten_arguments
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 DataDependentError = _C._DataDependentError
 

@@ -10,17 +10,13 @@ from __future__ import annotations
 from functools import wraps
 
 from adjoint import Tensor, cat, eye, zeros
+from adjoint._types import Any, Callable
 from adjoint.func._arguments import chosen, need_randomness, refuse_complex
 from adjoint.func._forward import _JVP, Transposed, pushed, writes_to_saved
 from adjoint.func._reverse import Recorded
 from adjoint.func._vmap import vmap
 from adjoint.tree import flatten_arguments
 from adjoint.tree import leaves as tree_leaves
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 __all__ = ["hessian", "jacfwd", "jacrev"]
 

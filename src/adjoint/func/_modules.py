@@ -11,12 +11,10 @@ import threading
 from functools import lru_cache
 
 from adjoint._C import Tensor
+from adjoint._types import Any, Sequence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
     from adjoint.nn.module import Module
 
 __all__ = ["functional_call", "replace_all_batch_norm_modules_", "stack_module_state"]

@@ -22,13 +22,9 @@ from adjoint._C import (
     _tangents_lead_beyond,
     is_grad_enabled,
 )
+from adjoint._types import Any, Callable
 from adjoint.func._arguments import Arguments, Recording, chosen, split_aux, tensors_of
 from adjoint.tree import flatten_arguments
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 __all__ = ["grad", "grad_and_value", "vjp"]
 

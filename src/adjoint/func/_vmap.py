@@ -13,12 +13,9 @@ import warnings
 from typing import Any
 
 from adjoint import _C, tree
+from adjoint._types import Callable
 from adjoint.func._arguments import need_randomness, runs_as_torch
 from adjoint.tree._kinds import WITH_DATACLASSES
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["vmap", "vmap_fallbacks"]
 

@@ -11,13 +11,9 @@ from __future__ import annotations
 import threading
 
 from adjoint import _C
+from adjoint._types import Any, Callable
 from adjoint.library._primitive import declare
 from adjoint.library._schemas import Schema
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 __all__ = ["CustomOpDef", "OpOverload", "below_autograd", "find", "forget", "operators", "place"]
 

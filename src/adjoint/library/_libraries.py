@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from adjoint._arguments import ignores
 from adjoint._switches import switches
+from adjoint._types import Any, Callable, Sequence
 from adjoint.library._custom import CustomOpDef, find, forget, later, place
 from adjoint.library._registration import known
 from adjoint.library._schemas import Schema
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
 
 __all__ = ["Library", "define", "fallthrough_kernel", "get_op", "impl"]
 

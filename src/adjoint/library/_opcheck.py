@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from adjoint import _C
+from adjoint._types import Any, Sequence
 from adjoint.library._registration import known
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
 
 __all__ = ["OpCheckError", "opcheck"]
 

@@ -14,11 +14,7 @@ import ast
 import copyreg
 
 from adjoint import _C
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from adjoint._types import Any, Callable
 
 __all__ = ["declare", "primitive"]
 

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from adjoint._arguments import ignores
+from adjoint._types import Any, Callable, Iterable, Sequence, dtype
 from adjoint.library._custom import CustomOpDef, find, later, place
 from adjoint.library._schemas import Schema, infer_schema
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
-
-    from adjoint._C import dtype
 
 __all__ = [
     "custom_op",

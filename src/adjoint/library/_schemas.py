@@ -9,11 +9,8 @@ from __future__ import annotations
 import re
 
 from adjoint._arguments import ignores
+from adjoint._types import Any
 from adjoint.library._primitive import Argument
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["Schema", "infer_schema"]
 

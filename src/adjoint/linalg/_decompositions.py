@@ -9,6 +9,7 @@ from __future__ import annotations
 from adjoint import _C, _register, return_types
 from adjoint._arguments import give, give_all, scalar_type
 from adjoint._C import Tensor
+from adjoint._types import Any, Sequence
 from adjoint.linalg._checks import (
     finite,
     give_cast,
@@ -18,12 +19,6 @@ from adjoint.linalg._checks import (
     tensor,
     two_or_more,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
 
 __all__ = [
     "cholesky",

@@ -8,6 +8,7 @@ from adjoint import _C, _register, return_types
 from adjoint._arguments import dimension, give, give_all
 from adjoint._C import Tensor
 from adjoint._switches import switches
+from adjoint._types import Any, Sequence
 from adjoint.linalg._checks import (
     broadcast,
     finite,
@@ -19,12 +20,6 @@ from adjoint.linalg._checks import (
     tensor,
     type_name,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
 
 __all__ = [
     "det",

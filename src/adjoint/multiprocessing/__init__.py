@@ -10,6 +10,7 @@ import multiprocessing
 from multiprocessing import *  # noqa: F403
 
 from adjoint._register import listing
+from adjoint._types import Any
 from adjoint.multiprocessing import reductions
 from adjoint.multiprocessing.spawn import (
     ProcessContext,
@@ -19,10 +20,6 @@ from adjoint.multiprocessing.spawn import (
     spawn,
     start_processes,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = [
     "ProcessContext",

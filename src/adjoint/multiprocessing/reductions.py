@@ -11,11 +11,7 @@ from multiprocessing.reduction import ForkingPickler
 
 from adjoint import _C, _segments
 from adjoint._C import Tensor
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
+from adjoint._types import Any
 
 __all__ = ["init_reductions", "rebuild_tensor", "reduce_tensor"]
 

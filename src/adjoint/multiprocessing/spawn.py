@@ -14,10 +14,7 @@ import tempfile
 import time
 from multiprocessing import connection
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from adjoint._types import Any, Callable
 
 __all__ = [
     "ProcessContext",

@@ -13,11 +13,7 @@ import adjoint as ad
 from adjoint import _C, _register
 from adjoint._arguments import dimension, give, ignores, scalar_type
 from adjoint._random import _as_torch
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint import Tensor
-    from adjoint._types import Dims, DType
+from adjoint._types import Dims, DType, Tensor
 
 __all__ = [
     "celu",

@@ -10,10 +10,7 @@ import math
 import adjoint as ad
 from adjoint import _register
 from adjoint._switches import announce
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint import Tensor
+from adjoint._types import Tensor
 
 __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
 

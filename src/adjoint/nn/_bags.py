@@ -6,10 +6,7 @@ import math
 
 import adjoint as ad
 from adjoint import _C, _register
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint import Tensor
+from adjoint._types import Tensor
 
 __all__ = ["embedding_bag"]
 

@@ -8,13 +8,7 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint import _C, _register
 from adjoint._arguments import ignores
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from adjoint import Tensor
+from adjoint._types import Any, Sequence, Tensor
 
 __all__ = ["ctc_loss", "linear_cross_entropy"]
 

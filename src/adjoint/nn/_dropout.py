@@ -11,10 +11,7 @@ import warnings
 import adjoint as ad
 from adjoint import _register
 from adjoint._switches import announce
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint import Tensor
+from adjoint._types import Tensor
 
 __all__ = [
     "alpha_dropout",

@@ -5,14 +5,7 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint import _register
 from adjoint._arguments import ignores
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import F, Ints
+from adjoint._types import Any, Callable, F, Ints, Sequence, Tensor
 
 __all__ = [
     "fractional_max_pool2d",

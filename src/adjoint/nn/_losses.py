@@ -12,10 +12,7 @@ import adjoint as ad
 from adjoint import _C, _register
 from adjoint._arguments import scalar_type
 from adjoint._switches import announce
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint import Tensor
+from adjoint._types import Tensor
 
 __all__ = [
     "binary_cross_entropy",

@@ -11,15 +11,9 @@ import math
 import adjoint as ad
 from adjoint import _register
 from adjoint._arguments import scalar_type
+from adjoint._types import Any, Callable, Tensor
 
 from ._losses import _reduce, legacy_reduction
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from adjoint import Tensor
 
 __all__ = [
     "cosine_embedding_loss",

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import _register
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint import Tensor
+from adjoint._types import Tensor
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "local_response_norm"]
 

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from adjoint import _register
 from adjoint._arguments import give, ignores
+from adjoint._types import Any, Callable, F, Ints, Sequence, Tensor
 
 from ._adaptive_pooling import adaptive_avg, adaptive_max
 from ._windows import avg_pool, lp_pool, max_pool, max_unpool
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import F, Ints
 
 __all__ = [
     "adaptive_avg_pool1d",

@@ -12,13 +12,7 @@ from adjoint import _C, _register
 from adjoint._arguments import whole
 from adjoint._memory_format import like
 from adjoint._switches import announce
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from adjoint import Tensor
-    from adjoint._types import Ints
+from adjoint._types import Ints, Sequence, Tensor
 
 __all__ = [
     "channel_shuffle",

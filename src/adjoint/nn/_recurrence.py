@@ -10,12 +10,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import _register
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
+from adjoint._types import Any, Tensor
 
 __all__ = [
     "gru",

@@ -10,11 +10,7 @@ import warnings
 
 import adjoint as ad
 from adjoint import _C, _register
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint import Tensor
-    from adjoint._types import Shape
+from adjoint._types import Shape, Tensor
 
 __all__ = ["affine_grid", "grid_sample"]
 

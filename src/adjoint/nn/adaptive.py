@@ -5,19 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import adjoint as ad
+from adjoint._types import Any, Device, DType, Sequence, Tensor
 
 from . import functional
 from .containers import ModuleList, Sequential
 from .linear import Linear
 from .module import Module
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Device, DType
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]
 

@@ -12,15 +12,11 @@ from types import NoneType
 import adjoint as ad
 from adjoint._arguments import ignores
 from adjoint._switches import switches
+from adjoint._types import Any, Device, DType, Self
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from typing_extensions import Self
-
     from adjoint._C import ModuleMembers
-    from adjoint._types import Device, DType
 else:
     ModuleMembers = object
 

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import sys
 
+from adjoint._types import Any, Callable
+
 from ..utils.hooks import HookTable, RemovableHandle
 from .hooks import Hookable, ModuleHooks
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 __all__ = [
     "register_module_backward_hook",

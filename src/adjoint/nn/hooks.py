@@ -11,16 +11,13 @@ import sys
 import warnings
 
 import adjoint as ad
+from adjoint._types import Any, Callable, Tensor
 from adjoint.autograd.function import Function
 
 from ..utils.hooks import HookTable, RemovableHandle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from adjoint import Tensor
     from adjoint._C import ModuleMembers
     from adjoint.nn.module import Module
 else:

@@ -14,13 +14,7 @@ import adjoint as ad
 from adjoint import _register
 from adjoint._register import listing
 from adjoint._switches import announce
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Generator
+from adjoint._types import Any, Generator, Tensor
 
 __all__ = [
     "calculate_gain",

@@ -5,18 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 
+from adjoint._types import Any, Callable, Device, DType, Sequence, Tensor
+
 from . import functional
 from .distance import PairwiseDistance
 from .linear import Linear
 from .loss import _Loss, _WeightedLoss
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Device, DType
 
 __all__ = [
     "CTCLoss",

@@ -13,6 +13,7 @@ import adjoint as ad
 from adjoint._arguments import need_compiler
 from adjoint._C import ModuleMembers, _read_members_directly
 from adjoint._switches import switches
+from adjoint._types import Any, Callable, Iterator, Self
 
 from ..utils.hooks import HookTable
 from . import global_hooks
@@ -24,13 +25,6 @@ from .global_hooks import replaced
 from .hooks import Hookable, call_with_hooks
 from .parameter import Buffer, Parameter
 from .state_dict import StateDict
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
-
-    from typing_extensions import Self
 
 __all__ = ["Module"]
 __all__ += global_hooks.__all__

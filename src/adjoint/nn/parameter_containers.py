@@ -6,16 +6,11 @@ They behave as the Python list or dict they are named after.
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint._types import Any, Iterator
 
 from .containers import pairs, position
 from .module import Module
 from .parameter import Parameter
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
 
 __all__ = ["ParameterDict", "ParameterList"]
 

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
+from adjoint._types import Ints, Sequence, Tensor
+
 from . import functional
 from .module import Module
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from adjoint import Tensor
-    from adjoint._types import Ints
 
 __all__ = [
     "ChannelShuffle",

@@ -11,19 +11,13 @@ import numbers
 import warnings
 
 import adjoint as ad
+from adjoint._types import Any, Device, DType, Tensor
 
 from . import _recurrence, init
 from .module import Module
 from .parameter import Parameter
 from .rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from .utils.rnn import PackedSequence
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Device, DType
 
 __all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase"]
 

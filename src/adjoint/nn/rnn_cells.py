@@ -8,17 +8,11 @@ from __future__ import annotations
 import math
 
 import adjoint as ad
+from adjoint._types import Any, Device, DType, Tensor
 
 from . import _recurrence, init
 from .module import Module
 from .parameter import Parameter
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Device, DType
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]
 

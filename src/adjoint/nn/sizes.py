@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import repeat
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
+from adjoint._types import Any
 
 __all__ = ["consume_prefix_in_state_dict_if_present"]
 

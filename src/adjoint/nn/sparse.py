@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint._types import Device, DType, Self, Tensor
 
 from . import functional, init
 from .module import Module
 from .parameter import Parameter
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-    from adjoint import Tensor
-    from adjoint._types import Device, DType
 
 __all__ = ["Embedding", "EmbeddingBag"]
 

@@ -14,15 +14,13 @@ from types import MappingProxyType
 
 import adjoint as ad
 from adjoint._switches import announce
+from adjoint._types import Any, Callable
 
 from ..utils.hooks import HookTable
 from .parameter import Parameter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
     from adjoint._C import ModuleMembers
 else:
     ModuleMembers = object

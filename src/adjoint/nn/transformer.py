@@ -10,6 +10,7 @@ import copy
 import math
 
 import adjoint as ad
+from adjoint._types import Any, Callable, Device, DType, Tensor
 
 from . import functional, init
 from .activation import GELU, ReLU
@@ -19,14 +20,6 @@ from .linear import Linear
 from .module import Module
 from .multihead_attention import MultiheadAttention
 from .normalization import LayerNorm
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Device, DType
 
 __all__ = [
     "Transformer",

@@ -11,13 +11,7 @@ import adjoint as ad
 from adjoint import _C
 from adjoint._arguments import scalar_type, whole
 from adjoint._register import composition
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import F, Ints, Padding
+from adjoint._types import Any, F, Ints, Padding, Tensor
 
 
 def numbers(value: Any, n: Any, name: str) -> tuple[int, ...]:

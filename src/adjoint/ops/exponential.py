@@ -6,12 +6,7 @@ from adjoint import _C
 from adjoint._arguments import give_all
 from adjoint._register import composition
 from adjoint._switches import switches
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
+from adjoint._types import Any, Tensor
 
 
 @composition

@@ -10,13 +10,8 @@ from adjoint._arguments import dimension, give
 from adjoint._C import Tensor
 from adjoint._register import composition
 from adjoint._switches import switches
+from adjoint._types import Any, Dims, Shape
 from adjoint.ops.shape import broadcast_shapes
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import Dims, Shape
 
 
 @composition

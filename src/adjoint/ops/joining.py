@@ -9,11 +9,8 @@ from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._creation import triu_indices
 from adjoint._register import composition
+from adjoint._types import Sequence
 from adjoint.ops.shape import _all, atleast_1d, atleast_2d, atleast_3d, meshgrid
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def _some(tensors, name):

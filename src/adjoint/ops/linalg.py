@@ -10,10 +10,7 @@ from adjoint._arguments import give, give_all, ignores
 from adjoint._C import Tensor
 from adjoint._register import composition
 from adjoint._switches import switches
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._types import Any
 
 
 def _linalg():

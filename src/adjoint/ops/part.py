@@ -7,13 +7,7 @@ from adjoint._arguments import dimension, give
 from adjoint._C import Tensor
 from adjoint._device import contiguous_format
 from adjoint._register import composition
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from adjoint._types import Ints
+from adjoint._types import Any, Callable, Ints, Sequence
 
 
 @composition

@@ -10,11 +10,8 @@ from adjoint._arguments import dimension, give, in_place_of
 from adjoint._C import Tensor
 from adjoint._register import composition
 from adjoint._switches import announce, switches
+from adjoint._types import Any
 from adjoint.ops.shape import broadcast_shapes, broadcast_tensors
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 
 @composition

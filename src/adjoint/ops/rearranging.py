@@ -9,10 +9,7 @@ from adjoint import _C
 from adjoint._arguments import give
 from adjoint._C import Tensor
 from adjoint._register import composition
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from adjoint._types import Sequence
 
 
 @composition

@@ -10,15 +10,10 @@ from adjoint._arguments import give, give_all
 from adjoint._C import Tensor
 from adjoint._register import Members, composition, extend
 from adjoint._switches import switches
+from adjoint._types import Any, Dims, DType, Shape
 from adjoint.ops.shape import broadcast_shapes
 from adjoint.ops.sorting import searchsorted
 from adjoint.ops.writing import _neutral, scatter_reduce
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import Dims, DType, Shape
 
 
 @composition

@@ -9,12 +9,7 @@ from adjoint._arguments import dimension, give
 from adjoint._C import Tensor
 from adjoint._register import composition
 from adjoint._switches import switches
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import Dims
+from adjoint._types import Any, Dims
 
 
 @composition

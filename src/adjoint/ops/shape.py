@@ -10,13 +10,7 @@ from adjoint._C import Tensor
 from adjoint._device import contiguous_format, preserve_format
 from adjoint._memory_format import copied, laid
 from adjoint._register import Members, alternate, composition, extend
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from adjoint._types import DType, Ints, MemoryFormat, Shape
+from adjoint._types import Any, Callable, DType, Ints, MemoryFormat, Shape
 
 _view = Tensor.view
 

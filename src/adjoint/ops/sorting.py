@@ -12,13 +12,7 @@ from adjoint._arguments import dimension, give, give_all, ignores
 from adjoint._C import Tensor
 from adjoint._dtypes import result_type
 from adjoint._register import composition
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from adjoint._types import Dims, Number
+from adjoint._types import Any, Dims, Number, Sequence
 
 
 @composition

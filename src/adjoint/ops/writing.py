@@ -7,14 +7,8 @@ from adjoint._arguments import dimension, give, ignores
 from adjoint._C import Tensor
 from adjoint._register import Members, composition, extend
 from adjoint._switches import announce, switches
+from adjoint._types import Any, Callable, Ints, Number, Shape
 from adjoint.ops.part import sliced as _sliced
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from adjoint._types import Ints, Number, Shape
 
 
 @extend

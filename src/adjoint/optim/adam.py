@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import _C
+from adjoint._types import Any, Closure, Params, Tensor
 
 from .optimizer import (
     Optimizer,
@@ -18,13 +19,6 @@ from .optimizer import (
     read_steps,
     with_gradients,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Closure, Params
 
 __all__ = ["Adam", "AdamW"]
 

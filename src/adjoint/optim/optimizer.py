@@ -28,16 +28,10 @@ from copy import deepcopy
 import adjoint as ad
 from adjoint import _C
 from adjoint._arguments import ignores
+from adjoint._types import Any, Callable, Closure, F, Params, StateDict
 
 from ..utils.hooks import HookTable
 from .step_hooks import StepHooks, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from adjoint._types import Closure, F, Params, StateDict
 
 __all__ = [
     "Optimizer",

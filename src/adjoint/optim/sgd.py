@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import _C
+from adjoint._types import Any, Closure, Params, Tensor
 
 from .optimizer import Optimizer, check_at_least_zero, one_implementation, options, with_gradients
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Closure, Params
 
 __all__ = ["SGD"]
 

@@ -5,12 +5,9 @@ A step without hooks tests one attribute, ``_hooks``, and goes straight through.
 
 from __future__ import annotations
 
-from ..utils.hooks import HookTable
+from adjoint._types import Any, Callable
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from ..utils.hooks import HookTable
 
 __all__ = ["StepHooks", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 

@@ -11,17 +11,13 @@ from copy import deepcopy
 
 import adjoint as ad
 from adjoint._register import listing
+from adjoint._types import Any, Callable, Device, Iterable, Sequence, Tensor
 
 from ..nn.module import Module
 from .lr_scheduler._base import LRScheduler, _each_group
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Device
     from adjoint.optim.optimizer import Optimizer
 
 __all__ = [

@@ -24,14 +24,8 @@ import math
 import adjoint as ad
 from adjoint import tree
 from adjoint._register import listing
+from adjoint._types import Any, Callable, Tensor
 from adjoint.func import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from adjoint import Tensor
 
 __all__ = ["Objective", "Residuals", "RightHandSide", "value_and_grad"]
 __dir__ = listing(__name__)

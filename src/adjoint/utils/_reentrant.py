@@ -7,13 +7,9 @@ from contextlib import contextmanager
 from adjoint import _C
 from adjoint._C import Tensor, float32
 from adjoint._switches import switches
+from adjoint._types import Any, Callable
 from adjoint.autograd.function import Function
 from adjoint.autograd.grad_mode import enable_grad, no_grad
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 __all__ = ["CheckpointFunction", "check_backward_validity", "detach_variable"]
 

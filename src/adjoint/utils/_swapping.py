@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._copying import _slot_names
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._types import Any
 
 __all__ = ["swap_tensors"]
 

@@ -13,6 +13,7 @@ from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._register import listing
 from adjoint._switches import announce, switches
+from adjoint._types import Any, Callable
 from adjoint.autograd.grad_mode import enable_grad
 from adjoint.autograd.graph import saved_tensors_hooks
 from adjoint.utils._exec_group import USED, GraphExecGroup
@@ -29,11 +30,6 @@ from adjoint.utils._selective import (
     SelectiveCheckpointContext,
     create_selective_checkpoint_contexts,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 __all__ = [
     "CheckpointError",

@@ -9,13 +9,7 @@ from __future__ import annotations
 import weakref
 
 from adjoint._register import listing
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from adjoint import Tensor
+from adjoint._types import Any, Callable, Tensor
 
 __all__ = [
     "ActionTable",

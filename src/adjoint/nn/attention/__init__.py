@@ -7,12 +7,9 @@ import enum
 
 from adjoint._arguments import ignores
 from adjoint._register import listing
+from adjoint._types import Any
 
 from . import bias
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["WARN_FOR_UNFUSED_KERNELS", "SDPBackend", "bias", "sdpa_kernel"]
 __dir__ = listing(__name__)

@@ -12,14 +12,8 @@ from typing import NamedTuple
 
 import adjoint as ad
 from adjoint._arguments import ignores
+from adjoint._types import Any, Device, Tensor
 from adjoint.func import vmap
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Device
 
 __all__ = [
     "AuxOutput",

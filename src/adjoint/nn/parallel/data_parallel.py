@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from adjoint._arguments import ignores
+from adjoint._types import Any
 
 from ..module import Module
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["DataParallel", "data_parallel"]
 

@@ -12,16 +12,11 @@ import adjoint as ad
 from adjoint import _C
 from adjoint import distributed as dist
 from adjoint._arguments import ignores
+from adjoint._types import Any, Callable, Mapping
 from adjoint.distributed._buckets import Reducer
 from adjoint.distributed.algorithms.join import Join, Joinable, JoinHook
 
 from ..module import Module
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
 
 __all__ = ["DistributedDataParallel"]
 

@@ -9,12 +9,7 @@ import adjoint as ad
 from adjoint import _register
 from adjoint._arguments import ignores
 from adjoint._switches import announce
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from adjoint import Tensor
+from adjoint._types import Iterable, Sequence, Tensor
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 

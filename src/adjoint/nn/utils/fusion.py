@@ -6,15 +6,10 @@ import copy
 
 import adjoint as ad
 from adjoint import _register
+from adjoint._types import Any, Tensor
+from adjoint.nn.module import Module
 
 from ..parameter import Parameter
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint.nn.module import Module
 
 __all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]
 

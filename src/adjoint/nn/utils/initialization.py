@@ -5,12 +5,9 @@ from __future__ import annotations
 import inspect
 
 import adjoint as ad
+from adjoint._types import Any
 
 from ..module import Module
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["skip_init"]
 

@@ -11,16 +11,11 @@ from contextlib import contextmanager
 
 import adjoint as ad
 from adjoint._register import listing
+from adjoint._types import Any, Tensor
+from adjoint.nn.module import Module
 
 from ..containers import ModuleDict, ModuleList
 from ..parameter import Parameter
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint.nn.module import Module
 
 __all__ = [
     "ParametrizationList",

@@ -14,14 +14,8 @@ from collections.abc import Iterable
 
 import adjoint as ad
 from adjoint._register import listing
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint.nn import Module
+from adjoint._types import Any, Iterator, Tensor
+from adjoint.nn.module import Module
 
 __all__ = [
     "BasePruningMethod",

@@ -12,13 +12,7 @@ from typing import NamedTuple
 import adjoint as ad
 from adjoint import _register
 from adjoint._register import listing
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from adjoint import Tensor
+from adjoint._types import Any, Sequence, Tensor
 
 __all__ = [
     "PackedSequence",

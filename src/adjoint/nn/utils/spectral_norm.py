@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import _register
+from adjoint._types import Any, Callable, Dims, StateDict, Tensor
+from adjoint.nn.module import Module
 
 from .. import functional as F
 from ..parameter import Parameter, UninitializedParameter
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Dims, StateDict
-    from adjoint.nn.module import Module
 
 __all__ = ["SpectralNorm", "remove_spectral_norm", "spectral_norm"]
 

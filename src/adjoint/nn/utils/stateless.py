@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from adjoint._register import listing
 from adjoint._switches import announce
+from adjoint._types import Any, Tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
     from adjoint.nn.module import Module
 
 __all__ = ["functional_call"]

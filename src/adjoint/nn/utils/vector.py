@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import _register
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from adjoint import Tensor
+from adjoint._types import Iterable, Tensor
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 

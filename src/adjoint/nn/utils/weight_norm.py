@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from adjoint._types import Any
+
 from ..module import Module
 from ..parameter import Parameter, UninitializedParameter
 from .parametrizations import norm_except
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
 

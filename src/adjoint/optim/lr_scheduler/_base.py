@@ -6,12 +6,9 @@ import warnings
 
 import adjoint as ad
 from adjoint._switches import announce
+from adjoint._types import StateDict
 
 from ..optimizer import Optimizer
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._types import StateDict
 
 __all__ = ["LRScheduler"]
 

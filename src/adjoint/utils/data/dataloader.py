@@ -16,6 +16,7 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from adjoint._arguments import ignores
+from adjoint._types import Callable, Generator, Iterable, Iterator, Sequence
 from adjoint.utils.data._utils import options, shared, worker
 from adjoint.utils.data._utils.collate import default_collate, default_convert
 from adjoint.utils.data._utils.generic import Generic, T_co
@@ -24,9 +25,6 @@ from adjoint.utils.data.sampler import BatchSampler, RandomSampler, SequentialSa
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from adjoint._types import Generator
     from adjoint.utils.data.dataset import Dataset
 
 __all__ = ["DataLoader", "get_worker_info"]

@@ -8,15 +8,8 @@ import math
 import warnings
 
 from adjoint import _random
+from adjoint._types import Any, Generator, Iterable, Iterator, Sequence, Tensor
 from adjoint.utils.data._utils.generic import Generic, T, T_co
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Generator
 
 __all__ = [
     "ChainDataset",
