@@ -1,4 +1,4 @@
-"""What many functions ask of their arguments: that they are tensors, what ``out=`` must be, which have no effect.
+"""Checks of arguments that many functions share: tensors, ``out=``, and options without effect.
 
 Start reading at `give` and at `ignores`.
 """
@@ -13,7 +13,7 @@ __all__ = ["dimension", "give", "give_all", "ignores", "need_tensors", "whole"]
 
 
 def whole(value, tensors=True):
-    """An `int` for an integer that is none: a tensor of no dimensions (if `tensors`), one of NumPy's; in sequences too.
+    """An `int` for a 0-d integer tensor (if `tensors`) or one of NumPy's integers; in sequences too.
 
     What is no such integer is given back as it is. The core reads integers likewise (core/bind/convert.h).
     """
@@ -46,7 +46,7 @@ def dimension(dim, rank, scalar=True):
 
 
 def need_tensors(name, **given) -> None:
-    """Refuse arguments, given in the order of their positions, that are no tensors."""
+    """Refuse arguments that are not tensors; they are given in the order of their positions."""
     for position, (argument, value) in enumerate(given.items(), 1):
         if not isinstance(value, Tensor):
             raise TypeError(

@@ -66,7 +66,7 @@ def _made(function: Any, out: bool, like: bool, consults: bool, plain: tuple[Any
             if made._layout_number == 0:
                 if "zeros" not in name and "empty" not in name:
                     raise RuntimeError(
-                        f"{name}(): makes no tensor of layout {layout}; use .to_sparse(layout={layout})"
+                        f"{name}(): cannot make a tensor of layout {layout}; use .to_sparse(layout={layout})"
                     )
                 made = made.zero_().to_sparse(layout=layout)
             return made.requires_grad_() if requires_grad else made

@@ -176,7 +176,7 @@ def _entered() -> list:
 
 
 def get_default_device() -> device:
-    """The device on which tensors are made where nothing else says one: the CPU, unless it was set.
+    """The device on which tensors are made by default: the CPU, unless it was set.
 
     Returns
     -------
@@ -192,7 +192,7 @@ def get_default_device() -> device:
 
 
 def set_default_device(device: Device) -> None:
-    """Set the device on which this thread makes tensors where nothing else says one.
+    """Set the device on which this thread makes tensors by default.
 
     Parameters
     ----------
@@ -318,7 +318,7 @@ class Location(Members):
 
     @ignores("device", why="no memory is pinned", warns=False)
     def is_pinned(self, device: Device | None = None) -> bool:
-        """Whether the memory is pinned: it is not."""
+        """Whether the memory is pinned: always False."""
         return False
 
     def is_shared(self) -> bool:
@@ -329,7 +329,7 @@ class Location(Members):
         return segments is not None and segments.find(self) is not None
 
     def share_memory_(self) -> Tensor:
-        """Move the memory to where processes see it that get the tensor: through a queue, as an argument, or by a fork.
+        """Move the memory to shared memory, which processes that receive the tensor (by queue, argument or fork) see too.
 
         Returns
         -------
@@ -339,7 +339,7 @@ class Location(Members):
         Raises
         ------
         RuntimeError
-            Other tensors share the memory, which would be left behind.
+            Other tensors share the memory, which would not move with it.
 
         Examples
         --------

@@ -209,7 +209,7 @@ class Conversion(Members):
                 raise ValueError(f"invalid type: {dtype!r}")
             dtype = found[0]
         elif isinstance(dtype, type):
-            # A tensor type of old, such as LongTensor, has its dtype as an attribute.
+            # A legacy tensor type, such as LongTensor, has its dtype as an attribute.
             dtype = _C._dtype(getattr(dtype, "dtype", dtype))
         return self if dtype is self.dtype else _to_type(self, dtype)
 

@@ -1,4 +1,4 @@
-"""Memory that processes share: a file without a name, mapped; it is gone when nobody maps it and nobody holds its descriptor.
+"""Anonymous shared memory (memfd): freed with its last mapping and descriptor.
 
 A tensor over such memory keeps its segment alive, and the segment is found by the tensor's address. Start reading at `move`.
 """
@@ -115,7 +115,7 @@ def move(tensors, asked) -> bool:
             if not asked:
                 return False
             raise RuntimeError(
-                f"{asked}(): other tensors share the memory of one of shape {tuple(group[0].shape)}, and would stay behind in "
+                f"{asked}(): other tensors share the memory of one of shape {tuple(group[0].shape)}, and would stay in "
                 "memory of this process alone: a view, a detached tensor, an array of numpy(), or a graph that has saved it. Call "
                 "it before these are made, or on a clone()"
             )

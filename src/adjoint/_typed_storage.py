@@ -1,4 +1,4 @@
-"""The memory below tensors as elements of a dtype, which torch means to give up for bytes.
+"""The memory of tensors as elements of a dtype, which torch deprecates in favour of bytes.
 
 Start reading at `TypedStorage`.
 """
@@ -15,7 +15,7 @@ __all__ = ["TypedStorage"]
 
 
 class TypedStorage(_Storage):
-    """The memory below a tensor, as elements of its dtype.
+    """The memory of a tensor, as elements of its dtype.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class TypedStorage(_Storage):
 
     @ignores("non_blocking", why="a copy is done when the call returns", warns=False)
     def type(self, dtype: DType | None = None, non_blocking: bool = False) -> Any:
-        """The name of the type of old; or a copy of another type, given by its dtype or by that name."""
+        """The name of the legacy type; or a copy of another type, given by its dtype or by that name."""
         if dtype is None:
             return f"torch.{self._dtype._type_name}Storage"
         if not isinstance(dtype, _C.dtype):
@@ -125,7 +125,7 @@ class TypedStorage(_Storage):
         return self if self.device == device else self._of(self._elements.to(device))
 
     def pickle_storage_type(self) -> str:
-        """The name of the type of old, without its module."""
+        """The name of the legacy type, without its module."""
         return f"{self._dtype._type_name}Storage"
 
     @classmethod

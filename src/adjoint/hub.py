@@ -1,4 +1,4 @@
-"""Weights by their address: from a folder of files that were loaded before, else from the network.
+"""Pretrained weights by URL: from the cache folder, else from the network.
 
 The folder is torch's own (``$TORCH_HOME/hub/checkpoints``, else ``~/.cache/torch/hub/checkpoints``), so that what torch has
 loaded is there. Nothing that a file names is run, unless that is asked for. Start reading at `load_state_dict_from_url`.
@@ -30,7 +30,7 @@ def _get_torch_home() -> str:
 
 
 def get_dir() -> str:
-    """The folder of what is kept: what `set_dir` said, else ``$TORCH_HOME/hub`` or ``~/.cache/torch/hub``.
+    """The cache folder: what `set_dir` was given, else ``$TORCH_HOME/hub`` or ``~/.cache/torch/hub``.
 
     Returns
     -------
@@ -46,7 +46,7 @@ def get_dir() -> str:
 
 
 def set_dir(d: Any) -> None:
-    """Choose the folder of what is kept.
+    """Set the cache folder.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def load_state_dict_from_url(
     file_name: Any = None,
     weights_only: bool = True,
 ) -> Any:
-    """Load a file of weights by its address; it is fetched if it is not in the folder already.
+    """Load weights from a URL; the file is downloaded unless it is in the cache folder.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def load_state_dict_from_url(
     model_dir : str, optional
         The folder of files; by default `get_dir` and "checkpoints".
     map_location, weights_only
-        As of `load`.
+        Like those of `load`.
     progress : bool
         Show a bar while the file is fetched, if tqdm is installed.
     check_hash : bool
@@ -130,7 +130,7 @@ def load_state_dict_from_url(
 
 
 def download_url_to_file(url: str, dst: Any, hash_prefix: Any = None, progress: bool = True) -> None:
-    """Fetch what is at an address into a file, which appears whole or not at all.
+    """Download a URL to a file, which appears complete or not at all.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ def list(
     verbose: bool = True,
     source: str = "github",
 ) -> Any:
-    """The names of the models of a repository; of a folder, with ``source="local"``.
+    """The entry points of the hubconf.py of a folder (``source="local"``).
 
     Parameters
     ----------
@@ -323,7 +323,7 @@ def help(
     trust_repo: Any = None,
     source: str = "github",
 ) -> Any:
-    """The documentation of a model of a repository; of a folder, with ``source="local"``.
+    """The documentation of an entry point of a folder's hubconf.py (``source="local"``).
 
     Parameters
     ----------
@@ -366,7 +366,7 @@ def load(
     skip_validation: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Call a model's function in a repository's hubconf.py; in that of a folder, with ``source="local"``.
+    """Call an entry point of a folder's hubconf.py (``source="local"``).
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ __dir__ = listing(__name__)
 
 @contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True, device_type: str = "cpu") -> Any:
-    """Draw what you like inside: afterwards the default generator stands where it stood before.
+    """A context that restores the state of the default generator at its end.
 
     Parameters
     ----------

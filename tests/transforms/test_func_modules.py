@@ -50,8 +50,8 @@ def test_errors(layer):
         ((3,), {}, ValueError, "Expected all elements of parameter_and_buffer_dicts to be dictionaries"),
         ({"sub.w": W}, {}, AttributeError, "Linear has no attribute `sub`"),
         ({"": W}, {}, KeyError, "be empty string"),
-        ({"weight": 3}, {}, TypeError, "3 is not an instance of torch.Tensor"),
-        ({"training": W}, {}, TypeError, "attribute `training`: True is not an instance of torch.Tensor"),
+        ({"weight": 3}, {}, TypeError, "3 is not an instance of adjoint.Tensor"),
+        ({"training": W}, {}, TypeError, "attribute `training`: True is not an instance of adjoint.Tensor"),
         ({"weight": W}, {"strict": True}, RuntimeError, r"Error\(s\) in reparametrizing .*\n\tMissing key\(s\): 'bias'"),
         ({"weight": W, "bias": B, "w": W}, {"strict": True}, RuntimeError, r"Unexpected key\(s\): 'w'"),
     ]  # fmt: skip

@@ -78,7 +78,7 @@ def _peek(file):
 
 
 def _say_what_it_is(start):
-    """Refuse what is no file of tensors, by what it seems to be."""
+    """Refuse a file without tensors, and say what it seems to be."""
     text = start.lstrip().lower()
     if not start:
         raise EOFError("load(): the file is empty (Ran out of input)")
@@ -144,12 +144,12 @@ class _Storages:
 
     def persistent(self, description):
         if not isinstance(description, tuple) or len(description) < 5 or description[0] != "storage":
-            raise refuse("load(): the file describes a storage by what does not describe one")
+            raise refuse("load(): the file has an invalid record of a storage")
         _, kind, key, location, count, *rest = description
         if isinstance(kind, names.Kind) and rest and rest[0] is not None:
             raise refuse("load(): the file has storages within storages, as torch wrote before version 0.4")
         if not isinstance(kind, names.Kind) or not isinstance(key, str) or not isinstance(location, str):
-            raise refuse("load(): the file describes a storage by what does not describe one")
+            raise refuse("load(): the file has an invalid record of a storage")
         if type(count) is not int or count < 0:
             raise refuse(f"load(): the file describes a storage of {count!r} elements")
         width = kind.dtype.itemsize if kind.dtype else 1
@@ -339,16 +339,14 @@ class _Legacy(_Storages):
         start, at = at, machine.skim(self.data, at, self.persistent)
         keys, at = machine.run(self.data, at, known={})
         if not isinstance(keys, list) or sorted(map(str, keys)) != sorted(self.wanted):
-            raise refuse(
-                "load(): the list of the file's storages is not that of the storages which its tensors use"
-            )
+            raise refuse("load(): the file's list of storages differs from the storages that its tensors use")
         for key in keys:
             target, dtype = self.wanted[key]
             width = dtype.itemsize if dtype else 1
             header = self.data[at : at + 8]
             if len(header) < 8 or int.from_bytes(header, "little", signed=True) * width != target.numel():
                 raise refuse(
-                    f"load(): storage {key} has not the size that its tensors say: the file is damaged or truncated"
+                    f"load(): storage {key} does not have the size that its tensors state: the file is damaged or truncated"
                 )
             at += 8
             piece = self.data[at : at + target.numel()]
@@ -370,7 +368,7 @@ class _Legacy(_Storages):
         self.total += nbytes
         if self.total > len(self.data):
             raise refuse(
-                f"load(): the file of {len(self.data)} bytes describes storages of more: it is truncated"
+                f"load(): the file of {len(self.data)} bytes describes larger storages: it is truncated"
             )
         result = _C._empty((nbytes,), _C.uint8)
         self.wanted[key] = result, dtype

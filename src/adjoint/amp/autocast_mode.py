@@ -1,4 +1,4 @@
-"""`autocast`: a context in which functions get their arguments in the type that suits them.
+"""`autocast`: a context that casts each function's arguments to the dtype that suits it.
 
 The state is the thread's, and the core converts (core/transforms/autocast.h): outside of these contexts calls cost nothing more.
 Start reading at `autocast`.
@@ -186,7 +186,7 @@ def _converted(value, dtype):
 
 
 def custom_fwd(fwd: Any = None, *, device_type: Any, cast_inputs: Any = None) -> Any:
-    """Decorate `forward` of a `Function`: its `backward`, under `custom_bwd`, runs in the state of autocast of now.
+    """Decorate `forward` of a `Function`, so that `backward` under `custom_bwd` runs in the same autocast state.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def custom_fwd(fwd: Any = None, *, device_type: Any, cast_inputs: Any = None) ->
 
 
 def custom_bwd(bwd: Any = None, *, device_type: Any) -> Any:
-    """Decorate `backward` of a `Function` whose `forward` is under `custom_fwd`: it runs in that state of autocast.
+    """Decorate `backward` of a `Function` whose `forward` is under `custom_fwd`: it runs in the autocast state of `forward`.
 
     Parameters
     ----------

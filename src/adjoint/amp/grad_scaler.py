@@ -1,4 +1,4 @@
-"""`GradScaler`: a loss times a large number, so that small gradients of 16 bits do not become zero.
+"""`GradScaler`: scale the loss so that small float16 gradients do not underflow.
 
 Gradients are divided by the number before they are used; where one is infinite or NaN, that step is left out and the number
 is made smaller. Start reading at `GradScaler.step`.

@@ -1,4 +1,4 @@
-"""Arrays of numbers that are given, of one value, or in a row."""
+"""Array creation functions."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def linspace(
     device: Device | None = None,
     endpoint: bool = True,
 ) -> Tensor:
-    """`num` numbers from `start` to `stop`, evenly; without the last one where `endpoint` is False."""
+    """`num` evenly spaced numbers from `start` to `stop`; without the last one where `endpoint` is False."""
     if dtype is None and any(isinstance(x, complex) for x in (start, stop)):
         dtype = ad.promote_types(ad.get_default_dtype(), ad.complex64)
     if endpoint:

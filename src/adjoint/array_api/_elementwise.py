@@ -1,4 +1,4 @@
-"""Functions of elements. Those of one array are Adjoint's own; those of two promote as the standard says.
+"""Element-wise functions. Those of one array are Adjoint's own; those of two promote as the standard says.
 
 In the standard an array without dimensions counts as any other, and a Python number takes the type of the array beside it;
 Adjoint's operators let both give way. Start reading at `together`.

@@ -1,4 +1,4 @@
-"""Sums and other numbers of many, order, sets."""
+"""Reductions, sorting and set functions."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def _axes(axes):
 
 
 def fftshift(x: Tensor, /, *, axes: Any = None) -> Tensor:
-    """The frequency zero in the middle."""
+    """Shift the zero frequency to the middle."""
     return own.fftshift(x, _axes(axes))
 
 

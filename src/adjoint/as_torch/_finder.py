@@ -21,7 +21,7 @@ from adjoint.as_torch._changes import also, change
 __all__ = ["install"]
 
 STANDINS = "adjoint.as_torch.standins"
-#: Modules that are called otherwise here.
+#: Modules that have another name here.
 RENAMED = {
     "torch.functional": "adjoint",
     "torch.nn.modules.container": "adjoint.nn.containers",

@@ -1,7 +1,7 @@
 """The module `torch` itself: Adjoint's names, and those that only programs for torch ask for.
 
 What is of use to any program belongs in Adjoint; here is what answers questions about torch's own machinery: its version,
-its tensor types of old, its compiler (there is none: functions run as they are). Start reading at `fill`.
+its legacy tensor types, its compiler (there is none: functions run as they are). Start reading at `fill`.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def compile(
 
 @extra
 def set_default_tensor_type(t) -> None:
-    """Set the default dtype by the name of a tensor type of old."""
+    """Set the default dtype by the name of a legacy tensor type."""
     warnings.warn(
         "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
         "torch.set_default_device() as alternatives.",

@@ -195,7 +195,7 @@ def grad(
     Raises
     ------
     RuntimeError
-        As `backward`; or an input needs no gradient, or was not used and `allow_unused` is false.
+        Like `backward`; or an input needs no gradient, or was not used and `allow_unused` is false.
     ValueError
         `materialize_grads` with ``allow_unused=False``.
 
@@ -362,7 +362,7 @@ class Variable(metaclass=_VariableMeta):
 
 
 def refuse_volatile():
-    """Say what took the place of ``volatile=True``, which programs of old wrote for inputs of an inference."""
+    """Say what took the place of ``volatile=True``, which legacy programs wrote for inputs of an inference."""
     raise TypeError(
         "volatile was removed and has no effect: wrap the computation in `with adjoint.no_grad():` instead, or in "
         "`with adjoint.inference_mode():` if its results will never meet a computation that is recorded"

@@ -1,4 +1,4 @@
-"""The two Jacobians by themselves, as programs of old ask `torch.autograd.gradcheck` for them.
+"""The two Jacobians by themselves, as legacy programs ask `torch.autograd.gradcheck` for them.
 
 `gradcheck` itself uses `_gradcheck_jacobians`; these give the same numbers in the form that they once had, and say that
 they are deprecated. Start reading at `get_numerical_jacobian`.

@@ -34,7 +34,7 @@ class Function(FunctionBase):
     ``mark_non_differentiable(*tensors)``
         Results without a gradient.
     ``set_materialize_grads(value)``
-        Whether gradients that nobody computed come as zeros (the default) or as None; tangents likewise.
+        Whether gradients that were not computed come as zeros (the default) or as None; tangents likewise.
     ``save_for_forward(*tensors)``
         What a static method ``jvp(ctx, *tangents)`` finds in `saved_tensors`. It returns the tangent of each result, and is the
         rule for forward mode (`adjoint.autograd.forward_ad`).
@@ -232,7 +232,7 @@ class Function(FunctionBase):
 
 Function._backward_cls = _backward_class(Function)
 
-_NO_NODE = "no call of the Function stands behind it"
+_NO_NODE = "no call of the Function made it"
 #: Attributes of nodes that an instance of a Function is asked for in vain, and why.
 _OF_NODES = dict.fromkeys(
     (
@@ -288,7 +288,7 @@ def _positional_count(forward):
 
 
 def _apply_bound(cls, *args, **kwargs):
-    """As `apply`, with keywords put in their places and defaults filled in, since setup_context is shown all of them."""
+    """Like `apply`, with keywords put in their places and defaults filled in, since setup_context is shown all of them."""
     if not kwargs and len(args) == cls._argument_count:
         return super(Function, cls).apply(*args)
     from inspect import signature

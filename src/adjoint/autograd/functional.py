@@ -41,7 +41,7 @@ def vjp(
     -------
     func_output : Tensor or tuple of Tensor
     vjp : Tensor or tuple of Tensor
-        As `inputs`. For complex numbers it is the conjugate Wirtinger derivative, as everywhere: of a holomorphic
+        Like `inputs`. For complex numbers it is the conjugate Wirtinger derivative, as everywhere: of a holomorphic
         function the product with the conjugated derivative.
 
     Raises
@@ -80,7 +80,7 @@ def jvp(
     Parameters
     ----------
     func, inputs, create_graph, strict
-        As for `vjp`.
+        Like those of `vjp`.
     v : Tensor or tuple of Tensor, optional
         One per input, of its shape; may be left out where there is one input with one element.
 
@@ -88,12 +88,12 @@ def jvp(
     -------
     func_output : Tensor or tuple of Tensor
     jvp : Tensor or tuple of Tensor
-        As `func_output`: how it changes when the inputs move along `v`.
+        Like `func_output`: how it changes when the inputs move along `v`.
 
     Raises
     ------
     RuntimeError, TypeError
-        As `vjp`.
+        Like `vjp`.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def jacobian(
     Parameters
     ----------
     func, inputs, create_graph, strict
-        As for `vjp`.
+        Like those of `vjp`.
     vectorize : bool
         Compute all rows in one pass over a batch (`adjoint.func.vmap`), which is faster and takes more memory. Complex
         outputs need it, as in torch: each row is then the gradient of the real part of one output, which for a holomorphic function is the conjugate of its
@@ -148,7 +148,7 @@ def jacobian(
     Raises
     ------
     RuntimeError, TypeError
-        As `vjp`; also for a complex output without `vectorize` in reverse mode, and for `strict` together with `vectorize`
+        Like `vjp`; also for a complex output without `vectorize` in reverse mode, and for `strict` together with `vectorize`
         or forward mode.
 
     Examples
@@ -202,7 +202,7 @@ def hessian(
     func : callable
         Takes the tensors of `inputs`, returns a tensor with one element.
     inputs, create_graph, strict, vectorize
-        As for `jacobian`.
+        Like those of `jacobian`.
     outer_jacobian_strategy : str
         ``"reverse-mode"`` or ``"forward-mode"``: how the gradient, which reverse mode computes, is differentiated.
 
@@ -215,7 +215,7 @@ def hessian(
     Raises
     ------
     RuntimeError, TypeError
-        As `vjp`; also where `func` returns something else than one element.
+        Like `vjp`; also where `func` returns something else than one element.
 
     Examples
     --------
@@ -249,7 +249,7 @@ def vhp(
     Parameters
     ----------
     func, inputs, create_graph, strict
-        As for `hessian`.
+        Like those of `hessian`.
     v : Tensor or tuple of Tensor, optional
         One per input, of its shape; may be left out where there is one input with one element.
 
@@ -257,12 +257,12 @@ def vhp(
     -------
     func_output : Tensor
     vhp : Tensor or tuple of Tensor
-        As `inputs`.
+        Like `inputs`.
 
     Raises
     ------
     RuntimeError, TypeError
-        As `hessian`.
+        Like `hessian`.
 
     Examples
     --------
@@ -286,18 +286,18 @@ def hvp(
     Parameters
     ----------
     func, inputs, v, create_graph, strict
-        As for `vhp`.
+        Like those of `vhp`.
 
     Returns
     -------
     func_output : Tensor
     hvp : Tensor or tuple of Tensor
-        As `inputs`.
+        Like `inputs`.
 
     Raises
     ------
     RuntimeError, TypeError
-        As `hessian`.
+        Like `hessian`.
 
     Examples
     --------

@@ -384,7 +384,7 @@ def set_record_lines(on: bool = True) -> bool:
 def set_check_external(on: bool = True) -> bool:
     """Compare memory that others own, such as that of a NumPy array, when a backward pass uses what was saved of it.
 
-    A tensor made by `from_numpy` shares the array's memory, and nobody tells the library of writes to the array. So that
+    A tensor made by `from_numpy` shares the array's memory, and the library does not see writes to the array. So that
     they cannot spoil a gradient unseen, a checksum is taken when such a tensor is saved, and compared when it is used. It
     costs one reading of the memory each time. Returns what was set before.
 

@@ -185,11 +185,11 @@ class Distribution:
         raise NotImplementedError(f"{type(self).__name__}.log_prob")
 
     def cdf(self, value: Tensor) -> Tensor:
-        """The probability of values up to this one."""
+        """The cumulative distribution function: the probability of values up to this one."""
         raise NotImplementedError(f"{type(self).__name__}.cdf")
 
     def icdf(self, value: Tensor) -> Tensor:
-        """The value up to which lies this probability."""
+        """The quantile function, the inverse of `cdf`."""
         raise NotImplementedError(f"{type(self).__name__}.icdf")
 
     def enumerate_support(self, expand: bool = True) -> Tensor:

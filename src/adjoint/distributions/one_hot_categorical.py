@@ -86,7 +86,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
     Parameters
     ----------
     probs, logits : Tensor, optional
-        Of shape (…, n), as of `OneHotCategorical`.
+        Of shape (…, n), like in `OneHotCategorical`.
 
     Examples
     --------

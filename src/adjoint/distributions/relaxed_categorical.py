@@ -22,7 +22,7 @@ class ExpRelaxedCategorical(Choices, Distribution):
     ----------
     temperature : Tensor
     probs, logits : Tensor, optional
-        Of shape (…, n), as of `Categorical`.
+        Of shape (…, n), like in `Categorical`.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     ----------
     temperature : Tensor
     probs, logits : Tensor, optional
-        Of shape (…, n), as of `Categorical`.
+        Of shape (…, n), like in `Categorical`.
 
     Examples
     --------

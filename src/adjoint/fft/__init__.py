@@ -121,7 +121,7 @@ def irfft(
 def hfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """The real `fft` of a signal of which, since it is Hermitian, the first half is given."""
+    """`fft` of a Hermitian signal, given by its first half: the result is real."""
     return _from_half("hfft", input, n, dim, norm, False, out)
 
 
@@ -238,7 +238,7 @@ def hfftn(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The real `fftn` of a signal of which, since it is Hermitian, half of the last dimension is given."""
+    """`fftn` of a Hermitian signal, given by half of the last dimension: the result is real."""
     return _from_half_n("hfftn", input, s, dim, norm, False, out)
 
 

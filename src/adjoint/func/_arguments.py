@@ -1,7 +1,7 @@
 """What the transforms share: which arguments are meant, and containers of tensors in and out of a function.
 
 A function that is differentiated gets *arguments* instead of the caller's tensors (see core/autograd/arguments.h), and what
-it returns goes through `results`, which takes away what nobody outside asked for. Start reading at `Arguments`.
+it returns goes through `results`, which takes away what no outer transform asked for. Start reading at `Arguments`.
 """
 
 from __future__ import annotations
@@ -177,12 +177,12 @@ def refuse_complex(name, what, tree):
         if isinstance(leaf, Tensor) and leaf.is_complex():
             raise RuntimeError(
                 f"{name}: Expected all {what} to be real but received complex tensor at flattened input idx: {i}. Give the "
-                "real and the imaginary part (adjoint.view_as_real), or use vjp or jvp, which know complex numbers"
+                "real and the imaginary part (adjoint.view_as_real), or use vjp or jvp, which support complex numbers"
             )
 
 
 def need_randomness(randomness) -> None:
-    """Refuse what is no answer to what random numbers are to be."""
+    """Refuse an unknown value of `randomness`."""
     if randomness not in ("error", "different", "same"):
         raise ValueError(
             f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"

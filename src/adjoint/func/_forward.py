@@ -82,7 +82,7 @@ def jvp(
 
 
 def pushed(func, primals, tangents, arguments_of, kwargs, strict=False, has_aux=False):
-    """As `jvp`, for lists of tensors of which `arguments_of` makes the arguments. A tangent may be None."""
+    """Like `jvp`, for lists of tensors of which `arguments_of` makes the arguments. A tangent may be None."""
     level = _C._enter_dual_level()
     try:
         duals = [
@@ -149,7 +149,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> Any:
     Raises
     ------
     RuntimeError
-        As `vjp`; tangents have another form, shape or dtype.
+        Like `vjp`; tangents have another form, shape or dtype.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """`grad`, `grad_and_value` and `vjp`: derivatives of functions by one pass backward.
 
 Each calls the function on arguments that stand for the caller's tensors, records it, and runs the engine from its results to
-these arguments. The pass is recorded itself only where somebody further out can tell: where the function reached something
+these arguments. The pass is recorded itself only where an outer transform can tell: where the function reached something
 else that wants a gradient, such as what it captured, or an argument of another transform around this one. So transforms nest
 without levels, and a derivative of first order costs what `autograd.grad` costs. Start reading at `grad_and_value`.
 """
@@ -86,7 +86,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = F
     Parameters
     ----------
     func, argnums, has_aux
-        As for `grad`.
+        Like those of `grad`.
 
     Returns
     -------
@@ -96,7 +96,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = F
     Raises
     ------
     RuntimeError, ValueError
-        As `grad`.
+        Like `grad`.
 
     Examples
     --------
@@ -248,7 +248,7 @@ class Recorded:
             own.finish()
 
     def creates(self, cotangents, continued):
-        """Whether somebody outside can tell that a pass is recorded."""
+        """Whether an outer transform can tell that a pass is recorded."""
         return continued and (
             self.beyond or any([g is not None and _asks_for_gradients(g) for g in cotangents])
         )
@@ -291,7 +291,7 @@ def pulled(roots, cotangents, arguments, ends, create, retain=False, own=None):
 
 
 def pulled_many(root, cotangents, arguments, ends, create, own=None):
-    """As `pulled`, for several cotangents of one root along a leading dimension."""
+    """Like `pulled`, for several cotangents of one root along a leading dimension."""
     inside = arguments.inside
     found = autograd.grad(
         (root,),

@@ -1,6 +1,6 @@
 """Operators by torch's names, ``ns::name``: declared with a schema, given kernels and rules piece by piece.
 
-`CustomOpDef` is one such operator. Where its schema allows, a row of the table stands behind it (`_primitive`), which is declared
+`CustomOpDef` is one such operator. Where its schema allows, it has a row in the table (`_primitive`), which is declared
 anew when a piece is added; so what looks on at the table sees its calls, and `vmap` and forward mode have a place to ask. Its reverse
 rule, which torch splits into `setup_context` and `backward`, is an `autograd.Function` around the row. Start reading at
 `CustomOpDef.__call__`.
@@ -19,7 +19,7 @@ __all__ = ["CustomOpDef", "OpOverload", "below_autograd", "find", "forget", "ope
 
 #: Every operator: by namespace, by name, by overload.
 operators: dict = {}
-#: What was registered for operators that nobody has defined: (what, arguments) by their names.
+#: What was registered for operators that are not defined yet: (what, arguments) by their names.
 _pending: dict = {}
 
 _local = threading.local()
@@ -82,7 +82,7 @@ class below_autograd:
 
 
 class OpOverload:
-    """One overload of an operator, as ``torch.ops.ns.name.default`` is one. It equals the row that stands behind it."""
+    """One overload of an operator, as ``torch.ops.ns.name.default`` is one. It equals its row."""
 
     def __init__(self, op: Any) -> None:
         self._op = op
@@ -350,7 +350,7 @@ class CustomOpDef:
         return fn
 
     def register_fake(self, fn: Callable[..., Any] | None = None, /) -> Any:
-        """The function that says, for tensors without data, what the results look like.
+        """The fake implementation: the shapes and dtypes of the results, for tensors without data.
 
         Returns
         -------

@@ -17,7 +17,7 @@ _EVERYWHERE = ("", "CompositeImplicitAutograd", "CompositeExplicitAutograd", "de
 
 
 def fallthrough_kernel() -> None:
-    """What stands for no kernel; never called.
+    """Stands for the absence of a kernel; it is never called.
 
     Examples
     --------
@@ -132,7 +132,7 @@ class Library:
         op = op_name if isinstance(op_name, str) else op_name.name()
         op = op if "::" in op else f"{self.ns}::{op}"
         if with_keyset:
-            raise NotImplementedError("impl(): kernels get no set of dispatch keys: there are none")
+            raise NotImplementedError("impl(): kernels take no set of dispatch keys")
         if fn is not fallthrough_kernel:
             _add(op, dispatch_key or self.dispatch_key, fn)
 
@@ -285,7 +285,7 @@ def get_op(qualname: str) -> CustomOpDef:
     Raises
     ------
     RuntimeError
-        Where nobody has defined it.
+        It is not defined.
 
     Examples
     --------

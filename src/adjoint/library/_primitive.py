@@ -76,7 +76,7 @@ def primitive(
         dimensions in which they have the batch. "leading" says that the function takes tensors with further dimensions in front.
         Without it, the operator runs for each sample, unless it has one tensor and its Dim, Dims or Sizes say enough.
     samples : str or sequence of str, optional
-        Calls for tests that walk through the table, as Python would write them, with shapes in the place of tensors.
+        Calls for tests that walk through the table, as Python would write them, with shapes instead of tensors.
     linear : str or sequence of str, optional
         The arguments in which it is linear, taken together: applied to their tangents, it gives the result's.
     types : sequence of dtype, optional

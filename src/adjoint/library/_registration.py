@@ -29,7 +29,7 @@ def custom_op(
     schema: str | None = None,
     tags: Any = None,
 ) -> Any:
-    """Make an operator of a function of tensors, which no transform looks into.
+    """Turn a function of tensors into an operator that is opaque to transforms.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def custom_op(
     device_types : str or sequence of str, optional
         The devices that the function is for; None: all.
     schema : str, optional
-        The declaration, ``"(Tensor x, int n) -> Tensor"``, in the place of annotations.
+        The declaration, ``"(Tensor x, int n) -> Tensor"``, instead of annotations.
     tags
         Taken, and of no effect.
 
@@ -151,7 +151,7 @@ def register_autograd(
     Parameters
     ----------
     op : str or CustomOpDef
-        The operator, or its name. A name that nobody has defined is remembered until somebody does.
+        The operator, or its name. Registration is deferred until the operator is defined.
     backward : callable
         ``backward(ctx, *gradients)`` returns a gradient or None for each argument; recorded, so that it can be differentiated.
     setup_context : callable, optional
@@ -220,7 +220,7 @@ def register_fake(
     _stacklevel: int = 1,
     allow_override: bool = True,
 ) -> Any:
-    """Give an operator what says how its results look, for tensors without data.
+    """Give an operator its fake implementation: the shapes and dtypes of its results, for tensors without data.
 
     An operator that is not defined is no error, as it is in torch: packages declare so what their compiled part would define.
 
@@ -293,7 +293,7 @@ def impl_abstract(
 def register_autocast(
     op: str | CustomOpDef, device_type: str, cast_inputs: dtype, /, *, lib: Any = None
 ) -> Any:
-    """Give an operator the type in which its floating-point arguments come under autocast.
+    """Give an operator the dtype to which autocast casts its floating-point arguments.
 
     Parameters
     ----------
@@ -338,7 +338,7 @@ def get_ctx() -> Any:
     True
     """
     raise RuntimeError(
-        "get_ctx(): there are no symbolic sizes: a fake implementation whose results depend on values cannot say their shape"
+        "get_ctx(): there are no symbolic sizes: a fake implementation cannot state shapes that depend on values"
     )
 
 

@@ -30,7 +30,7 @@ class LinAlgError(RuntimeError):
 
 
 def tensor(A, name, argument="A"):
-    """Refuse what is no tensor."""
+    """Refuse anything but a tensor."""
     if not isinstance(A, Tensor):
         raise TypeError(f"{name}(): argument '{argument}' must be Tensor, not {type(A).__name__}")
     return A

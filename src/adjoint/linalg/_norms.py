@@ -208,7 +208,7 @@ def matrix_rank(
     Parameters
     ----------
     atol, rtol : float or Tensor, optional
-        As for `pinv`.
+        Like those of `pinv`.
     tol : float or Tensor
         The old name of `atol`.
 

@@ -195,7 +195,7 @@ def ldl_solve(
     same_dtype(LD, B, name)
     if B.shape[-2] != LD.shape[-1]:
         raise RuntimeError(
-            f"Incompatible matrix sizes for torch.{name}: each A matrix is {LD.shape[-1]} by {LD.shape[-1]} but each b "
+            f"Incompatible matrix sizes for {name}: each A matrix is {LD.shape[-1]} by {LD.shape[-1]} but each b "
             f"matrix is {B.shape[-2]} by {B.shape[-1]}"
         )
     LD, B = broadcast(LD, B, name)
@@ -280,7 +280,7 @@ def tolerances(A, atol, rtol, name):
         if isinstance(x, Tensor):
             if x.is_complex():
                 raise RuntimeError(
-                    f"torch.{name}: {what} tensor of complex type is not supported. Got {type_name(x)}"
+                    f"{name}: {what} tensor of complex type is not supported. Got {type_name(x)}"
                 )
             return x.to(real)
         return _C._full((), float(x), real)

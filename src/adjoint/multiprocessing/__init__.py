@@ -1,7 +1,7 @@
 """Processes that share tensors: the standard library's `multiprocessing`, with tensors in memory that all of them see.
 
 What goes through a `Queue` or `Pipe`, or is an argument of a `Process`, is moved to shared memory and arrives as the same
-memory: what one process writes, the others read. Gradients and graphs stay behind. Start reading at `reductions`.
+memory: what one process writes, the others read. Gradients and graphs are not sent. Start reading at `reductions`.
 """
 
 from __future__ import annotations

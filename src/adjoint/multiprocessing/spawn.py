@@ -28,7 +28,7 @@ __all__ = [
 
 
 class ProcessException(Exception):
-    """A process has failed: which one, and its number for the system."""
+    """A process has failed: which one, and its process id."""
 
     def __init__(self, msg: str, error_index: int, pid: int) -> None:
         super().__init__(msg)
@@ -60,7 +60,7 @@ def _wrap(fn, i, args, error_file):
     try:
         fn(i, *args)
     except KeyboardInterrupt:
-        pass  # whoever was interrupted, it was all of them
+        pass  # an interrupt goes to all of them
     except Exception:  # noqa: BLE001 - its text goes to the process that asked
         import traceback
 
@@ -77,7 +77,7 @@ class ProcessContext:
         self.sentinels = {process.sentinel: i for i, process in enumerate(processes)}
 
     def pids(self) -> Any:
-        """The numbers of the processes for the system.
+        """The process ids.
 
         Returns
         -------

@@ -58,7 +58,7 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """Sums of values, weighted by how well their keys fit the queries: ``softmax(query · keyᵀ · scale + mask) · value``.
+    """Scaled dot-product attention: ``softmax(query · keyᵀ · scale + mask) · value``.
 
     Source: Vaswani et al. (2017).
 
@@ -294,7 +294,7 @@ def multi_head_attention_forward(
     attn_mask : Tensor, shape (L, S) or (N · num_heads, L, S), optional
         Of bool: where there is no attention. Else a term that is added to the scores.
     use_separate_proj_weight : bool
-        Use `q_proj_weight` (E, E), `k_proj_weight` (E, E_k) and `v_proj_weight` (E, E_v) in the place of `in_proj_weight`.
+        Use `q_proj_weight` (E, E), `k_proj_weight` (E, E_k) and `v_proj_weight` (E, E_v) instead of `in_proj_weight`.
     static_k, static_v : Tensor, shape (N · num_heads, S, E / num_heads), optional
         In the place of the projections.
     average_attn_weights : bool

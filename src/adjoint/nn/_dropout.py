@@ -1,4 +1,4 @@
-"""Leaving out at random: functions of `adjoint.nn.functional`, which exports every name of this file.
+"""Dropout: functions of `adjoint.nn.functional`, which exports every name of this file.
 
 What is left out is said by a mask that is drawn unrecorded: of every element, or of every channel. Start reading at `_masked`.
 """
@@ -60,7 +60,7 @@ def _masked(input, p, training, inplace, channels):
 
 
 def _saturated(input, p, training, inplace, channels):
-    """Left out means saturated; the affine map behind keeps mean 0 and variance 1."""
+    """A dropped element saturates; the affine map that follows keeps mean 0 and variance 1."""
     _check(p)
     if not training or p == 0:
         return input
@@ -119,7 +119,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     ----------
     input : Tensor, shape (N, C, L) or (C, L)
     p, training, inplace
-        As of `dropout`.
+        Like those of `dropout`.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     ----------
     input : Tensor, any shape
     p, training, inplace
-        As of `dropout`, but that `training` is false by default.
+        Like those of `dropout`, but that `training` is false by default.
 
     Examples
     --------

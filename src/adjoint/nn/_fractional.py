@@ -96,7 +96,7 @@ def _pool(n, input, kernel_size, output_size, output_ratio, samples):
     return largest.reshape(shape), where.reshape(shape)
 
 
-_TEXT = """The largest elements of windows at drawn distances, over {n} spatial dimensions.
+_TEXT = """Max pooling over pseudo-random windows, over {n} spatial dimensions.
 
     Source: Graham (2014).
 

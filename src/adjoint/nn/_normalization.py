@@ -240,9 +240,7 @@ def local_response_norm(
     alpha, beta, k : float
     """
     if input.ndim < 3:
-        raise ValueError(
-            f"Expected 3D or higher dimensionality                          input (got {input.ndim} dimensions)"
-        )
+        raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
     if input.numel() == 0:
         return input
     squares = input.square().reshape(input.shape[0], 1, input.shape[1], -1)

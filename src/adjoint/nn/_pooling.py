@@ -80,7 +80,7 @@ _LP = """The p-norm of each window, over {n} spatial dimension{s}: the root of o
     kernel_size, stride : int or sequence of int
     ceil_mode : bool
     """
-_ADAPTIVE_AVERAGE = """The means of as many windows as asked for, over {n} spatial dimension{s}.
+_ADAPTIVE_AVERAGE = """Average pooling to a given output size, over {n} spatial dimension{s}.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ _ADAPTIVE_AVERAGE = """The means of as many windows as asked for, over {n} spati
     output_size : int or sequence of int or None
         None keeps the image's size.
     """
-_ADAPTIVE_MAX = """The largest elements of as many windows as asked for, over {n} spatial dimension{s}.
+_ADAPTIVE_MAX = """Max pooling to a given output size, over {n} spatial dimension{s}.
 
     Parameters
     ----------

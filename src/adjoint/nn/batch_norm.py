@@ -248,7 +248,7 @@ class SyncBatchNorm(_BatchNorm):
     Parameters
     ----------
     num_features, eps, momentum, affine, track_running_stats, device, dtype
-        As of `BatchNorm1d`.
+        Like those of `BatchNorm1d`.
     process_group : ProcessGroup, optional
         The default group, where there is one; a module in a single process is a `BatchNorm1d` to `3d`.
 

@@ -166,7 +166,7 @@ class Conversion(ModuleMembers):
         return self._cast_floating(ad.bfloat16)
 
     def type(self, dst_type: Any) -> Self:
-        """Convert every parameter and buffer to the dtype `dst_type`, or to a tensor type of old."""
+        """Convert every parameter and buffer to the dtype `dst_type`, or to a legacy tensor type."""
         return self._apply(lambda tensor: tensor.type(dst_type))
 
     def share_memory(self) -> Self:

@@ -1,4 +1,4 @@
-"""Leaving out at random, in training mode only: `Dropout` and its kin."""
+"""Dropout layers, active in training mode only."""
 
 from __future__ import annotations
 

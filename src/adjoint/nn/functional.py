@@ -382,7 +382,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     pad : sequence of int
         (before, after) of the last dimension, then of the one before it, …; negative numbers cut.
     mode : 'constant', 'reflect', 'replicate' or 'circular'
-        All but the first pad one, two or three dimensions behind one or two others.
+        All but the first pad one, two or three dimensions after one or two others.
     value : float, 0 by default
 
     Raises

@@ -119,7 +119,7 @@ def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHan
 
 
 def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """The hook of old of every module; see `Module.register_backward_hook`."""
+    """The legacy backward hook of every module; see `Module.register_backward_hook`."""
     return _on_backward(hook, False)
 
 

@@ -1,4 +1,4 @@
-"""Filling parameters with their first values. Each function writes in place, unrecorded, and returns its tensor.
+"""Initial values of parameters. Each function writes in place, unrecorded, and returns its tensor.
 
 The scale of the random ones follows from the fans: the number of inputs and of outputs of a unit (`fans`).
 Sources: Glorot and Bengio (2010) for xavier, He et al. (2015) for kaiming, Saxe et al. (2014) for
@@ -37,7 +37,7 @@ __dir__ = listing(__name__)
 
 
 def calculate_gain(nonlinearity: str, param: Any = None) -> float:
-    """The factor by which a nonlinearity asks weights to be scaled, so that signals keep their variance.
+    """The gain recommended for a nonlinearity: the factor of weights that keeps the variance of signals.
 
     Parameters
     ----------
@@ -260,7 +260,7 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """Normal of standard deviation gain / √fan; parameters as of `kaiming_uniform_`."""
+    """Normal of standard deviation gain / √fan; parameters like those of `kaiming_uniform_`."""
     if _nothing_to_fill(tensor):
         return tensor
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)

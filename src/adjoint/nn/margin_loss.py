@@ -31,7 +31,7 @@ __all__ = [
 
 
 class PoissonNLLLoss(_Loss):
-    """How unlikely counts are under Poisson distributions; see `functional.poisson_nll_loss`."""
+    """The negative log-likelihood of counts under Poisson distributions; see `functional.poisson_nll_loss`."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """How unlikely targets are under normal distributions; see `functional.gaussian_nll_loss`."""
+    """The negative log-likelihood of targets under normal distributions; see `functional.gaussian_nll_loss`."""
 
     def __init__(self, *, full: bool = False, eps: float = 1e-06, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)

@@ -175,7 +175,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
             raise TypeError(f"cannot assign '{type_name(value)}' {role} '{name}' ({kinds} or None expected)")
 
     def _assign_buffer(self, name, value, persistent):
-        # Subclasses of old override register_buffer without the last parameter: every buffer is persistent there.
+        # Legacy subclasses override register_buffer without the last parameter: every buffer is persistent there.
         if persistent:
             self.register_buffer(name, value)
         else:
@@ -236,7 +236,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
         check_new_name(self, registry, name, "buffer")
         if tensor is not None and not isinstance(tensor, ad.Tensor):
             raise TypeError(
-                f"cannot assign '{type_name(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
+                f"cannot assign '{type_name(tensor)}' object to buffer '{name}' ({switches.package}.Tensor or None required)"
             )
         registry[name] = tensor if tensor is None else _replaced("buffer", self, name, tensor)
         if persistent:

@@ -53,7 +53,7 @@ def _check_options(input_size, hidden_size, num_layers, bias, batch_first, dropo
 
 
 class RNNBase(Module):
-    """What `RNN`, `LSTM` and `GRU` share: parameters, checks, and the ways that sequences come in.
+    """Base class of `RNN`, `LSTM` and `GRU`: parameters, checks, and formats of the input.
 
     Parameters
     ----------
@@ -156,10 +156,10 @@ class RNNBase(Module):
         return False
 
     def flatten_parameters(self) -> None:
-        """Nothing to do: only GPUs want the parameters in one piece of memory."""
+        """No operation: only GPUs need the parameters in contiguous memory."""
 
     def check_input(self, input: Tensor, batch_sizes: Tensor) -> None:
-        """Raise unless the input has the dimensions, size and type that the parameters want."""
+        """Raise unless the dimensions, size and dtype of the input fit the parameters."""
         weight = self._flat_weights[0]
         if input.dtype != weight.dtype:
             raise ValueError(
@@ -292,11 +292,11 @@ class RNN(RNNBase):
     Parameters
     ----------
     input_size, hidden_size, num_layers
-        As of `RNNBase`.
+        Like those of `RNNBase`.
     nonlinearity : 'tanh' or 'relu'
         The fourth argument, where it comes by position.
     bias, batch_first, dropout, bidirectional, device, dtype
-        As of `RNNBase`.
+        Like those of `RNNBase`.
 
     Notes
     -----
@@ -340,7 +340,7 @@ class LSTM(RNNBase):
     Parameters
     ----------
     input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype
-        As of `RNNBase`.
+        Like those of `RNNBase`.
 
     Notes
     -----
@@ -387,7 +387,7 @@ class GRU(RNNBase):
     Parameters
     ----------
     input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device, dtype
-        As of `RNNBase`.
+        Like those of `RNNBase`.
 
     Notes
     -----

@@ -18,7 +18,7 @@ __all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]
 
 
 class RNNCellBase(Module):
-    """What the cells share: one weight for the input, one for the state, and their biases.
+    """Base class of the cells: a weight for the input, one for the state, and their biases.
 
     Parameters
     ----------

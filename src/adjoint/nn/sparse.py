@@ -56,7 +56,7 @@ class Embedding(_Rows):
     padding_idx : int, optional
         This row starts at 0 and gets no gradient; negative counts from the end.
     max_norm, norm_type, scale_grad_by_freq, sparse
-        As of `adjoint.nn.functional.embedding`.
+        Like those of `adjoint.nn.functional.embedding`.
     device, dtype : where and of which type the weight is
 
     Attributes
@@ -165,7 +165,7 @@ class EmbeddingBag(_Rows):
     ----------
     num_embeddings, embedding_dim : int
     max_norm, norm_type, scale_grad_by_freq, mode, sparse, include_last_offset, padding_idx
-        As of `adjoint.nn.functional.embedding_bag`.
+        Like those of `adjoint.nn.functional.embedding_bag`.
     device, dtype : where and of which type the weight is
 
     Attributes

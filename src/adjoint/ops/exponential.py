@@ -1,4 +1,4 @@
-"""Powers of two: the mantissa and exponent of numbers. Start reading at `frexp`."""
+"""Mantissa and exponent. Start reading at `frexp`."""
 
 from __future__ import annotations
 

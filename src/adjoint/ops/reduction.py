@@ -250,7 +250,7 @@ def segment_reduce(
     unsafe: bool = False,
     initial: float | None = None,
 ) -> Tensor:
-    """Consecutive elements along a dimension combined, segment by segment.
+    """Reduce consecutive segments along a dimension.
 
     Parameters
     ----------
@@ -387,7 +387,7 @@ def histogram(
     density: bool = False,
     out: Tensor | None = None,
 ) -> Any:
-    """How many elements lie in each of several intervals; the last includes its end.
+    """The histogram of the elements; the last bin includes its end.
 
     Parameters
     ----------
@@ -435,7 +435,7 @@ def histogram(
 def histogramdd(
     input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: bool = False
 ) -> Any:
-    """How many points, one per row, lie in each box of a grid.
+    """The multi-dimensional histogram of points, one per row.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Neighbours along a dimension: differences, and integrals by the trapezoidal rule. Start reading at `diff`."""
+"""Differences, and integrals by the trapezoidal rule. Start reading at `diff`."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def _reinterpret(x, dtype):
 
 @composition
 def ravel(input: Tensor) -> Tensor:
-    """All elements in one dimension, next to each other: a view where they are so already."""
+    """Flatten to one dimension: a view where the elements are contiguous."""
     return input.contiguous().reshape(-1)
 
 
@@ -256,7 +256,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 def _name_mismatch(shapes, error):
-    """RuntimeError in the words of element-wise operators: the first dimension, from behind, that does not fit."""
+    """RuntimeError in the words of element-wise operators: the first dimension, counted from the last, that does not fit."""
     common = list(shapes[0])
     for shape in shapes[1:]:
         rank = max(len(common), len(shape))

@@ -157,7 +157,7 @@ class Adam(Optimizer):
 class AdamW(Adam):
     """Adam with decoupled weight decay (Loshchilov and Hutter, 2019): p shrinks by 1 - lr · weight_decay.
 
-    Parameters as of `Adam`; `weight_decay` is 0.01 by default.
+    Parameters like those of `Adam`; `weight_decay` is 0.01 by default.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Adamax: Adam with the largest gradient in place of the root mean square."""
+"""Adamax: Adam with the maximum norm instead of the root mean square."""
 
 from __future__ import annotations
 

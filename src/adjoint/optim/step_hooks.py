@@ -94,7 +94,7 @@ class StepHooks:
     _in_hooked_step = False
     # Schedulers look at this to warn when they step first.
     _steps_taken = 0
-    # What a program had put in the place of `step` when the last schedule began.
+    # What a program had put instead of `step` when the last schedule began.
     _step_known = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

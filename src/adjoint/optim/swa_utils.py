@@ -1,4 +1,4 @@
-"""Averages of models: stochastic weight averaging and exponential moving averages.
+"""Averaged models: stochastic weight averaging and exponential moving averages.
 
 `AveragedModel` keeps the average, `SWALR` the rate of the optimiser meanwhile, and `update_bn` recomputes the
 statistics of batch normalisation for it.

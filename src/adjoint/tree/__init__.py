@@ -6,7 +6,7 @@
 
 A *tree* is a leaf, or a container of trees: a tuple, list, dict, OrderedDict, defaultdict, deque or namedtuple, or of a type
 that a program registered. Dictionaries keep the order in which they were filled; None is a leaf, and so is whatever has another
-type. Transforms take and return trees; they take apart dataclasses that nobody registered, too.
+type. Transforms take and return trees; they take apart unregistered dataclasses, too.
 
 Why not optree: it has its own compiled walks, 40 times the size of those in core/bind/trees.cpp, and would be a second runtime
 dependency of which `func` needs five functions; it knows no dataclasses that are not registered, and its structures print and
@@ -248,7 +248,7 @@ def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[li
 
 
 def flatten_arguments(tree: Any) -> tuple[list[Any], TreeSpec]:
-    """Like `flatten`, and dataclasses that nobody registered are taken apart too: what transforms do to arguments."""
+    """Like `flatten`, and unregistered dataclasses are taken apart too: what transforms do to arguments."""
     found: list[Any] = []
     return found, _take_apart(tree, found, WITH_DATACLASSES, None)
 

@@ -15,7 +15,7 @@ __all__ = ["CheckpointFunction", "check_backward_validity", "detach_variable"]
 
 
 def detach_variable(inputs: tuple) -> tuple:
-    """A tuple of arguments with its tensors cut off from their history; they require gradients as before.
+    """A tuple of arguments with its tensors detached; they require gradients as before.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ class SelectiveCheckpointContext:
 def create_selective_checkpoint_contexts(
     policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False
 ) -> Any:
-    """Two context managers, for ``checkpoint(..., context_fn=...)``, that keep the results of some operators.
+    """The two context managers of ``checkpoint(..., context_fn=...)`` that save the results of some operators.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ __all__ = ["swap_tensors"]
 
 
 def swap_tensors(t1: Any, t2: Any) -> None:
-    """Let two Python objects exchange the tensors that they stand for, with their attributes, gradients and classes.
+    """Swap the tensors of two Python objects, with their attributes, gradients and classes.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ __dir__ = listing(__name__)
 
 
 class CheckpointError(RuntimeError):
-    """What was computed again is not what was computed first.
+    """The recomputed tensors differ from those of the first run.
 
     Examples
     --------
@@ -303,7 +303,7 @@ def checkpoint(
     preserve_rng_state: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """Run ``function(*args, **kwargs)`` without keeping what its backward pass needs: that is computed again then.
+    """Run ``function(*args, **kwargs)`` without saving tensors for its backward pass, which recomputes them.
 
     Parameters
     ----------
@@ -418,7 +418,7 @@ def checkpoint_sequential(
     input : Tensor
         What the first function takes.
     **kwargs
-        As for `checkpoint`.
+        Like those of `checkpoint`.
     use_reentrant : bool, optional
         Like that of `checkpoint`.
 

@@ -117,7 +117,7 @@ def make_functional_with_buffers(model, disable_autograd_tracking=False):
 
 
 def combine_state_for_ensemble(models):
-    """A function as of `make_functional_with_buffers` for several modules of a kind, and their parameters and buffers, stacked.
+    """A function like that of `make_functional_with_buffers` for several modules of a kind, and their parameters and buffers, stacked.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Limiting gradients before an optimiser's step."""
+"""Clipping gradients before an optimiser's step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`skip_init`: a module whose first values nobody needs."""
+"""`skip_init`: a module whose initial values are not needed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["skip_init"]
 
 
 def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
-    """Make a module whose parameters will be overwritten; the state of the random numbers stays as it is.
+    """Make a module without initialising its parameters; no random numbers are drawn.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ def _methods_of(module: Module) -> Iterator[tuple[int, BasePruningMethod]]:
 
 
 class BasePruningMethod(abc.ABC):
-    """What every way of pruning shares; a subclass says in `compute_mask` what stays.
+    """Base class of pruning methods; a subclass computes the mask in `compute_mask`.
 
     Attributes
     ----------
@@ -353,7 +353,7 @@ class LnStructured(BasePruningMethod):
 
 
 class CustomFromMask(BasePruningMethod):
-    """Prunes what a given mask says."""
+    """Prunes by a given mask."""
 
     PRUNING_TYPE = "global"
 

@@ -118,7 +118,7 @@ class _FindV(_OfState):
             return
         weight = prefix + self.fn.name
         if weight not in state_dict and all(weight + which in state_dict for which in ("_orig", "_u", "_v")):
-            return  # a state of now that somebody put together
+            return  # a current state, put together by hand
         missing = [weight + which for which in ("_orig", "", "_u") if weight + which not in state_dict]
         if missing:
             missing_keys.extend(missing if strict else ())

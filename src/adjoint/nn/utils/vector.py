@@ -1,4 +1,4 @@
-"""Parameters as one vector, for methods that see a model as a function of a vector."""
+"""Flatten parameters into one vector, for methods that treat a model as a function of a vector."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
 
 def parameters_to_vector(parameters: Tensor | Iterable[Tensor]) -> Tensor:
-    """All elements of all parameters, one after the other; recorded.
+    """Concatenate all parameters, flattened; recorded.
 
     Examples
     --------

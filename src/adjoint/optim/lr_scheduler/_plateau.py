@@ -1,4 +1,4 @@
-"""A schedule that looks at a metric."""
+"""A schedule driven by a metric."""
 
 from __future__ import annotations
 

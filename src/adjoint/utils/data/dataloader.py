@@ -414,7 +414,7 @@ class _Workers(_Iterator):
     def _exhausted(self, number, index):
         if index in self._alive:
             self._alive.remove(index)
-        # Its later tasks are answered by nobody.
+        # Its later tasks get no answer.
         for task in [n for n, i in self._of.items() if i == index and n not in self._arrived]:
             del self._of[task]
         self._ask()
@@ -426,7 +426,7 @@ class _Workers(_Iterator):
             self._given += 1
         self._ask()
         if isinstance(answer, worker.Failure):
-            answer.reraise()  # and the pass goes on, if somebody asks for more
+            answer.reraise()  # and the pass goes on, if more is asked for
         return answer
 
     def close(self):

@@ -51,7 +51,7 @@ class IterableDataset(Dataset[T_co]):
 
 
 class TensorDataset(Dataset[tuple["Tensor", ...]]):
-    """Samples that are slices of tensors along their first dimension.
+    """A data set of slices of tensors along their first dimension.
 
     Examples
     --------
@@ -116,7 +116,7 @@ class StackDataset(Dataset[T_co]):
 
 
 class ConcatDataset(Dataset[T_co]):
-    """Several data sets, one after the other."""
+    """The concatenation of several data sets."""
 
     def __init__(self, datasets: Iterable[Dataset[T_co]]) -> None:
         self.datasets = list(datasets)
@@ -148,7 +148,7 @@ class ConcatDataset(Dataset[T_co]):
 
 
 class ChainDataset(IterableDataset[T_co]):
-    """Several streams, one after the other."""
+    """The concatenation of several streams."""
 
     def __init__(self, datasets: Iterable[Dataset[T_co]]) -> None:
         self.datasets = datasets
@@ -164,7 +164,7 @@ class ChainDataset(IterableDataset[T_co]):
 
 
 class Subset(Dataset[T_co]):
-    """Those samples of a data set that a list of numbers names."""
+    """The samples of a data set at given indices."""
 
     def __init__(self, dataset: Dataset[T_co] | Sequence[T_co], indices: Sequence[int]) -> None:
         self.dataset = dataset

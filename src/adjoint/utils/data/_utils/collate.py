@@ -1,4 +1,4 @@
-"""Putting samples together: tensors are stacked, numbers become tensors, containers are gone through. Start at `default_collate`."""
+"""Collating samples: tensors are stacked, numbers become tensors, containers are gone through. Start at `default_collate`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _rebuilt(kind, original, values):
 
 
 def default_convert(data):
-    """NumPy's arrays in a nest of containers, as tensors; all else as it is.
+    """Convert NumPy arrays in nested containers to tensors; all else stays as it is.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Tensors on their way from a worker: the large ones of a batch in one shared segment, which the receiver maps without a copy.
 
 The segment's descriptor follows the message through the same socket, so that the memory is freed with the last tensor over it,
-or with the message that nobody reads. Small tensors, and all where the system knows no such memory, go as bytes. Start reading at
+or with an unread message. Small tensors, and all where the system knows no such memory, go as bytes. Start reading at
 `pack`.
 """
 

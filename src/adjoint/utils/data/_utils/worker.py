@@ -16,7 +16,7 @@ from typing import Any
 __all__ = ["WorkerInfo", "get_worker_info"]
 
 
-#: How often, in seconds, a worker that waits looks whether somebody is there to ask.
+#: How often, in seconds, a worker that waits looks whether its parent is alive.
 MP_STATUS_CHECK_INTERVAL = 5.0
 
 
@@ -174,7 +174,7 @@ def _serve(fetcher_type, dataset, tasks, answers, worker, settings):
             task = tasks.get(timeout=MP_STATUS_CHECK_INTERVAL)
         except queue.Empty:
             if os.getppid() != parent:
-                return  # nobody is there to ask any more
+                return  # the parent is gone
             continue
         if task is None:
             return
