@@ -111,7 +111,7 @@ def test_frequencies_and_norms():
         (ValueError, "input has to be 1D or 2D Tensor", ([[[0]]], None), {}),
         (RuntimeError, r"offsets\[0\] has to be 0", ([0, 1], [1]), {}),
         (RuntimeError, r"offsets\[-1\] can not be greater than input's length\(2\)", ([0, 1], [0, 3]), {}),
-        (RuntimeError, "offsets that do not fall", ([0, 1], [0, 2, 1]), {}),
+        (RuntimeError, "non-decreasing offsets", ([0, 1], [0, 2, 1]), {}),
         (RuntimeError, "belong to no bag", ([0, 1], []), {}),
         (RuntimeError, "number of offsets should be at least 1", ([0], []), {"include_last_offset": True}),
         (ValueError, "mode has to be one of sum, mean or max", ([[0]], None), {"mode": "min"}),

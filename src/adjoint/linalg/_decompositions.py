@@ -9,6 +9,7 @@ from __future__ import annotations
 from adjoint import _C, _register, return_types
 from adjoint._arguments import give, give_all, scalar_type
 from adjoint._C import Tensor
+from adjoint._switches import switches
 from adjoint._types import Any, Sequence
 from adjoint.linalg._checks import (
     finite,
@@ -112,11 +113,11 @@ def lu_factor_ex(
     A: Tensor, *, pivot: bool = True, check_errors: bool = False, out: Sequence[Tensor] | None = None
 ) -> Any:
     """`lu_factor` that says in `info` which pivot is zero instead of raising."""
-    two_or_more(tensor(A, "linalg.lu_factor_ex"), "lu_factor")
+    two_or_more(tensor(A, "linalg.lu_factor_ex"), "torch.lu_factor")
     matrices(A, "linalg.lu_factor_ex")
     result = return_types.linalg_lu_factor_ex(*_C._lu_factor(A, pivot))
     if check_errors:
-        raise_where(result.info, "linalg.lu_factor", _zero_pivot)
+        raise_where(result.info, "torch.linalg.lu_factor", _zero_pivot)
     return give_all(out, result, "linalg.lu_factor_ex", converts=False)
 
 
@@ -189,7 +190,7 @@ def ldl_factor_ex(
     if check_errors:
         raise_where(
             result.info,
-            "linalg.ldl_factor_ex",
+            "torch.linalg.ldl_factor_ex",
             lambda i: (
                 f"The diagonal element {i} of D is exactly zero: the factorization is done, but ldl_solve would divide by it."
             ),
@@ -301,7 +302,7 @@ def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor
 
 def _eig(A, vectors, name):
     square(A, name)
-    finite(A, "linalg.eig: input tensor should not contain infs or NaNs")
+    finite(A, "torch.linalg.eig: input tensor should not contain infs or NaNs")
     values, vectors, info = _C._eig(A, vectors)
     raise_where(info, name, _not_converged("eigenvalues"))
     return return_types.linalg_eig(values, vectors)
@@ -326,8 +327,8 @@ def eig(A: Tensor, *, out: Sequence[Tensor] | None = None) -> Any:
         return result
     values, vectors = out
     return return_types.linalg_eig(
-        give_cast(values, result[0], "linalg.eig", "eigenvalues"),
-        give_cast(vectors, result[1], "linalg.eig", "eigenvectors"),
+        give_cast(values, result[0], "torch.linalg.eig", "eigenvalues"),
+        give_cast(vectors, result[1], "torch.linalg.eig", "eigenvectors"),
     )
 
 
@@ -335,7 +336,7 @@ def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complex eigenvalues of square matrices."""
     tensor(A, "linalg.eigvals")
     values = _eig(A, _tracked(A), "linalg.eigvals").eigenvalues
-    return give_cast(out, values, "linalg.eigvals", "eigenvalues")
+    return give_cast(out, values, "torch.linalg.eigvals", "eigenvalues")
 
 
 def _svd(A, full_matrices, vectors, name):
@@ -350,7 +351,7 @@ def _check_driver(driver, name):
         raise RuntimeError(f"{name}: unknown driver {driver!r}: expected None, 'gesvd', 'gesvdj' or 'gesvda'")
     if driver is not None:
         raise RuntimeError(
-            f"{name}: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
+            f"{switches.package}.{name}: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
         )
 
 
@@ -420,10 +421,10 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) ->
         raise RuntimeError(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
     if tau.dtype != A.dtype:
         raise RuntimeError(
-            f"{name}: tau dtype {scalar_type(tau)} does not match input dtype {scalar_type(A)}"
+            f"{switches.package}.{name}: tau dtype {scalar_type(tau)} does not match input dtype {scalar_type(A)}"
         )
     if not (_tracked(A) or _tracked(tau)):
-        return give_cast(out, _C._householder_product(A, tau), name)
+        return give_cast(out, _C._householder_product(A, tau), "torch." + name)
     m, n = A.shape[-2:]
     Q = _C._eye(m, n, A.dtype, False).expand(*A.shape[:-2], m, n)
     V = A.tril(-1) + _C._eye(m, n, A.dtype, False)
@@ -432,7 +433,7 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) ->
     for i in reversed(range(tau.shape[-1])):
         v = V.narrow(-1, i, 1)
         Q = Q - tau.narrow(-1, i, 1).unsqueeze(-1) * (v @ (v.mH @ Q))
-    return give_cast(out, Q, name)
+    return give_cast(out, Q, "torch." + name)
 
 
 def reflectors_of(A):

@@ -67,7 +67,9 @@ def solve_ex(
     A, right = broadcast(A, right, name)
     X, _, _, info = _C._solve(A, right)
     if check_errors:
-        raise_where(info, "linalg.solve", lambda i: "The solver failed because the input matrix is singular.")
+        raise_where(
+            info, "torch.linalg.solve", lambda i: "The solver failed because the input matrix is singular."
+        )
     X = X.squeeze(-1) if vector else X if left else X.mT
     return give_all(out, return_types.linalg_solve_ex(X, info), "linalg.solve_ex", converts=False)
 
@@ -195,7 +197,7 @@ def ldl_solve(
     same_dtype(LD, B, name)
     if B.shape[-2] != LD.shape[-1]:
         raise RuntimeError(
-            f"Incompatible matrix sizes for {name}: each A matrix is {LD.shape[-1]} by {LD.shape[-1]} but each b "
+            f"Incompatible matrix sizes for {switches.package}.{name}: each A matrix is {LD.shape[-1]} by {LD.shape[-1]} but each b "
             f"matrix is {B.shape[-2]} by {B.shape[-1]}"
         )
     LD, B = broadcast(LD, B, name)
@@ -373,7 +375,7 @@ def lstsq(
     >>> ad.linalg.lstsq(ad.tensor([[1.0], [1.0]]), ad.tensor([[1.0], [3.0]])).solution.round(decimals=3)
     tensor([[2.]])
     """
-    name = "linalg.lstsq"
+    name = f"{switches.package}.linalg.lstsq"
     matrices(A, name)
     tensor(B, name, "B")
     if A.dtype != B.dtype:
