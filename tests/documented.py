@@ -6,6 +6,49 @@ import re
 
 import adjoint as ad
 
+#: The public modules whose callables, and the methods of whose classes, are looked at.
+MODULES = (
+    "adjoint",
+    "Tensor",
+    "amp",
+    "autograd",
+    "autograd.forward_ad",
+    "autograd.functional",
+    "autograd.graph",
+    "distributions",
+    "fft",
+    "func",
+    "hub",
+    "library",
+    "linalg",
+    "masked",
+    "nn",
+    "nn.attention",
+    "nn.functional",
+    "nn.grad",
+    "nn.init",
+    "nn.parallel",
+    "nn.utils",
+    "nn.utils.parametrizations",
+    "nn.utils.parametrize",
+    "nn.utils.rnn",
+    "optim",
+    "optim.lr_scheduler",
+    "optim.swa_utils",
+    "random",
+    "safetensors",
+    "scipy",
+    "serialization",
+    "signal.windows",
+    "sparse",
+    "special",
+    "testing",
+    "tree",
+    "utils.checkpoint",
+    "utils.data",
+    "utils.hooks",
+)
+
 _HEAD = re.compile(
     r"^(Parameters|Returns|Yields|Raises|Examples|Notes|See Also|Attributes|References|Warns)\n-+\n", re.M
 )
@@ -77,3 +120,41 @@ def lacking(module):
     """What each callable of a module lacks, by name; those that lack nothing are not in it."""
     found = {name: list(lacks(value, method)) for name, value, method in callables(module)}
     return {name: lacking for name, lacking in found.items() if lacking}
+
+
+def _typed(value):
+    """The parameters of a method that its signature gives a type, and whether it gives the result one; `*args` may be anything."""
+    open_ended = [p.name for p in inspect.signature(value).parameters.values() if str(p).startswith("*")]
+    written = getattr(value, "__annotations__", {})
+    types = {n: a for n, a in written.items() if a not in ("Any", "") or n in open_ended}
+    return types.keys() - {"return"}, "return" in types or value.__name__ == "forward"
+
+
+def methods(module):
+    """Yield (name, function) of the methods that public classes of a module bring; what overrides one means the same."""
+    for _, cls, _ in callables(module):
+        for name, value in vars(cls).items() if isinstance(cls, type) else ():
+            function = getattr(value, "__func__", value)
+            if (
+                name[0] != "_"
+                and inspect.isfunction(function)
+                and not any(name in vars(b) for b in cls.__mro__[1:])
+            ):
+                yield f"{cls.__name__}.{name}", function, not isinstance(value, staticmethod)
+
+
+def lacking_of_methods(module):
+    """What the methods of a module's classes lack: a sentence, and of each parameter and the result a type or a description."""
+    found = {}
+    for name, function, bound in methods(module):
+        said, result = _typed(function)
+        missing = [] if function.__doc__ else ["sentence"]
+        for part in lacks(function, bound):
+            if part.startswith("parameters"):
+                names = [n for n in part.removeprefix("parameters ").split(", ") if n not in said]
+                missing += ["parameters " + ", ".join(names)] if names else []
+            elif part == "returns" and not result:
+                missing.append(part)
+        if missing:
+            found[name] = missing
+    return found

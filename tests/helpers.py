@@ -12,8 +12,10 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from contextlib import contextmanager
 
 import numpy as np
+import pytest
 
 import adjoint as ad
 
@@ -294,3 +296,14 @@ def torch_values(source):
     """What a program hands to `show`, call by call; several arguments as a tuple."""
     show = "def show(*values): print(repr(values[0] if len(values) == 1 else values))\n"
     return [ast.literal_eval(line) for line in torch_program(show + textwrap.dedent(source)).splitlines()]
+
+
+@contextmanager
+def announced(kind, match):
+    """What only programs for torch are told, because torch will change it: no other program is."""
+    ad.as_torch()
+    try:
+        with pytest.warns(kind, match=match):
+            yield
+    finally:
+        ad.as_torch.undo()

@@ -50,7 +50,8 @@ def imports(name, file, known):
             for alias in node.names:
                 inner = f"{source}.{alias.name}"
                 found.add(inner if inner in known else source)
-    return (found & known) - {"adjoint", name}
+    # Names for annotations, of which `_types` has some from modules that use the others.
+    return (found & known) - {"adjoint", "adjoint._types", name}
 
 
 def circle(graph):
@@ -161,3 +162,26 @@ def test_types_of_attributes_can_be_asked_for_at_run_time():
                 except NameError:
                     found.append(f"{info.name}.{cls.__name__}.{name}: {hint}")
     assert found == [], "declare them below `if TYPE_CHECKING:`"
+
+
+#: Where the rest of the package reaches what it has for torch's sake, and when.
+DOORS = {
+    "adjoint": "ad.FloatTensor, which is looked up when it is asked for",
+    "adjoint.sparse": "sparse.FloatTensor likewise",
+    "adjoint._files.reading": "a file that names torch's classes, which only `weights_only=False` takes",
+}
+
+
+def test_what_is_there_for_torch_s_sake_is_not_imported_by_the_rest():
+    files = dict(modules())
+    found = set()
+    for name, file in files.items():
+        if not name.startswith("adjoint.as_torch") and any(
+            other.startswith("adjoint.as_torch") for other in imports(name, file, set(files))
+        ):
+            found.add(name)
+            at_import = "".join(
+                ast.unparse(n) for n in ast.parse(file.read_text()).body if isinstance(n, ast.ImportFrom)
+            )
+            assert "as_torch" not in at_import, name
+    assert found == set(DOORS)

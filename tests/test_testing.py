@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from helpers import announced
 
 import adjoint as ad
 from adjoint.testing import assert_allclose, assert_close, make_tensor
@@ -86,9 +87,9 @@ def test_not_close(actual, expected, options, error, message):
 
 
 def test_the_comparison_of_old():
-    with pytest.warns(FutureWarning, match="assert_allclose.* is deprecated"):
+    with announced(FutureWarning, match="assert_allclose.* is deprecated"):
         assert_allclose(ad.tensor([math.nan, 1.0]), [math.nan, 1.00005])
-    with pytest.warns(FutureWarning), pytest.raises(AssertionError, match="not close"):
+    with pytest.raises(AssertionError, match="not close"):
         assert_allclose(ONES, ONES + 1e-3)
 
 

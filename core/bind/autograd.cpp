@@ -409,7 +409,6 @@ void bind_autograd(nb::module_& m) {
       },
       nb::arg("on"), nb::arg("reporter").none());
   m.def("_set_parallel_backward", [](bool on) { return std::exchange(thread_state.parallel_backward, on); });
-  m.def("_name_sizes_as_torch", [] { size_name = "torch.Size"; });
   m.def("_set_holomorphic", [](bool on) { return std::exchange(thread_state.holomorphic, on); });
   m.def("_set_check_external", [](bool on) { return checking_external.exchange(on); });
   m.def("_is_recording_lines", [] { return recording_lines.load(); });

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "autograd/engine.h"
 #include "autograd/meta.h"
 #include "bind/buffer.h"
 #include "bind/caster.h"
@@ -12,6 +13,7 @@
 #include "for_size.h"
 #include "kernels/copy.h"
 #include "ops/shape.h"
+#include "runtime/random.h"
 #include "tensor/access.h"
 #include "tensor/number.h"
 #include "tensor/sparse.h"
@@ -204,6 +206,18 @@ void bind_creation(nb::module_& m) {
   m.def(
       "_refuse_shared_memory", [](bool on) { refuses_shared_memory = on; },
       "Whether a call is refused that reads memory where it writes.");
+  m.def(
+      "_serve_torch",
+      [](bool on) {
+        serves_torch = refuses_shared_memory = on;
+        size_name = on ? "torch.Size" : "adjoint.Size";
+        const auto kind = on ? runtime::Generator::Kind::Torch : runtime::Generator::Kind::Counter;
+        runtime::Generator::set_default_kind(kind);
+        runtime::default_generator().set_kind(kind);
+      },
+      "Whether programs for torch run: with its announcements and refusals, its name of sizes, and its "
+      "numbers from "
+      "generators that are made without a stream, and from the default one.");
   m.def("_warn_always", [](bool on) { warns_always = on; });
   m.def("_fills_uninitialized", [] { return fill_uninitialized.load(); });
   m.def("_is_readonly", [](const Tensor& t) { return t->storage->readonly; });

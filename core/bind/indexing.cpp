@@ -11,6 +11,7 @@
 
 #include "bind/convert.h"
 #include "bind/object.h"
+#include "bind/operators.h"
 #include "dispatch/operator.h"
 #include "kernels/copy.h"
 #include "ops/indexing.h"
@@ -105,7 +106,7 @@ Tensor entry_tensor(PyObject* e) {
 /// Bytes as a mask.
 Tensor mask_of_bytes(const Tensor& t) {
   if (!t.defined() || t.dtype() != DType::UInt8) return t;
-  if (t.dim() > 0)
+  if (t.dim() > 0 && serves_torch)
     warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.");
   return copy_of(t, DType::Bool);
 }

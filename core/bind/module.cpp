@@ -113,16 +113,47 @@ void bind_runtime(nb::module_& m) {
       "The types of several results with names, by operator.");
   m.def(
       "get_num_threads", [] { return runtime::get_num_threads(); },
-      "Threads that one operation may use: what set_num_threads() said, else the smallest of the environment "
-      "variables ADJOINT_NUM_THREADS and OMP_NUM_THREADS, of the processors that the process may run on, and "
-      "of its control groups' quotas.");
+      "Threads that one operation may use: what `set_num_threads` said, else the smallest of the "
+      "environment\n"
+      "variables ADJOINT_NUM_THREADS and OMP_NUM_THREADS, of the processors that the process may run on, "
+      "and\n"
+      "of its control groups' quotas.\n"
+      "\n"
+      "Returns\n"
+      "-------\n"
+      "int\n"
+      "\n"
+      "Examples\n"
+      "--------\n"
+      ">>> import adjoint as ad\n"
+      ">>> ad.get_num_threads() >= 1\n"
+      "True");
   m.def(
       "set_num_threads",
       [](int n) {
         if (n < 1) fail<ValueError>("set_num_threads(): expected at least one thread, but got ", n);
         runtime::set_num_threads(n);
       },
-      nb::arg("n"));
+      nb::arg("n"),
+      "Set how many threads one operation may use.\n"
+      "\n"
+      "Parameters\n"
+      "----------\n"
+      "n : int\n"
+      "    At least 1.\n"
+      "\n"
+      "Returns\n"
+      "-------\n"
+      "None\n"
+      "\n"
+      "Examples\n"
+      "--------\n"
+      ">>> import adjoint as ad\n"
+      ">>> before = ad.get_num_threads()\n"
+      ">>> ad.set_num_threads(1)\n"
+      ">>> ad.get_num_threads()\n"
+      "1\n"
+      ">>> ad.set_num_threads(before)");
   m.def(
       "set_default_dtype", [](DType d) { set_default_dtype(d); }, nb::arg("d"),
       "Set the dtype of tensors made from Python floats.\n\nParameters\n----------\n"
@@ -151,7 +182,22 @@ void bind_runtime(nb::module_& m) {
         d["cached_bytes"] = s.cached_bytes;
         return d;
       },
-      "Bytes of tensors and graphs: allocated, reserved, cached, and their peaks.");
+      "Bytes of tensors and graphs: allocated, reserved, cached, and their peaks.\n"
+      "\n"
+      "Returns\n"
+      "-------\n"
+      "dict of int\n"
+      "    `allocated_bytes`, `reserved_bytes`, `cached_bytes`, `peak_allocated_bytes`, "
+      "`peak_reserved_bytes` and\n"
+      "    `allocation_count`.\n"
+      "\n"
+      "Examples\n"
+      "--------\n"
+      ">>> import adjoint as ad\n"
+      ">>> before = ad.memory_statistics()[\"allocated_bytes\"]\n"
+      ">>> x = ad.ones(1000)\n"
+      ">>> ad.memory_statistics()[\"allocated_bytes\"] - before >= 4000\n"
+      "True");
   m.def("reset_peak_memory_statistics", &runtime::reset_peak_memory_statistics,
         "Let the peaks of `memory_statistics` start at what is in use now.\n\nReturns\n"
         "-------\nNone\n\nExamples\n--------\n>>> import adjoint as ad\n"

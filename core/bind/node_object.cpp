@@ -156,12 +156,20 @@ PyMethodDef saved_methods[] = {
     {"register_hooks", saved_register, METH_VARARGS,
      "Let pack(tensor) make what is kept instead, and unpack(kept) the tensor again."},
     {}};
-PyType_Slot saved_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(saved_dealloc)},
-                             {Py_tp_methods, saved_methods},
-                             {Py_tp_getset, saved_getset},
-                             {Py_tp_new, reinterpret_cast<void*>(saved_new)},
-                             {Py_tp_doc, const_cast<char*>("A tensor as a node keeps it.")},
-                             {0, nullptr}};
+PyType_Slot saved_slots[] = {
+    {Py_tp_dealloc, reinterpret_cast<void*>(saved_dealloc)},
+    {Py_tp_methods, saved_methods},
+    {Py_tp_getset, saved_getset},
+    {Py_tp_new, reinterpret_cast<void*>(saved_new)},
+    {Py_tp_doc, const_cast<char*>("A tensor as a node keeps it.\n"
+                                  "\n"
+                                  "Examples\n"
+                                  "--------\n"
+                                  ">>> import adjoint as ad\n"
+                                  ">>> x = ad.ones(2, requires_grad=True)\n"
+                                  ">>> type(x.exp().grad_fn._raw_saved_result).__name__\n"
+                                  "'SavedTensor'")},
+    {0, nullptr}};
 PyType_Spec saved_spec = {"adjoint.autograd.SavedTensor", sizeof(SavedObject), 0, Py_TPFLAGS_DEFAULT,
                           saved_slots};
 
@@ -328,7 +336,14 @@ PyType_Slot slots[] = {
     {Py_tp_call, reinterpret_cast<void*>(node_call)},
     {Py_tp_methods, methods},
     {Py_tp_getset, getset},
-    {Py_tp_doc, const_cast<char*>("A node of the graph: the derivative of one recorded call.")},
+    {Py_tp_doc, const_cast<char*>("A node of the graph: the derivative of one recorded call.\n"
+                                  "\n"
+                                  "Examples\n"
+                                  "--------\n"
+                                  ">>> import adjoint as ad\n"
+                                  ">>> x = ad.ones(2, requires_grad=True)\n"
+                                  ">>> (x * 2).grad_fn.name()\n"
+                                  "'MulBackward0'")},
     {0, nullptr}};
 PyType_Spec spec = {
     "adjoint.autograd.Node", sizeof(NodeObject), 0,

@@ -289,7 +289,15 @@ bool add_tensor_type(PyObject* module) {
       {Py_tp_clear, reinterpret_cast<void*>(tensor_clear)},
       {Py_tp_setattro, reinterpret_cast<void*>(tensor_setattro)},
       {Py_tp_members, members},
-      {Py_tp_doc, const_cast<char*>("A multi-dimensional array that records what is done to it.")},
+      {Py_tp_doc, const_cast<char*>("A multi-dimensional array that records what is done to it.\n"
+                                    "\n"
+                                    "Examples\n"
+                                    "--------\n"
+                                    ">>> import adjoint as ad\n"
+                                    ">>> x = ad.tensor([1.0, 2.0], requires_grad=True)\n"
+                                    ">>> (x * x).sum().backward()\n"
+                                    ">>> x.grad\n"
+                                    "tensor([2., 4.])")},
   };
   add_operator_slots(slots);
   add_member_slots(slots);
@@ -310,8 +318,17 @@ bool add_tensor_type(PyObject* module) {
   out_of_memory_error =
       bases ? PyErr_NewExceptionWithDoc(
                   "adjoint.OutOfMemoryError",
-                  "There is no memory for a tensor: a RuntimeError, as in torch, and a MemoryError.", bases,
-                  nullptr)
+                  "There is no memory for a tensor: a RuntimeError, like in torch, and a MemoryError.\n"
+                  "\n"
+                  "Examples\n"
+                  "--------\n"
+                  ">>> import adjoint as ad\n"
+                  ">>> try:\n"
+                  "...     ad.empty(2**60)\n"
+                  "... except ad.OutOfMemoryError as error:\n"
+                  "...     print(isinstance(error, MemoryError))\n"
+                  "True",
+                  bases, nullptr)
             : nullptr;
   Py_XDECREF(bases);
   // Which of the two torch raises for an index is a matter of the path that it takes.

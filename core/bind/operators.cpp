@@ -196,7 +196,7 @@ std::string types_of(const Given& g) {
 /// torch warns once of an order that it wants to give up.
 }  // namespace
 
-std::atomic<bool> warns_always{false};
+std::atomic<bool> warns_always{false}, serves_torch{false};
 
 namespace {
 
@@ -257,7 +257,8 @@ PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObje
       return call_composition(o, given);
     refuse(o, given);
   }
-  if (alternate->signature->old && (!alternate->warned || warns_always)) warn_of_order(o, *alternate);
+  if (alternate->signature->old && serves_torch && (!alternate->warned || warns_always))
+    warn_of_order(o, *alternate);
   const Operator& op = alternate->op();
   Arguments arguments(op);
   arguments.read(*alternate, match);

@@ -28,7 +28,16 @@ Generator& chosen(Generator* g) { return g ? *g : runtime::default_generator(); 
 }  // namespace
 
 void bind_random(nb::module_& m) {
-  nb::class_<Generator>(m, "Generator", "A source of random numbers with its own seed and position.")
+  nb::class_<Generator>(m, "Generator",
+                        "A source of random numbers with its own seed and position.\n"
+                        "\n"
+                        "Examples\n"
+                        "--------\n"
+                        ">>> import adjoint as ad\n"
+                        ">>> generator = ad.Generator().manual_seed(0)\n"
+                        ">>> x = ad.rand(2, generator=generator)\n"
+                        ">>> ad.equal(x, ad.rand(2, generator=generator.manual_seed(0)))\n"
+                        "True")
       .def(
           "__init__",
           [](Generator* g, const nb::object& device, std::optional<std::string> stream) {
@@ -74,13 +83,6 @@ void bind_random(nb::module_& m) {
             return self;
           },
           nb::arg("new_state"));
-  m.def(
-      "_draw_as_torch",
-      [] {
-        Generator::set_default_kind(Generator::Kind::Torch);
-        runtime::default_generator().set_kind(Generator::Kind::Torch);
-      },
-      "From now on, generators that are made without a stream draw torch's numbers, the default one too.");
   m.def(
       "_default_generator", []() -> Generator& { return runtime::default_generator(); },
       nb::rv_policy::reference);

@@ -1,4 +1,4 @@
-// Nested containers taken apart and put together: the walks of utils/_pytree_trees.py, which says what trees
+// Nested containers taken apart and put together: the walks of src/adjoint/tree, which says what trees
 // and their forms are.
 //
 // What a container is, Python says: `kinds` has for each type the definition by which it is taken apart, or

@@ -238,13 +238,12 @@ void write_result(const Tensor& t, const Tensor& result, const char* name, bool 
   refuse_overlap(t, name);
   if (!same(t.sizes(), result.sizes())) {
     if (t.numel() != 0)
-      runtime::warn(text("An output with one or more elements was resized since it had shape ",
-                         to_string(t.sizes()), ", which does not match the required output shape ",
-                         to_string(result.sizes()),
-                         ". This behavior is deprecated, and in a future PyTorch release outputs will not be "
-                         "resized unless they have zero elements. You can explicitly reuse an out tensor t "
-                         "by resizing it, inplace, to zero elements with t.resize_(0).")
-                        .c_str());
+      runtime::warn(
+          text("An output with one or more elements was resized since it had shape ", to_string(t.sizes()),
+               ", which does not match the required output shape ", to_string(result.sizes()),
+               ". You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements "
+               "with t.resize_(0).")
+              .c_str());
     tell_replaced(t, "out");
     if (fresh && t.dtype() == result.dtype() && !is_transformed(t) && !is_transformed(result)) {
       t->replace_storage(Ref<Storage>::share(result->storage), result->data, t.dtype(), result.sizes(),

@@ -75,6 +75,7 @@ from adjoint import (  # noqa: E402
     _typed_storage,
     ops,
 )
+from adjoint import _types as _annotations  # noqa: E402  # before others: _device and it need each other
 from adjoint._device import (  # noqa: E402
     channels_last,
     channels_last_3d,
@@ -127,12 +128,14 @@ _LAZY = (
     "random",
     "replay",
     "return_types",
+    "safetensors",
     "scipy",
     "serialization",
     "signal",
     "sparse",
     "special",
     "testing",
+    "tree",
     "utils",
 )
 

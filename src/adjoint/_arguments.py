@@ -1,4 +1,4 @@
-"""What many functions ask of their arguments: that they are tensors, what ``out=`` must be, which have no effect.
+"""Checks of arguments that many functions share: tensors, ``out=``, and options without effect.
 
 Start reading at `give` and at `ignores`.
 """
@@ -7,18 +7,13 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from adjoint._types import F
+from adjoint._types import Callable, F
 
 __all__ = ["dimension", "give", "give_all", "ignores", "need_tensors", "whole"]
 
 
 def whole(value, tensors=True):
-    """An `int` for an integer that is none: a tensor of no dimensions (if `tensors`), one of NumPy's; in sequences too.
+    """An `int` for a 0-d integer tensor (if `tensors`) or one of NumPy's integers; in sequences too.
 
     What is no such integer is given back as it is. The core reads integers likewise (core/bind/convert.h).
     """
@@ -51,7 +46,7 @@ def dimension(dim, rank, scalar=True):
 
 
 def need_tensors(name, **given) -> None:
-    """Refuse arguments, given in the order of their positions, that are no tensors."""
+    """Refuse arguments that are not tensors; they are given in the order of their positions."""
     for position, (argument, value) in enumerate(given.items(), 1):
         if not isinstance(value, Tensor):
             raise TypeError(
@@ -118,9 +113,8 @@ def give(out, result, name, stacklevel=3, *, converts=True, warns=True):
 
         warn(
             f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not "
-            f"match the required output shape {list(result.shape)}. This behavior is deprecated, and in a future PyTorch "
-            "release outputs will not be resized unless they have zero elements. You can explicitly reuse an out tensor t "
-            "by resizing it, inplace, to zero elements with t.resize_(0).",
+            f"match the required output shape {list(result.shape)}. You can explicitly reuse an out tensor t by resizing it, "
+            "inplace, to zero elements with t.resize_(0).",
             stacklevel=stacklevel,
         )
     if _C._is_batched(result) or _C._tangent(result) is not None:

@@ -10,10 +10,7 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._register import Members, extend
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._types import Any
 
 _make_subclass = Tensor._make_subclass
 
@@ -48,7 +45,7 @@ class Copying(Members):
         if bytes_ is None:
             whole = _C._storage_bytes(self)
             bytes_ = memo[key] = _C._copy_bytes(whole)
-            # What tells it from others is the key for as long as somebody holds the memory.
+            # What tells it from others is the key for as long as the memory is held.
             memo.setdefault(id(memo), []).append(whole)
         result = _C._over(bytes_, self.dtype, self.shape, self.stride(), self.storage_offset())
         result = _as(type(self), result, self.requires_grad)
@@ -118,7 +115,7 @@ def _deep_sparse(self, memo):
 
 
 def rebuild_sparse(cls, layout, coalesced, indices, others, values, size, requires_grad, attributes):
-    """The sparse tensor that a pickle describes; what it says of indices is looked at."""
+    """The sparse tensor that a pickle describes; its indices are checked."""
     from adjoint.sparse._making import checked_parts
 
     result = _as(cls, checked_parts(layout, coalesced, indices, others, values, size), requires_grad)
@@ -184,7 +181,7 @@ def rebuild_elsewhere(cls, device, values, dtype, size, stride, requires_grad, a
 
 
 def set_attributes(tensor, attributes):
-    """Give a tensor that is read back what its program had hung on it: nothing that would hide what tensors have."""
+    """Restore the attributes that a program set on a tensor, but none that would hide a member of Tensor."""
     for name in attributes or ():
         if not isinstance(name, str) or hasattr(type(tensor), name):
             raise ValueError(

@@ -14,13 +14,8 @@ from adjoint._arguments import refuse_names
 from adjoint._C import Tensor
 from adjoint._creation_keywords import creation
 from adjoint._device import preserve_format
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from adjoint._types import Device, DType, Ints, MemoryFormat, Number
+from adjoint._switches import announce, switches
+from adjoint._types import Any, Device, DType, Ints, MemoryFormat, Number, Sequence
 
 __all__ = [
     "arange",
@@ -155,7 +150,7 @@ def empty_like(
     memory_format: MemoryFormat | None = None,
     device: Device | None = None,
 ) -> Tensor:
-    """As `empty`, with the shape, the dtype and the order of strides of `input`."""
+    """Like `empty`, with the shape, the dtype and the order of strides of `input`."""
     return empty_laid(input, dtype, memory_format, device, "empty_like")
 
 
@@ -167,7 +162,7 @@ def zeros_like(
     memory_format: MemoryFormat | None = None,
     device: Device | None = None,
 ) -> Tensor:
-    """As `zeros`, with the shape, the dtype and the order of strides of `input`."""
+    """Like `zeros`, with the shape, the dtype and the order of strides of `input`."""
     return _like(input, 0, dtype, memory_format, device, "zeros_like")
 
 
@@ -179,7 +174,7 @@ def ones_like(
     memory_format: MemoryFormat | None = None,
     device: Device | None = None,
 ) -> Tensor:
-    """As `ones`, with the shape, the dtype and the order of strides of `input`."""
+    """Like `ones`, with the shape, the dtype and the order of strides of `input`."""
     return _like(input, 1, dtype, memory_format, device, "ones_like")
 
 
@@ -192,7 +187,7 @@ def full_like(
     memory_format: MemoryFormat | None = None,
     device: Device | None = None,
 ) -> Tensor:
-    """As `full`, with the shape, the dtype and the order of strides of `input`."""
+    """Like `full`, with the shape, the dtype and the order of strides of `input`."""
     return _like(input, fill_value, dtype, memory_format, device, "full_like")
 
 
@@ -265,7 +260,7 @@ def arange(
     *,
     dtype: DType | None = None,
 ) -> Tensor:
-    """Numbers from `start` up to but without `end`, `step` apart: ``arange(end)``, ``arange(start, end, step)``.
+    """Numbers from `start` up to, but not including, `end`, in steps of `step`: ``arange(end)``, ``arange(start, end, step)``.
 
     The dtype is int64 when all three are integers, else the default floating-point type. Numbers for an integer dtype
     lose their fractions: before the count for int64, after it for smaller ones.
@@ -330,14 +325,12 @@ def range(
     *,
     dtype: DType | None = None,
 ) -> Tensor:
-    """Numbers from `start` to `end`, which is included, `step` apart; torch has given it up for `arange`."""
+    """Numbers from `start` to `end`, both included, in steps of `step`; `arange` leaves out the end."""
     if end is None:
         raise TypeError("range() missing 1 required positional argument: 'end'")
-    from warnings import warn
-
-    warn(
-        "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's "
-        "range builtin. Instead, use torch.arange, which produces values in [start, end).",
+    announce(
+        f"{switches.package}.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's "
+        f"range builtin. Instead, use {switches.package}.arange, which produces values in [start, end).",
         stacklevel=4,
     )
     if step == 0:
@@ -355,7 +348,7 @@ def range(
 def linspace(
     start: Number | Tensor, end: Number | Tensor, steps: int, *, dtype: DType | None = None
 ) -> Tensor:
-    """`steps` numbers from `start` to `end`, both included, equally far apart.
+    """`steps` evenly spaced numbers from `start` to `end`, both included.
 
     Examples
     --------

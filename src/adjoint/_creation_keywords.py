@@ -9,13 +9,7 @@ from adjoint import _C
 from adjoint._arguments import give, refuse_pinned
 from adjoint._device import device_number, strided
 from adjoint._register import overload, published
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from adjoint import Tensor
+from adjoint._types import Any, Callable, Tensor
 
 __all__ = ["creation"]
 
@@ -72,7 +66,7 @@ def _made(function: Any, out: bool, like: bool, consults: bool, plain: tuple[Any
             if made._layout_number == 0:
                 if "zeros" not in name and "empty" not in name:
                     raise RuntimeError(
-                        f"{name}(): makes no tensor of layout {layout}; use .to_sparse(layout={layout})"
+                        f"{name}(): cannot make a tensor of layout {layout}; use .to_sparse(layout={layout})"
                     )
                 made = made.zero_().to_sparse(layout=layout)
             return made.requires_grad_() if requires_grad else made

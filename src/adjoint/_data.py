@@ -13,12 +13,8 @@ from adjoint._C import Tensor
 from adjoint._device import device_number, get_default_device
 from adjoint._register import Members, extend, publish
 from adjoint._storage import _Storage
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import Device, DType
+from adjoint._switches import announce, switches
+from adjoint._types import Any, Device, DType
 
 __all__ = ["as_tensor", "asarray", "from_dlpack", "from_file", "from_numpy", "frombuffer", "tensor"]
 
@@ -89,12 +85,10 @@ def tensor(
 def _taken(storage, dtype):
     """A tensor; or the elements of a storage, whose bytes are of the dtype that it knows, or else of the one asked for."""
     if isinstance(storage, Tensor):
-        if _warns_as_torch:
-            from warnings import warn
-
-            warn(
+        if switches.torch:
+            announce(
                 "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-                "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).",
+                f"sourceTensor.detach().clone().requires_grad_(True), rather than {switches.package}.tensor(sourceTensor).",
                 stacklevel=3,
             )
         return storage
@@ -168,19 +162,13 @@ def from_numpy(array: Any) -> Tensor:
             f"can't convert np.ndarray of type {array.dtype}. The only supported types are: float64, float32, "
             "float16, complex64, complex128, int64, int32, int16, int8, uint8, and bool."
         )
-    if _warns_as_torch and not array.flags.writeable:
-        from warnings import warn
-
-        warn(
+    if switches.torch and not array.flags.writeable:
+        announce(
             "The given NumPy array is not writable, and PyTorch does not support non-writable tensors. Here writes to the tensor "
             "are refused; copy the array to write to it.",
             stacklevel=2,
         )
     return _C._from_buffer(array)
-
-
-#: What `as_torch` switches on: torch's warnings, which programs may wait for.
-_warns_as_torch = False
 
 
 def asarray(

@@ -10,12 +10,8 @@ from adjoint import _C
 from adjoint._arguments import ignores
 from adjoint._C import Tensor
 from adjoint._register import Members, extend
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import Device, MemoryFormat
+from adjoint._switches import switches
+from adjoint._types import Any
 
 __all__ = [
     "channels_last",
@@ -180,7 +176,7 @@ def _entered() -> list:
 
 
 def get_default_device() -> device:
-    """The device on which tensors are made where nothing else says one: the CPU, unless it was set.
+    """The device on which tensors are made by default: the CPU, unless it was set.
 
     Returns
     -------
@@ -196,7 +192,7 @@ def get_default_device() -> device:
 
 
 def set_default_device(device: Device) -> None:
-    """Set the device on which this thread makes tensors where nothing else says one.
+    """Set the device on which this thread makes tensors by default.
 
     Parameters
     ----------
@@ -222,13 +218,12 @@ class _Named:
     """A constant that prints as it is written."""
 
     __slots__ = ("name",)
-    namespace = "adjoint"
 
     def __init__(self, name: Any) -> None:
         self.name = name
 
     def __repr__(self) -> str:
-        return f"{self.namespace}.{self.name}"
+        return f"{switches.package}.{self.name}"
 
     def __reduce__(self) -> Any:
         return self.name
@@ -268,6 +263,12 @@ class memory_format(_Named):
     """
 
     __slots__ = ()
+
+
+#: For annotations: see `adjoint._types`.
+Device = device | str | int
+Layout = layout
+MemoryFormat = memory_format
 
 
 #: By the number that the core knows them by.
@@ -317,18 +318,18 @@ class Location(Members):
 
     @ignores("device", why="no memory is pinned", warns=False)
     def is_pinned(self, device: Device | None = None) -> bool:
-        """Whether the memory is pinned: it is not."""
+        """Whether the memory is pinned: always False."""
         return False
 
     def is_shared(self) -> bool:
         """Whether the memory is shared with other processes; see `share_memory_`."""
         import sys
 
-        segments = sys.modules.get("adjoint.multiprocessing._segments")
+        segments = sys.modules.get("adjoint._segments")
         return segments is not None and segments.find(self) is not None
 
     def share_memory_(self) -> Tensor:
-        """Move the memory to where processes see it that get the tensor: through a queue, as an argument, or by a fork.
+        """Move the memory to shared memory, which processes that receive the tensor (by queue, argument or fork) see too.
 
         Returns
         -------
@@ -338,7 +339,7 @@ class Location(Members):
         Raises
         ------
         RuntimeError
-            Other tensors share the memory, which would be left behind.
+            Other tensors share the memory, which would not move with it.
 
         Examples
         --------
@@ -347,7 +348,7 @@ class Location(Members):
         >>> x.is_shared()
         True
         """
-        from adjoint.multiprocessing import _segments
+        from adjoint import _segments
 
         _segments.move([self], "share_memory_")
         return self

@@ -6,10 +6,7 @@ from adjoint import _C
 from adjoint._C import Generator, Tensor
 from adjoint._random import _as_torch, _drawn, bernoulli, multinomial
 from adjoint._register import Members, extend
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._types import Any
 
 
 @extend
@@ -17,7 +14,7 @@ class Filling(Members):
     """Random values in place."""
 
     def uniform_(self, *args: Any, generator: Generator | None = None, **bounds: Any) -> Tensor:
-        """Fill with numbers drawn evenly from [from, to), by default [0, 1)."""
+        """Fill with uniform random numbers from [from, to), by default [0, 1)."""
         low, high = _two(args, bounds, "from", "to", 0.0, 1.0, "uniform_")
         return _C._uniform(self, low, high, generator)
 
@@ -64,7 +61,7 @@ class Filling(Members):
         return self.copy_(drawn.ceil_())
 
     def random_(self, *args: Any, generator: Generator | None = None, **bounds: Any) -> Tensor:
-        """Fill with integers drawn evenly from `from` up to but without `to`; by default all that the dtype holds."""
+        """Fill with uniform random integers from `from` up to, but not including, `to`; by default all that the dtype holds."""
         if len(args) == 1:
             args = (0, *args)
         low, high = _two(args, bounds, "from", "to", 0, None, "random_")
@@ -96,11 +93,11 @@ class Drawing(Members):
     def multinomial(
         self, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
     ) -> Tensor:
-        """As `adjoint.multinomial`."""
+        """Like `adjoint.multinomial`."""
         return multinomial(self, num_samples, replacement, generator=generator)
 
     def bernoulli(self, p: float | Tensor | None = None, *, generator: Generator | None = None) -> Tensor:
-        """As `adjoint.bernoulli`."""
+        """Like `adjoint.bernoulli`."""
         return bernoulli(self, p, generator=generator)
 
 

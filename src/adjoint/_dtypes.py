@@ -10,12 +10,9 @@ from adjoint._arguments import ignores
 from adjoint._C import Tensor
 from adjoint._device import device_number
 from adjoint._register import Members, composition, extend, member
+from adjoint._types import Any, Device, DType, MemoryFormat
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import Device, DType, MemoryFormat
 
 __all__ = ["ALIASES", "finfo", "iinfo"]
 
@@ -212,7 +209,7 @@ class Conversion(Members):
                 raise ValueError(f"invalid type: {dtype!r}")
             dtype = found[0]
         elif isinstance(dtype, type):
-            # A tensor type of old, such as LongTensor, has its dtype as an attribute.
+            # A legacy tensor type, such as LongTensor, has its dtype as an attribute.
             dtype = _C._dtype(getattr(dtype, "dtype", dtype))
         return self if dtype is self.dtype else _to_type(self, dtype)
 

@@ -8,11 +8,7 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._C import Tensor, _run_backward
 from adjoint._register import Members, extend
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
+from adjoint._types import Any, Callable, Sequence
 
 
 @extend
@@ -147,6 +143,10 @@ def _handle_that(remove):
 def _register_node_hook(self, fn):
     """Call ``fn(grad_inputs, grad_outputs)`` after this node has run; a returned tuple replaces `grad_inputs`.
 
+    Parameters
+    ----------
+    fn : callable
+
     Returns
     -------
     RemovableHandle
@@ -157,6 +157,10 @@ def _register_node_hook(self, fn):
 
 def _register_node_prehook(self, fn):
     """Call ``fn(grad_outputs)`` before this node runs; a returned tuple replaces `grad_outputs`.
+
+    Parameters
+    ----------
+    fn : callable
 
     Returns
     -------

@@ -9,13 +9,7 @@ from adjoint._creation_keywords import creation
 from adjoint._device import device_number
 from adjoint._register import Members, extend
 from adjoint._storage import _Storage
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from adjoint._types import Device, DType, Ints, Number
+from adjoint._types import Any, Device, DType, Ints, Number, Sequence
 
 
 @extend
@@ -24,40 +18,40 @@ class Making(Members):
 
     @creation(out=False, like=True, consults=True)
     def new_tensor(self, data: Any, *, dtype: DType | None = None) -> Tensor:
-        """As `tensor`, in this tensor's dtype."""
+        """Like `tensor`, in this tensor's dtype."""
         return _C.tensor(data, dtype or self.dtype)
 
     @creation(out=False, like=True, consults=True)
     def new_empty(self, *size: Ints, dtype: DType | None = None, **keywords: Any) -> Tensor:
-        """As `empty`, in this tensor's dtype."""
+        """Like `empty`, in this tensor's dtype."""
         return _C._empty(_size(size, keywords, "new_empty"), dtype or self.dtype)
 
     @creation(out=False, like=True, consults=True)
     def new_zeros(self, *size: Ints, dtype: DType | None = None, **keywords: Any) -> Tensor:
-        """As `zeros`, in this tensor's dtype."""
+        """Like `zeros`, in this tensor's dtype."""
         return _C._zeros(_size(size, keywords, "new_zeros"), dtype or self.dtype)
 
     @creation(out=False, like=True, consults=True)
     def new_ones(self, *size: Ints, dtype: DType | None = None, **keywords: Any) -> Tensor:
-        """As `ones`, in this tensor's dtype."""
+        """Like `ones`, in this tensor's dtype."""
         return _C._full(_size(size, keywords, "new_ones"), 1, dtype or self.dtype)
 
     @creation(out=False, like=True, consults=True)
     def new_full(self, size: Ints, fill_value: Number | Tensor, *, dtype: DType | None = None) -> Tensor:
-        """As `full`, in this tensor's dtype."""
+        """Like `full`, in this tensor's dtype."""
         return _C._full(size, fill_value, dtype or self.dtype)
 
     @creation(out=False, like=True, consults=True)
     def new_empty_strided(
         self, size: Sequence[int], stride: Sequence[int], *, dtype: DType | None = None
     ) -> Tensor:
-        """As `empty_strided`, in this tensor's dtype."""
+        """Like `empty_strided`, in this tensor's dtype."""
         return empty_strided(size, stride, dtype=dtype or self.dtype)
 
     def new(
         self, *args: Any, size: Any = None, device: Device | None = None, volatile: bool = False
     ) -> Tensor:
-        """A tensor of this one's dtype, as the constructors of old made it: of sizes, of data, or of a tensor.
+        """A tensor of this one's dtype, like the legacy constructors: of sizes, of data, or of a tensor.
 
         Examples
         --------

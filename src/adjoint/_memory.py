@@ -14,18 +14,13 @@ from adjoint._device import preserve_format
 from adjoint._register import Members, extend
 from adjoint._storage import UntypedStorage, _recording_off, _Storage
 from adjoint._typed_storage import TypedStorage, tell_removal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import Ints, MemoryFormat, Shape
+from adjoint._types import Any, Ints, MemoryFormat, Shape
 
 
 @extend
 class Memory(Members):
     def untyped_storage(self) -> UntypedStorage:
-        """The memory below the tensor, which its views share, as bytes."""
+        """The memory of the tensor, which its views share, as bytes."""
         if self._layout_number:
             raise NotImplementedError(
                 f"Cannot access storage of SparseTensorImpl: a tensor of layout {self.layout} has indices and values; use values()"
@@ -33,7 +28,7 @@ class Memory(Members):
         return UntypedStorage._below(self)
 
     def storage(self) -> TypedStorage:
-        """The memory below the tensor, which its views share, as elements of its dtype."""
+        """The memory of the tensor, which its views share, as elements of its dtype."""
         tell_removal(3)
         return self._typed_storage()
 
@@ -43,7 +38,7 @@ class Memory(Members):
     def resize_(
         self, *sizes: Any, size: Shape | None = None, memory_format: MemoryFormat | None = None
     ) -> Tensor:
-        """Give this tensor another shape in row-major order on its memory, which becomes larger where it does not suffice.
+        """Give this tensor another shape in row-major order; its memory grows if needed.
 
         Elements stay where they lie in memory; new ones are zero.
 
@@ -57,7 +52,7 @@ class Memory(Members):
         Raises
         ------
         RuntimeError
-            The tensor requires a gradient, or has a tangent; or its memory does not suffice and belongs to somebody else, such
+            The tensor requires a gradient, or has a tangent; or its memory does not suffice and another object owns it, such
             as an array.
         """
         # In inference mode nothing is recorded, and what is made there may be written.
@@ -102,7 +97,7 @@ class Memory(Members):
         size: Shape | None = None,
         stride: Ints | None = None,
     ) -> Tensor:
-        """Let this tensor stand for other memory: that of a tensor of the same dtype, with its shape, or a part of a storage.
+        """Make this tensor a view of other memory: that of a tensor of the same dtype, with its shape, or a part of a storage.
 
         Parameters
         ----------
@@ -145,7 +140,7 @@ class Memory(Members):
         return self
 
     def is_set_to(self, tensor: Tensor) -> bool:
-        """Whether both are the same elements of the same memory, in the same order."""
+        """Whether both tensors view the same elements of the same memory, in the same order."""
         mine, theirs = self.untyped_storage(), tensor.untyped_storage()
         return (
             mine.data_ptr() == theirs.data_ptr()

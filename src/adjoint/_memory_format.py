@@ -15,10 +15,8 @@ from adjoint._device import (
     memory_format,
     preserve_format,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._switches import switches
+from adjoint._types import Any
 
 __all__ = ["copied", "has_channels_innermost", "is_laid", "laid", "like", "relaid"]
 
@@ -29,7 +27,7 @@ _ORDERS = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
 def _check(format, name):
     if not isinstance(format, memory_format):
         raise TypeError(
-            f"{name}(): argument 'memory_format' must be torch.memory_format, not {type(format).__name__}"
+            f"{name}(): argument 'memory_format' must be {switches.package}.memory_format, not {type(format).__name__}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Which functions `__torch_function__` is asked about, under which names, and with which parameters.
+"""Which functions dispatch to `__torch_function__`, under which names, and with which parameters.
 
 Nothing is listed here: an operator or composition that is published is found in its module, and its parameters are those
 of its signature. Start reading at `get_overridable_functions`.
@@ -44,7 +44,7 @@ def _modules():
 def _public(module):
     """The published functions of a module by name, those that are imported later included."""
     found = {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
-    # What the package uses among itself asks nobody, whatever a module calls it.
+    # What the package uses among itself consults no override, whatever a module calls it.
     return {name: f for name, f in found.items() if _is_published(f) and not f.__name__.startswith("_")}
 
 
@@ -104,7 +104,7 @@ def _functions():
 
 
 def get_overridable_functions() -> dict[Any, list]:
-    """The functions that ask arguments with `__torch_function__`, by what holds them: a module, Tensor, an attribute.
+    """The functions that dispatch to `__torch_function__`, by their holder: a module, Tensor, an attribute.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def get_overridable_functions() -> dict[Any, list]:
 
 
 def get_ignored_functions() -> set:
-    """The public functions that ask modes alone, because they take no tensor or take it as it is."""
+    """The public functions that consult modes only, because they take no tensor or take it as it is."""
     return {function for *_, function in _functions() if not _consults(function)}
 
 

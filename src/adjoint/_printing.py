@@ -9,12 +9,7 @@ from __future__ import annotations
 from math import ceil, inf, isfinite
 
 from adjoint import _C
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
+from adjoint._types import Any, Tensor
 
 __all__ = ["set_printoptions", "text_of"]
 

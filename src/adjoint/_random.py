@@ -14,12 +14,7 @@ from adjoint._C import Generator, Tensor
 from adjoint._creation import _size, empty_laid
 from adjoint._creation_keywords import creation
 from adjoint._register import publish
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import Device, DType, Ints, MemoryFormat
+from adjoint._types import Any, Device, DType, Ints, MemoryFormat
 
 __all__ = [
     "Generator",
@@ -118,7 +113,7 @@ class SeedTooLarge(ValueError, RuntimeError):
 
 
 def manual_seed(seed: int, *, stream: Any = None) -> Generator:
-    """Start the default generator anew at a seed, and return it.
+    """Seed the default generator, and return it.
 
     Parameters
     ----------
@@ -144,12 +139,12 @@ def manual_seed(seed: int, *, stream: Any = None) -> Generator:
 
 
 def seed() -> int:
-    """Start the default generator anew at a seed that the system chooses, and return the seed."""
+    """Seed the default generator with a number from the system, and return that."""
     return _C._default_generator().seed()
 
 
 def initial_seed() -> int:
-    """The seed that the default generator started at."""
+    """The seed of the default generator."""
     return _C._default_generator().initial_seed()
 
 
@@ -159,7 +154,7 @@ def get_rng_state() -> Tensor:
 
 
 def set_rng_state(new_state: Tensor) -> None:
-    """Put the default generator back into a state that `get_rng_state` gave."""
+    """Restore a state of the default generator that `get_rng_state` returned."""
     _C._default_generator().set_state(new_state)
 
 
@@ -178,7 +173,7 @@ def _drawn(numbers, *parameters):
 def rand(
     *size: Ints, dtype: DType | None = None, generator: Generator | None = None, **keywords: Any
 ) -> Tensor:
-    """Numbers drawn evenly from [0, 1).
+    """Uniform random numbers from [0, 1).
 
     Examples
     --------
@@ -193,7 +188,7 @@ def rand(
 def randn(
     *size: Ints, dtype: DType | None = None, generator: Generator | None = None, **keywords: Any
 ) -> Tensor:
-    """Numbers drawn from the normal distribution of mean 0 and variance 1.
+    """Normal random numbers of mean 0 and variance 1.
 
     A complex number has variance 1 as a whole: each part has half of it.
 
@@ -215,7 +210,7 @@ def randint(
     dtype: DType | None = None,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Integers drawn evenly from `low` up to but without `high`: ``randint(high, size)``, ``randint(low, high, size)``.
+    """Uniform random integers from `low` up to, but not including, `high`: ``randint(high, size)``, ``randint(low, high, size)``.
 
     Examples
     --------
@@ -241,7 +236,7 @@ def randint(
 def _range_of(name, low, high):
     if high is None:
         raise TypeError(
-            f"{name}(): missing argument 'high': numbers are drawn from low up to but without high"
+            f"{name}(): missing argument 'high': numbers are drawn from low up to, but not including, high"
         )
     return 0 if low is None else low, high
 
@@ -261,7 +256,7 @@ def rand_like(
     generator: Generator | None = None,
     device: Device | None = None,
 ) -> Tensor:
-    """As `rand`, with the shape and dtype of `input`."""
+    """Like `rand`, with the shape and dtype of `input`."""
     return _C._rand_like(empty_laid(input, dtype, memory_format, device, "rand_like"), generator)
 
 
@@ -274,7 +269,7 @@ def randn_like(
     generator: Generator | None = None,
     device: Device | None = None,
 ) -> Tensor:
-    """As `randn`, with the shape and dtype of `input`."""
+    """Like `randn`, with the shape and dtype of `input`."""
     return _C._randn_like(empty_laid(input, dtype, memory_format, device, "randn_like"), generator)
 
 
@@ -289,7 +284,7 @@ def randint_like(
     generator: Generator | None = None,
     device: Device | None = None,
 ) -> Tensor:
-    """As `randint`, with the shape and dtype of `input`."""
+    """Like `randint`, with the shape and dtype of `input`."""
     if high is None:
         low, high = 0, low
     low, high = _range_of("randint_like", low, high)

@@ -57,8 +57,8 @@ def published(function: F, explain: Any = _explain, consults: bool | None = True
     explain : function, optional
         What is asked of an error; None leaves errors as they are.
     consults : bool, optional
-        Whether arguments with `__torch_function__` may answer the call, or modes alone (see `adjoint.overrides`); None where
-        nobody is asked of the call, and all are of those that the function makes.
+        Whether the call is dispatched to overrides of its arguments, or to modes alone (see `adjoint.overrides`); None: no override
+        is consulted for this call, only for calls made inside it.
     """
     public: Any = _C.Composition(function, explain, consults)
     vars(public).update(
@@ -186,7 +186,7 @@ def alternate(function: F) -> F:
     return operator
 
 
-#: Methods that nobody answers: what they call asks in its turn, or they say what class a tensor has.
+#: Methods that consult no override: what they call does so, or they say what class a tensor has.
 _OWN = ("__iter__", "as_subclass")
 
 

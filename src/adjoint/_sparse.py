@@ -6,12 +6,7 @@ from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._device import LAYOUTS, WRITTEN
 from adjoint._register import Members, extend
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import DType, Layout, Shape
+from adjoint._types import Any, DType, Layout, Shape
 
 
 def parts(x, asked=None, expected="", numbers=(1,)):
@@ -45,7 +40,7 @@ class Sparse(Members):
     layout = property(lambda self: LAYOUTS[self._layout_number], doc="How the elements are stored.")
 
     def to_dense(self, dtype: DType | None = None, masked_grad: Any = None) -> Tensor:
-        """The tensor with all its elements; itself, where it has them.
+        """The tensor in the dense layout; itself if it is dense already.
 
         Parameters
         ----------
@@ -99,7 +94,7 @@ class Sparse(Members):
         blocksize: Any = None,
         dense_dim: int | None = None,
     ) -> Tensor:
-        """The tensor in a sparse layout, by default COO: what is not zero, and where.
+        """The tensor in a sparse layout, by default COO: its non-zero elements and their indices.
 
         Parameters
         ----------
@@ -140,12 +135,12 @@ class Sparse(Members):
         return _converting().sparse_mask(self, mask)
 
     def coalesce(self) -> Tensor:
-        """Each position named once, in row-major order, values of one position added up; itself where it is so already."""
+        """Sort the indices and add up the values of duplicates; the tensor itself if it is coalesced already."""
         parts(self, "coalesce", _COO)
         return _C._sparse_coalesce(self)
 
     def is_coalesced(self) -> bool:
-        """Whether each position is known to be named once, in order."""
+        """Whether the indices are known to be sorted and unique."""
         return parts(self, "is_coalesced", _COO)[1]
 
     def _coalesced_(self, coalesced) -> Tensor:
@@ -154,7 +149,7 @@ class Sparse(Members):
         return self
 
     def indices(self) -> Tensor:
-        """The positions of a coalesced tensor: a row for each sparse dimension."""
+        """The indices of a coalesced tensor: a row for each sparse dimension."""
         _, coalesced, indices, _, _ = parts(self, "indices", _COO)
         if not coalesced:
             raise RuntimeError("Cannot get indices on an uncoalesced tensor, please call .coalesce() first")

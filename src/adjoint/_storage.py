@@ -1,4 +1,4 @@
-"""The memory below tensors as an object.
+"""The memory of tensors as an object.
 
 A storage holds its memory by a tensor of bytes. Bytes that it gives up by `resize_` stay readable for the tensors that still
 point to them, and more bytes are had where they lie, or by moving a tensor that is alone on its memory; so no tensor ever
@@ -13,13 +13,7 @@ from _weakref import ref
 from adjoint import _C
 from adjoint._arguments import ignores
 from adjoint._C import Tensor
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    from adjoint._types import Device, DType
+from adjoint._types import Any, Device, DType, Iterator
 
 __all__ = ["UntypedStorage"]
 
@@ -160,7 +154,7 @@ class _Storage:
         return False
 
     def resizable(self) -> bool:
-        """Whether `resize_` may change its size: not if it belongs to somebody else, such as an array."""
+        """Whether `resize_` may change its size: not if another object owns it, such as an array."""
         return not _C._belongs_elsewhere(self._tensor)
 
     def _write_file(self, f, is_real_file=True, save_size=True, element_size=1):
@@ -175,7 +169,7 @@ _living: dict = {}
 
 
 class UntypedStorage(_Storage):
-    """The memory below a tensor, as bytes.
+    """The memory of a tensor, as bytes.
 
     Parameters
     ----------
@@ -317,7 +311,7 @@ class UntypedStorage(_Storage):
         return result
 
     def byteswap(self, dtype: DType) -> None:
-        """Turn the order of the bytes around in each element of `dtype`, in the real and the imaginary part of a complex one."""
+        """Reverse the byte order of each element of `dtype`; of the real and the imaginary part of a complex one."""
         width = dtype.itemsize // 2 if dtype.is_complex else dtype.itemsize
         if width > 1 and self.nbytes():
             parts = self._readable().view(-1, width)
@@ -341,7 +335,7 @@ class UntypedStorage(_Storage):
         ------
         RuntimeError
             More bytes are asked for than there ever were, and another tensor shares the memory, which would have to move;
-            or the memory belongs to somebody else, such as an array.
+            or another object owns the memory, such as an array.
         """
         owner = None if self._whose is None else self._whose()
         if self._tensor.is_meta:

@@ -10,11 +10,7 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._register import Members, composition, extend
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
+from adjoint._types import Any, Iterator
 
 
 @extend

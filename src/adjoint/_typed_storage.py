@@ -1,4 +1,4 @@
-"""The memory below tensors as elements of a dtype, which torch means to give up for bytes.
+"""The memory of tensors as elements of a dtype, which torch deprecates in favour of bytes.
 
 Start reading at `TypedStorage`.
 """
@@ -8,18 +8,14 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._arguments import ignores
 from adjoint._storage import UntypedStorage, _count, _made, _Storage
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import Device, DType
+from adjoint._switches import switches
+from adjoint._types import Any, Device, DType
 
 __all__ = ["TypedStorage"]
 
 
 class TypedStorage(_Storage):
-    """The memory below a tensor, as elements of its dtype.
+    """The memory of a tensor, as elements of its dtype.
 
     Parameters
     ----------
@@ -108,7 +104,7 @@ class TypedStorage(_Storage):
 
     @ignores("non_blocking", why="a copy is done when the call returns", warns=False)
     def type(self, dtype: DType | None = None, non_blocking: bool = False) -> Any:
-        """The name of the type of old; or a copy of another type, given by its dtype or by that name."""
+        """The name of the legacy type; or a copy of another type, given by its dtype or by that name."""
         if dtype is None:
             return f"torch.{self._dtype._type_name}Storage"
         if not isinstance(dtype, _C.dtype):
@@ -129,7 +125,7 @@ class TypedStorage(_Storage):
         return self if self.device == device else self._of(self._elements.to(device))
 
     def pickle_storage_type(self) -> str:
-        """The name of the type of old, without its module."""
+        """The name of the legacy type, without its module."""
         return f"{self._dtype._type_name}Storage"
 
     @classmethod
@@ -152,9 +148,7 @@ class TypedStorage(_Storage):
         return _read_elements, (self._dtype, bytes(self._untyped_storage.tolist()))
 
     def __str__(self) -> str:
-        said = (
-            f"[torch.storage.TypedStorage(dtype={self._dtype}, device={self.device}) of size {self._size()}]"
-        )
+        said = f"[{switches.package}.storage.TypedStorage(dtype={self._dtype}, device={self.device}) of size {self._size()}]"
         if self._tensor.is_meta:
             return f"...\n{said}"
         return "\n".join([*(f" {x}" for x in self._elements.tolist()), said])
@@ -225,7 +219,9 @@ def _need_storage(args, storage, dtype, device):
     if dtype is None:
         raise RuntimeError("TypedStorage(): Argument 'dtype' must be specified with 'wrap_storage'")
     if not isinstance(dtype, _C.dtype):
-        raise TypeError(f"TypedStorage(): Argument 'dtype' must be torch.dtype, not {type(dtype)}")
+        raise TypeError(
+            f"TypedStorage(): Argument 'dtype' must be {switches.package}.dtype, not {type(dtype)}"
+        )
     if device is not None:
         raise RuntimeError(
             "TypedStorage(): Argument 'device' should not be specified when 'wrap_storage' is given"

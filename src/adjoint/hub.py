@@ -1,4 +1,4 @@
-"""Weights by their address: from a folder of files that were loaded before, else from the network.
+"""Pretrained weights by URL: from the cache folder, else from the network.
 
 The folder is torch's own (``$TORCH_HOME/hub/checkpoints``, else ``~/.cache/torch/hub/checkpoints``), so that what torch has
 loaded is there. Nothing that a file names is run, unless that is asked for. Start reading at `load_state_dict_from_url`.
@@ -12,10 +12,8 @@ from typing import Any
 
 from adjoint._arguments import ignores
 from adjoint._register import listing
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from adjoint._switches import switches
+from adjoint._types import Iterator
 
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
 __dir__ = listing(__name__)
@@ -32,12 +30,37 @@ def _get_torch_home() -> str:
 
 
 def get_dir() -> str:
-    """The folder of what is kept: what `set_dir` said, else ``$TORCH_HOME/hub`` or ``~/.cache/torch/hub``."""
+    """The cache folder: what `set_dir` was given, else ``$TORCH_HOME/hub`` or ``~/.cache/torch/hub``.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.hub.get_dir().endswith("hub")
+    True
+    """
     return _dir if _dir is not None else os.path.join(_get_torch_home(), "hub")
 
 
 def set_dir(d: Any) -> None:
-    """Choose the folder of what is kept."""
+    """Set the cache folder.
+
+    Parameters
+    ----------
+    d : path
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> before = ad.hub.get_dir()
+    >>> ad.hub.set_dir("/tmp/models")
+    >>> ad.hub.get_dir()
+    '/tmp/models'
+    >>> ad.hub.set_dir(before)
+    """
     global _dir
     _dir = os.path.expanduser(d)
 
@@ -51,7 +74,7 @@ def load_state_dict_from_url(
     file_name: Any = None,
     weights_only: bool = True,
 ) -> Any:
-    """Load a file of weights by its address; it is fetched if it is not in the folder already.
+    """Load weights from a URL; the file is downloaded unless it is in the cache folder.
 
     Parameters
     ----------
@@ -60,13 +83,18 @@ def load_state_dict_from_url(
     model_dir : str, optional
         The folder of files; by default `get_dir` and "checkpoints".
     map_location, weights_only
-        As of `load`.
+        Like those of `load`.
     progress : bool
         Show a bar while the file is fetched, if tqdm is installed.
     check_hash : bool
         Compare the file's SHA-256 with the digits in its name, as in ``resnet18-f37072fd.pth``.
     file_name : str, optional
         The name in the folder; by default the last part of the address.
+
+    Returns
+    -------
+    object
+        What `load` reads from the file.
 
     Raises
     ------
@@ -102,7 +130,16 @@ def load_state_dict_from_url(
 
 
 def download_url_to_file(url: str, dst: Any, hash_prefix: Any = None, progress: bool = True) -> None:
-    """Fetch what is at an address into a file, which appears whole or not at all.
+    """Download a URL to a file, which appears complete or not at all.
+
+    Parameters
+    ----------
+    url : str
+    dst : path
+    hash_prefix : str, optional
+        What the file's SHA-256 must begin with.
+    progress : bool
+        Show a bar, if tqdm is installed.
 
     Raises
     ------
@@ -110,6 +147,17 @@ def download_url_to_file(url: str, dst: Any, hash_prefix: Any = None, progress: 
         It cannot be fetched.
     RuntimeError
         Its SHA-256 does not begin with `hash_prefix`.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from adjoint.hub import download_url_to_file
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     served, kept = pathlib.Path(folder, "served"), pathlib.Path(folder, "kept")
+    ...     _ = served.write_text("numbers")
+    ...     download_url_to_file(served.as_uri(), kept, progress=False)
+    ...     kept.read_text()
+    'numbers'
     """
     import tempfile
     from hashlib import sha256
@@ -199,12 +247,12 @@ def _configuration(folder, source):
 
     if source != "local":
         raise ValueError(
-            f"torch.hub: source={source!r} would run code from the network, which Adjoint does not do. Clone the "
+            f"{switches.package}.hub: source={source!r} would run code from the network, which Adjoint does not do. Clone the "
             'repository, and give its folder with source="local"'
         )
     path = os.path.join(os.path.expanduser(folder), "hubconf.py")
     if not os.path.exists(path):
-        raise FileNotFoundError(f"torch.hub: there is no {path}")
+        raise FileNotFoundError(f"{switches.package}.hub: there is no {path}")
     import sys
 
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
@@ -229,7 +277,31 @@ def list(
     verbose: bool = True,
     source: str = "github",
 ) -> Any:
-    """The names of the models of a repository; of a folder, with ``source="local"``."""
+    """The entry points of the hubconf.py of a folder (``source="local"``).
+
+    Parameters
+    ----------
+    github : str
+        The folder.
+    force_reload, skip_validation, trust_repo, verbose
+        Without effect: a folder is taken as it is.
+    source : str
+        'local'; nothing is fetched and run from the network.
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from adjoint import hub
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with open(os.path.join(folder, "hubconf.py"), "w") as file:
+    ...         _ = file.write("def twice(x):\\n    'Two of it.'\\n    return 2 * x\\n")
+    ...     hub.list(folder, source="local")
+    ['twice']
+    """
     module = _configuration(github, source)
     return [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
 
@@ -251,7 +323,32 @@ def help(
     trust_repo: Any = None,
     source: str = "github",
 ) -> Any:
-    """The documentation of a model of a repository; of a folder, with ``source="local"``."""
+    """The documentation of an entry point of a folder's hubconf.py (``source="local"``).
+
+    Parameters
+    ----------
+    github : str
+        The folder.
+    model : str
+    force_reload, skip_validation, trust_repo
+        Without effect: a folder is taken as it is.
+    source : str
+        'local'; nothing is fetched and run from the network.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from adjoint import hub
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with open(os.path.join(folder, "hubconf.py"), "w") as file:
+    ...         _ = file.write("def twice(x):\\n    'Two of it.'\\n    return 2 * x\\n")
+    ...     hub.help(folder, "twice", source="local")
+    'Two of it.'
+    """
     return _entry(github, source, model).__doc__
 
 
@@ -269,5 +366,33 @@ def load(
     skip_validation: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Call a model's function in a repository's hubconf.py; in that of a folder, with ``source="local"``."""
+    """Call an entry point of a folder's hubconf.py (``source="local"``).
+
+    Parameters
+    ----------
+    repo_or_dir : str
+        The folder.
+    model : str
+    *args, **kwargs
+        What the function of that name takes.
+    force_reload, skip_validation, trust_repo, verbose
+        Without effect: a folder is taken as it is.
+    source : str
+        'local'; nothing is fetched and run from the network.
+
+    Returns
+    -------
+    object
+        What the function returns.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from adjoint import hub
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with open(os.path.join(folder, "hubconf.py"), "w") as file:
+    ...         _ = file.write("def twice(x):\\n    'Two of it.'\\n    return 2 * x\\n")
+    ...     hub.load(folder, "twice", 21, source="local")
+    42
+    """
     return _entry(repo_or_dir, source, model)(*args, **kwargs)

@@ -11,13 +11,8 @@ import builtins
 from adjoint import _C, _register
 from adjoint._C import Tensor
 from adjoint._register import listing
+from adjoint._types import Any, Dims, DType, Ints
 from adjoint.ops.writing import _neutral
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import Dims, DType, Ints
 
 __all__ = [
     "amax",

@@ -1,4 +1,4 @@
-"""``torch.overrides``: how types and modes answer calls of this package's functions.
+"""``torch.overrides``: how types and modes override calls of this package's functions.
 
 A class takes part by a class method ``__torch_function__(cls, func, types, args=(), kwargs=None)``: wherever one of its
 instances is an argument, that is called instead. Subclasses of Tensor inherit `Tensor.__torch_function__`, which calls the
@@ -22,11 +22,9 @@ from adjoint._overridable import (
     resolve_name,
 )
 from adjoint._register import listing
+from adjoint._types import Any, Callable
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 __all__ = [
     "BaseTorchFunctionMode",
@@ -59,7 +57,7 @@ _disabled_torch_function_impl = _C._disabled_torch_function_impl
 
 
 def handle_torch_function(public_api: Any, relevant_args: Any, *args: Any, **kwargs: Any) -> Any:
-    """The answer to ``public_api(*args, **kwargs)`` of those among `relevant_args` that take part.
+    """Dispatch ``public_api(*args, **kwargs)`` to the overrides of `relevant_args`.
 
     For functions that are to be overridable and are not of this package; those ask `has_torch_function` first.
 
@@ -118,7 +116,7 @@ def wrap_torch_function(dispatcher: Any) -> Any:
 
 
 def redispatch_function(func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
-    """Call a function as if nobody answered this call; the calls that it makes in its turn are answered.
+    """Call a function without dispatching this call to overrides; the calls that it makes are dispatched.
 
     With ``Tensor.__torch_function__`` a function is a whole; with this, a class or mode sees what it is composed of.
     """
@@ -126,7 +124,7 @@ def redispatch_function(func: Callable[..., Any], types: Any, args: Any, kwargs:
 
 
 def is_tensor_like(inp: Any) -> bool:
-    """Whether it is a Tensor, or takes part by the protocol."""
+    """Whether it is a Tensor, or implements the protocol."""
     return type(inp) is Tensor or hasattr(inp, "__torch_function__")
 
 
@@ -136,7 +134,7 @@ def get_default_nowrap_functions() -> set:
 
 
 def _refuse(function, types, mode):
-    """Nobody had an answer."""
+    """No override handled the call."""
     name = resolve_name(function) or f"{function.__module__}.{getattr(function, '__qualname__', function)}"
     asked = f"types that implement __torch_function__: {[*types]}"
     if mode is not None:
@@ -165,7 +163,7 @@ class _WithState:
 
 
 class DisableTorchFunctionSubclass(_WithState):
-    """A context in which no type of an argument answers; modes do.
+    """A context in which overrides of types are disabled; modes are not.
 
     Examples
     --------
@@ -182,7 +180,7 @@ class DisableTorchFunctionSubclass(_WithState):
 
 
 class DisableTorchFunction(_WithState):
-    """A context in which nobody answers, no type and no mode."""
+    """A context without overrides: neither types nor modes are consulted."""
 
     _state = 2
 
@@ -200,7 +198,7 @@ def _enable_torch_function():
 
 
 class TorchFunctionMode:
-    """A context whose `__torch_function__` answers every call in its thread, of whatever arguments.
+    """A context whose `__torch_function__` handles every call in its thread, whatever the arguments.
 
     Modes nest: the innermost is asked first, before any type, and what it calls goes to the one around it; where it returns
     NotImplemented, the types of arguments are asked. A mode can be entered several times, and is left wherever it stands.

@@ -16,11 +16,7 @@ from adjoint import _C
 from adjoint._creation import arange, zeros
 from adjoint._random import randint
 from adjoint._register import listing
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint import Tensor
-    from adjoint._types import DType
+from adjoint._types import DType, Tensor
 
 __all__ = ["SobolEngine"]
 __dir__ = listing(__name__)
@@ -30,7 +26,7 @@ _DIMENSIONS = 21201
 
 
 class SobolEngine:
-    """Draws the points of a Sobol sequence, one after the other.
+    """Draws the points of a Sobol sequence in order.
 
     Parameters
     ----------
@@ -165,12 +161,12 @@ class SobolEngine:
         return self.draw(n, out=out, dtype=dtype)
 
     def reset(self) -> SobolEngine:
-        """Begin again at the first point, with the same scrambling."""
+        """Restart at the first point, with the same scrambling."""
         self.num_generated = 0
         return self
 
     def fast_forward(self, n: int) -> SobolEngine:
-        """Leave out the next `n` points, at no cost."""
+        """Skip the next `n` points, at no cost."""
         self.num_generated += n
         return self
 

@@ -16,10 +16,7 @@ from adjoint._random import (
     set_rng_state,
 )
 from adjoint._register import listing
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._types import Any
 
 __all__ = [
     "default_generator",
@@ -35,7 +32,7 @@ __dir__ = listing(__name__)
 
 @contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True, device_type: str = "cpu") -> Any:
-    """Draw what you like inside: afterwards the default generator stands where it stood before.
+    """A context that restores the state of the default generator at its end.
 
     Parameters
     ----------
@@ -43,6 +40,12 @@ def fork_rng(devices: Any = None, enabled: bool = True, device_type: str = "cpu"
         None, or an empty one: there is one generator.
     enabled : bool
         Without it, the context does nothing.
+    device_type : str
+        'cpu'.
+
+    Yields
+    ------
+    None
 
     Examples
     --------

@@ -46,12 +46,38 @@ class LoadEndianness:
 
 
 def get_default_load_endianness() -> Any:
-    """What `set_default_load_endianness` has been given, None at first, which stands for little."""
+    """What `set_default_load_endianness` has been given, None at first, which stands for little.
+
+    Returns
+    -------
+    str, optional
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint import serialization
+    >>> serialization.get_default_load_endianness() is None
+    True
+    """
     return reading.unsaid_order
 
 
 def set_default_load_endianness(endianness: Any) -> None:
-    """Say the order of bytes of archives that do not say it, one of `LoadEndianness` or None."""
+    """Say the order of bytes of archives that do not say it, one of `LoadEndianness` or None.
+
+    Parameters
+    ----------
+    endianness : {'native', 'little', 'big'}, optional
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint import serialization
+    >>> serialization.set_default_load_endianness("big")
+    >>> serialization.get_default_load_endianness()
+    'big'
+    >>> serialization.set_default_load_endianness(None)
+    """
     if endianness not in (None, "native", "little", "big"):
         raise TypeError(
             "Invalid argument type in function set_default_load_endianness: expected a LoadEndianness, or None"
@@ -79,6 +105,7 @@ def save(
         Tensors over one memory share it again when they come back; all of the memory is written, also what a view
         does not show. Hooks are left out.
     f : path, or file open for writing bytes
+        For a path that ends in ``.safetensors``, `obj` is a dict of tensors: see `adjoint.safetensors.save_file`.
     pickle_module : module
         Another one than `pickle` writes a plain pickle of its own, which torch does not read.
     pickle_protocol : int
@@ -99,6 +126,11 @@ def save(
     >>> ad.load(file)
     {'weight': tensor([1., 1.])}
     """
+    if _is_safetensors(f):
+        from adjoint.safetensors import save_file
+
+        save_file(obj, f)
+        return
     with _opened(f, "wb", "save") as file:
         if pickle_module is not pickle:
             pickle_module.dump(obj, file, protocol=pickle_protocol)
@@ -123,6 +155,7 @@ def load(
     Parameters
     ----------
     f : path, or file open for reading bytes
+        A path that ends in ``.safetensors`` is read by `adjoint.safetensors.load_file`.
     map_location : str, device, dict of str, or function of a storage and its location, optional
         Where storages go which the file says were elsewhere: 'cpu'.
     pickle_module : module, optional
@@ -164,6 +197,14 @@ def load(
         raise ValueError("f must be a file path in order to use the mmap argument")
     for name in pickle_load_args.keys() - {"encoding", "errors", "fix_imports", "buffers"}:
         raise TypeError(f"load() got an unexpected keyword argument {name!r}")
+    if _is_safetensors(f):
+        from adjoint.safetensors import load_file
+
+        if map_location is not None and not isinstance(map_location, (str, device)):
+            raise TypeError(
+                f"load(): for a .safetensors file map_location must be a device or a str, not {type(map_location).__name__}"
+            )
+        return load_file(f, "cpu" if map_location is None else map_location)
     careful = pickle_module is None if weights_only is None else weights_only
     unpickler = None if careful else (pickle_module or pickle).Unpickler
     with _opened(f, "rb", "load") as file:
@@ -172,6 +213,10 @@ def load(
 
 def _is_path(f):
     return isinstance(f, (str, bytes, os.PathLike))
+
+
+def _is_safetensors(f):
+    return _is_path(f) and os.fsdecode(f).endswith(".safetensors")
 
 
 @contextmanager

@@ -6,13 +6,8 @@ from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._device import device_number as _device_number
 from adjoint._register import listing
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from adjoint._types import Device, DType, Ints, MemoryFormat
+from adjoint._switches import announce
+from adjoint._types import Any, Callable, Device, DType, Ints, MemoryFormat
 
 __all__ = ["assert_allclose", "assert_close", "make_tensor"]
 __dir__ = listing(__name__)
@@ -89,10 +84,27 @@ def assert_allclose(
     equal_nan: bool = True,
     msg: str = "",
 ) -> None:
-    """`assert_close` of old, which compares values alone."""
-    from warnings import warn
+    """`assert_close` of values alone, with looser tolerances and NaN equal to NaN.
 
-    warn(
+    Parameters
+    ----------
+    actual, expected : Tensor, array or number
+    rtol, atol : float, optional
+    equal_nan : bool
+    msg : str
+        What the error says, instead of a list of differences.
+
+    Raises
+    ------
+    AssertionError
+        They differ by more.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.testing.assert_allclose(ad.ones(2), [1.0, 1.00001])
+    """
+    announce(
         "`torch.testing.assert_allclose()` is deprecated since 1.12 and will be removed in a future release. "
         "Please use `torch.testing.assert_close()` instead.",
         FutureWarning,
@@ -244,6 +256,16 @@ def make_tensor(
         Whether the elements lie two apart; without effect on fewer than two.
     exclude_zero : bool
         Whether zeros become the smallest positive number of the dtype.
+    *shape : int, or one sequence of ints
+    dtype : dtype
+    device : device, str or int
+    low, high : float, optional
+    requires_grad : bool
+    memory_format : memory_format, optional
+
+    Returns
+    -------
+    Tensor
 
     Examples
     --------

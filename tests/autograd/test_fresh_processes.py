@@ -39,7 +39,7 @@ def test_the_first_level_can_be_opened_while_none_is_looked_at():
     assert output(SWITCHED_OFF) == ["4.0"]
 
 
-@pytest.mark.parametrize("stream", ["", "ad._C._draw_as_torch()\n"], ids=["counter", "torch"])
+@pytest.mark.parametrize("stream", ["", "ad._C._serve_torch(True)\n"], ids=["counter", "torch"])
 def test_without_a_seed_each_process_draws_its_own_numbers(stream):
     program = stream + "print(ad.initial_seed(), ad.rand(()).item(), ad.Generator().initial_seed())"
     (seed, number, constant), other = output(program), output(program)

@@ -260,7 +260,7 @@ def test_asynchronous_generators(make, inside, outside):
 
 @each_mode
 def test_classes_and_methods(make, inside):
-    with pytest.warns(FutureWarning, match="Decorating classes is deprecated.*methods of Model"):
+    with pytest.warns(FutureWarning, match="Decorating classes decorates.*methods of Model"):
 
         @make()
         class Model:

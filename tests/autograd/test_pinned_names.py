@@ -7,6 +7,7 @@ import re
 import warnings
 
 import pytest
+from helpers import announced
 
 import adjoint as ad
 from adjoint import nn
@@ -90,14 +91,12 @@ def test_checkpoint_asks_for_the_choice():
     from adjoint.utils.checkpoint import checkpoint, checkpoint_sequential
 
     x = leaf(2)
-    with pytest.warns(
+    with announced(
         UserWarning, match="torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly"
     ):
         checkpoint(lambda t: t * t, x).sum().backward()
     assert x.grad.tolist() == [2, 4]
-    with pytest.warns(
-        UserWarning, match="checkpoint_sequential: the use_reentrant parameter should be passed"
-    ):
+    with announced(UserWarning, match="checkpoint_sequential: the use_reentrant parameter should be passed"):
         checkpoint_sequential([ad.sin, ad.cos], 2, x)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

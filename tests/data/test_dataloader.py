@@ -1,6 +1,6 @@
 """Loaders: with and without worker processes, which may fail, die, or be left behind."""
 
-import glob
+import gc
 import os
 import signal
 import subprocess
@@ -186,15 +186,26 @@ def test_timeout():
 
 
 def left_behind():
-    return glob.glob(f"/dev/shm/adjoint-{os.getpid()}-*")
+    """The segments that this process has mapped, or has a descriptor of."""
+    gc.collect()
+    with open("/proc/self/maps") as maps:
+        mapped = [line for line in maps if "memfd:adjoint" in line]
+    opened = [
+        os.readlink(f"/proc/self/fd/{fd}")
+        for fd in os.listdir("/proc/self/fd")
+        if os.path.exists(f"/proc/self/fd/{fd}")
+    ]
+    return mapped + [path for path in opened if "memfd:adjoint" in path]
 
 
 def test_nothing_is_left_behind():
     loader = DataLoader(Numbers(n=40, size=5000), 2, num_workers=2)
     iterator = iter(loader)
-    next(iterator)
+    x = next(iterator)
+    assert left_behind()
     processes = iterator._workers
     iterator.close()
+    del x
     assert not any(p.is_alive() for p in processes) and left_behind() == []
     list(loader)
     assert left_behind() == []

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from helpers import announced
 from table import IDS, TABLE, defined
 
 import adjoint as ad
@@ -29,7 +30,7 @@ def test_shapes(entry):
             assert value.shape == d.batch_shape + d.event_shape
     entropy = defined(d.entropy)
     assert entropy is None or entropy.shape == d.batch_shape
-    with pytest.warns(UserWarning, match="sample_n"):
+    with announced(UserWarning, match="sample_n"):
         assert d.sample_n(2).shape[0] == 2
 
 

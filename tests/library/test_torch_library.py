@@ -8,13 +8,13 @@ from helpers import array, normal, tensor, torch_program
 
 import adjoint as ad
 from adjoint import library
-from adjoint.library import _custom, _registration
+from adjoint.library import _custom, _libraries
 
 
 @pytest.fixture(autouse=True)
 def the_registry_as_it_was():
     before = {ns: dict(names) for ns, names in _custom.operators.items()}
-    libraries = dict(_registration._libraries)
+    libraries = dict(_libraries._libraries)
     yield
     for ns, names in _custom.operators.items():
         for name, overloads in names.items():
@@ -24,8 +24,8 @@ def the_registry_as_it_was():
     _custom.operators.clear()
     _custom.operators.update(before)
     _custom._pending.clear()
-    _registration._libraries.clear()
-    _registration._libraries.update(libraries)
+    _libraries._libraries.clear()
+    _libraries._libraries.update(libraries)
 
 
 def product():

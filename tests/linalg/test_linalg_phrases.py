@@ -53,7 +53,7 @@ CONVERTING = {
     "matrix_power: Expected result": (lambda out: L.matrix_power(A, 2, out=out), (3, 3)),
     "tensorinv: Expected result": (lambda out: L.tensorinv(A, 1, out=out), (3, 3)),
     "tensorsolve: Expected result": (lambda out: L.tensorsolve(A, V, out=out), (3,)),
-    "torch.linalg.householder_product: Expected result": (
+    "adjoint.linalg.householder_product: Expected result": (
         lambda out: L.householder_product(A, V, out=out),
         (3, 3),
     ),
@@ -108,7 +108,7 @@ def test_older_functions_use_their_words():
     refused(lambda: ad.cholesky_inverse(B), "cholesky_inverse: A must be batches of square matrices")
     refused(lambda: L.lu_factor(V), "Expected tensor with 2 or more dimensions. Got size: [3] instead")
     refused(
-        lambda: ad.lu_unpack(A, V), "LU_pivots is expected to be a contiguous tensor of torch.int32 dtype"
+        lambda: ad.lu_unpack(A, V), "LU_pivots is expected to be a contiguous tensor of adjoint.int32 dtype"
     )
     refused(lambda: ad.ormqr(A, V, B.float()), "Expected input and other to have the same dtype")
     refused(lambda: ad.trace(V), "trace: expected a matrix, but got tensor with dim 1")
@@ -116,7 +116,7 @@ def test_older_functions_use_their_words():
     refused(lambda: ad.cdist(A, V), "cdist only supports at least 2D tensors, X2 got: 1D")
     refused(lambda: ad.tensordot(A, A.float()), "both inputs should have same dtype")
     LD, pivots = L.ldl_factor(A)
-    refused(lambda: L.ldl_solve(LD, pivots, B[:2]), "Incompatible matrix sizes for torch.linalg.ldl_solve")
+    refused(lambda: L.ldl_solve(LD, pivots, B[:2]), "Incompatible matrix sizes for adjoint.linalg.ldl_solve")
     refused(lambda: L.lstsq(A, B.float()), "Expected input and other to have the same dtype")
 
 

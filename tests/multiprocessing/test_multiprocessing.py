@@ -9,9 +9,9 @@ import pytest
 from helpers import run_python
 
 import adjoint as ad
+from adjoint import _segments, nn
 from adjoint import multiprocessing as mp
-from adjoint import nn
-from adjoint.multiprocessing import _segments, reductions
+from adjoint.multiprocessing import reductions
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import process_functions  # noqa: E402

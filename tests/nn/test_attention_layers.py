@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 import pytest
-from helpers import array, check_gradient, tensor
+from helpers import announced, array, check_gradient, tensor
 from network_reference import softmax_of_rows
 
 import adjoint as ad
@@ -243,7 +243,7 @@ def test_other_refusals_and_warnings():
     module = nn.MultiheadAttention(8, 2)
     with pytest.raises(AssertionError, match="only bool and floating types of attn_mask are supported"):
         module(x, x, x, attn_mask=ad.zeros(4, 4, dtype=ad.int64))
-    with pytest.warns(UserWarning, match="mismatched key_padding_mask and attn_mask is deprecated"):
+    with announced(UserWarning, match="mismatched key_padding_mask and attn_mask is deprecated"):
         module(x, x, x, ad.zeros(3, 4, dtype=ad.bool), attn_mask=ad.zeros(4, 4))
     with pytest.raises(AssertionError, match="embed_dim must be divisible by num_heads"):
         nn.MultiheadAttention(8, 3)

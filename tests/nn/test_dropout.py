@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import array
+from helpers import announced, array
 
 import adjoint as ad
 from adjoint import nn
@@ -87,9 +87,9 @@ def test_dimensions():
     ):
         y = F.dropout2d(ad.ones(20, 30, 4))
     assert bool((y == y[..., :1]).all())
-    with pytest.warns(UserWarning, match="dropout2d: Received a 2-D input to dropout2d, which is deprecated"):
+    with announced(UserWarning, match="dropout2d: Received a 2-D input to dropout2d, which is deprecated"):
         F.dropout2d(ad.ones(20, 30))
-    with pytest.warns(UserWarning, match="dropout3d: Received a 3-D input to dropout3d, which is deprecated"):
+    with announced(UserWarning, match="dropout3d: Received a 3-D input to dropout3d, which is deprecated"):
         F.dropout3d(ad.ones(20, 30, 4))
     with pytest.raises(RuntimeError, match="Feature dropout requires at least 2 dimensions"):
         F.feature_alpha_dropout(ad.ones(5), training=True)

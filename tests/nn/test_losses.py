@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from helpers import announced
 from scipy import special
 
 import adjoint as ad
@@ -251,9 +252,9 @@ def test_errors():
 
 def test_legacy_flags():
     x, y = tensor(X), tensor(Y)
-    with pytest.warns(UserWarning, match="please use reduction='sum' instead"):
+    with announced(UserWarning, match="please use reduction='sum' instead"):
         assert math.isclose(F.mse_loss(x, y, size_average=False).item(), ((X - Y) ** 2).sum(), rel_tol=1e-12)
-    with pytest.warns(UserWarning, match="please use reduction='none' instead"):
+    with announced(UserWarning, match="please use reduction='none' instead"):
         assert nn.MSELoss(reduce=False).reduction == "none"
 
 

@@ -103,7 +103,7 @@ def test_deleted_members_are_gone():
 
 def test_registration_errors():
     m = Affine()
-    with pytest.raises(TypeError, match=r"as parameter 'scale' \(torch.nn.Parameter or None expected\)"):
+    with pytest.raises(TypeError, match=r"as parameter 'scale' \(adjoint.nn.Parameter or None expected\)"):
         m.scale = ad.ones(3)
     with pytest.raises(TypeError, match="cannot assign 'int' as child module 'inner'"):
         m.inner = 3

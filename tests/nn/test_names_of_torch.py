@@ -8,6 +8,7 @@ import re
 import warnings
 
 import pytest
+from helpers import announced
 
 import adjoint as ad
 from adjoint import nn
@@ -95,7 +96,7 @@ def test_a_name_of_torch_is_here_or_on_the_page(place, names):
 
 def test_initialisations_by_their_old_names():
     weight = ad.zeros(2, 3)
-    with pytest.warns(
+    with announced(
         FutureWarning, match="`nn.init.constant` is now deprecated in favor of `nn.init.constant_`"
     ):
         assert nn.init.constant(weight, 2.0) is weight

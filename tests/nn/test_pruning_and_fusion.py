@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 import pytest
-from helpers import array, tensor, torch_program
+from helpers import announced, array, tensor, torch_program
 
 import adjoint as ad
 from adjoint import nn
@@ -247,7 +247,7 @@ def test_layouts():
 def test_old_names():
     p = nn.Parameter(ad.zeros(2))
     p.grad = ad.tensor([3.0, 4.0])
-    with pytest.warns(FutureWarning, match="clip_grad_norm` is now deprecated"):
+    with announced(FutureWarning, match="clip_grad_norm` is now deprecated"):
         assert nn.utils.clip_grad_norm([p], 1.0).item() == 5.0
     assert issubclass(nn.NLLLoss2d, nn.NLLLoss)
 

@@ -162,7 +162,7 @@ def test_batches_of_samples(kind):
         found = ad.func.vmap(f, in_dims=dims)(given, x)
         assert dict(ad.func.vmap_fallbacks()) == before
         one = [f({n: p[k] for n, p in given.items()} if dims[0] == 0 else given, x[k]) for k in range(4)]
-        leaves = [ad.utils._pytree.tree_leaves(t) for t in (found, *one)]
+        leaves = [ad.tree.leaves(t) for t in (found, *one)]
         for got, *want in zip(*leaves, strict=True):
             np.testing.assert_allclose(array(got), array(ad.stack(want)), rtol=1e-9, atol=1e-12)
 

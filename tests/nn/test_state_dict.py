@@ -7,6 +7,7 @@ from collections import OrderedDict
 
 import numpy as np
 import pytest
+from helpers import announced
 
 import adjoint as ad
 from adjoint import nn
@@ -232,7 +233,7 @@ def test_tables_of_hooks_by_their_names():
 
 def test_positional_arguments_are_deprecated():
     into = {}
-    with pytest.warns(FutureWarning, match="Positional args are being deprecated"):
+    with announced(FutureWarning, match="Positional args are being deprecated"):
         nn.Linear(1, 1).state_dict(into, "a.")
     assert sorted(into) == ["a.bias", "a.weight"]
 

@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from helpers import assert_close, assert_same, normal, tensor
+from helpers import announced, assert_close, assert_same, normal, tensor
 from hypothesis import given
 from hypothesis import strategies as st
 from test_indexing import accumulate, numbered, place
@@ -73,7 +73,7 @@ def test_lists_of_32_are_index_arrays():
 def test_bytes_are_masks_with_a_warning():
     x = tensor(X)
     for mask in (np.array([0, 1], np.uint8), np.array([[0, 1, 2], [1, 1, 1]], np.uint8)):
-        with pytest.warns(UserWarning, match="indexing with dtype torch.uint8 is now deprecated"):
+        with announced(UserWarning, match="indexing with dtype torch.uint8 is now deprecated"):
             assert_same(x[ad.tensor(mask)], X[mask.astype(bool)])
     one, none = ad.tensor(1, dtype=ad.uint8), ad.tensor(0, dtype=ad.uint8)
     with warnings.catch_warnings():

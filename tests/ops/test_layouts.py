@@ -186,7 +186,7 @@ def test_memory_formats_keep_values_history_and_identity():
 def test_what_is_no_memory_format(wrong):
     x = ad.ones(1, 2, 3, 4)
     for call in (x.contiguous, x.is_contiguous, x.clone):
-        with pytest.raises(TypeError, match="argument 'memory_format' must be torch.memory_format"):
+        with pytest.raises(TypeError, match="argument 'memory_format' must be adjoint.memory_format"):
             call(memory_format=wrong)
     with pytest.raises(RuntimeError, match="required rank 4 tensor to use channels_last format"):
         ad.ones(2).contiguous(memory_format=ad.channels_last)

@@ -10,11 +10,11 @@ import pickle
 import numpy as np
 import pytest
 import scipy.special
-from helpers import assert_close, normal, tensor, uniform
+from helpers import announced, assert_close, normal, tensor, uniform
 
 import adjoint as ad
+from adjoint.as_torch.standins._pytree import tree_flatten, tree_flatten_with_path, tree_unflatten
 from adjoint.autograd import gradcheck, gradgradcheck
-from adjoint.utils._pytree import tree_flatten, tree_flatten_with_path, tree_unflatten
 
 I = ad.tensor([[0, 2, 0, 1], [2, 2, 0, 1]])
 V = ad.tensor([2, 0, 2])
@@ -377,7 +377,7 @@ def test_approximate_factors():
 def test_small_forms():
     x = ad.arange(6.0).reshape(2, 3)
     assert ad.nonzero_static(ad.tensor([0, 1, 2]), size=3, fill_value=-7).tolist() == [[1], [2], [-7]]
-    with pytest.warns(UserWarning, match="range is deprecated"):
+    with announced(UserWarning, match="range is deprecated"):
         assert ad.range(1, 2, 0.5).tolist() == [1.0, 1.5, 2.0]
     assert ad.empty_permuted((2, 3, 4), (1, 0, 2)).stride() == (4, 8, 1)
     assert x.t().dim_order() == (1, 0) and x.is_set_to(x.view(2, 3)) and not x.is_set_to(x[:1])

@@ -2,9 +2,11 @@
 
 import math
 import pickle
+import re
 import warnings
 
 import pytest
+from helpers import announced
 
 import adjoint as ad
 from adjoint import nn, optim
@@ -69,7 +71,7 @@ def test_jump_to_an_epoch(name):
     o = optimizer()
     scheduler = make(o)
     o.step()
-    with pytest.warns(UserWarning, match="The epoch parameter"):
+    with announced(UserWarning, match="The epoch parameter"):
         scheduler.step(5)
     assert scheduler.get_last_lr()[0] == pytest.approx(0.5 * factor(5), abs=1e-15)
 
@@ -126,9 +128,9 @@ def test_an_epoch_and_get_lr_outside_of_a_step_warn():
     o = optimizer()
     scheduler, plateau = lr_scheduler.StepLR(o, 2), lr_scheduler.ReduceLROnPlateau(o)
     o.step()
-    with pytest.warns(UserWarning, match=r"The epoch parameter in `scheduler.step\(\)` was not necessary"):
+    with announced(UserWarning, match=r"The epoch parameter in `scheduler.step\(\)` was not necessary"):
         scheduler.step(5)
-    with pytest.warns(UserWarning, match="The epoch parameter"):
+    with announced(UserWarning, match="The epoch parameter"):
         plateau.step(1.0, 5)
     with pytest.warns(UserWarning, match=r"please use `get_last_lr\(\)`"):
         scheduler.get_lr()
@@ -296,6 +298,5 @@ def test_the_text_about_epochs_has_a_name():
     optimizer = ad.optim.SGD([ad.nn.Parameter(ad.zeros(1))], lr=0.1)
     scheduler = ad.optim.lr_scheduler.StepLR(optimizer, 1)
     optimizer.step()
-    with pytest.warns(UserWarning) as caught:
+    with announced(UserWarning, re.escape(ad.optim.lr_scheduler.EPOCH_DEPRECATION_WARNING)):
         scheduler.step(2)
-    assert [str(w.message) for w in caught] == [ad.optim.lr_scheduler.EPOCH_DEPRECATION_WARNING]

@@ -140,7 +140,7 @@ def test_a_tensor_lies_within_its_storage(size, stride, offset):
         (archive(name("collections", "OrderedDict") + value({"x": 1}) + b"b"), "sets the state of a type"),
         (archive(name("collections", "OrderedDict") + b")R" + value({"keys": 1}) + b"b"), "attribute 'keys'"),
         (archive(name("torch", "Tensor") + b")R"), "calls Tensor itself"),
-        (archive(name("__builtin__", "bytearray") + value((2**50,)) + b"R"), "what are no bytes"),
+        (archive(name("__builtin__", "bytearray") + value((2**50,)) + b"R"), "a value that is not bytes"),
         (archive(b"\x8e" + struct.pack("<Q", 2**60)), "truncated: the pickle asks for"),
         (archive(b"Nr\xff\xff\xff\x7f0j\xff\xff\xff\x7e"), "KeyError"),
         (b"<!DOCTYPE html><html>", "a page of HTML"),

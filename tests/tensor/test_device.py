@@ -186,7 +186,7 @@ ELEMENTS = {
     "module": (
         lambda x: nn.Linear(2, 3, device="meta").to("cpu"),
         NotImplementedError,
-        "no data! Please use torch.nn.Module.to_empty",
+        "no data! Please use adjoint.nn.Module.to_empty",
     ),
     "storage": (
         lambda x: x.untyped_storage().tolist(),

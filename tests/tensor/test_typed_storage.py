@@ -157,7 +157,7 @@ def test_wrong_arguments():
             lambda: TypedStorage(1, wrap_storage=storage, dtype=ad.int8),
         ),
         (RuntimeError, "'dtype' must be specified", lambda: TypedStorage(wrap_storage=storage)),
-        (TypeError, "must be torch.dtype", lambda: TypedStorage(wrap_storage=storage, dtype=0)),
+        (TypeError, "must be adjoint.dtype", lambda: TypedStorage(wrap_storage=storage, dtype=0)),
         (TypeError, "must be UntypedStorage", lambda: TypedStorage(wrap_storage=ad.ones(1), dtype=ad.int8)),
         (
             RuntimeError,
@@ -432,5 +432,5 @@ def test_powers_and_sides_that_cannot_be():
     ):
         with pytest.raises(RuntimeError, match=message):
             call()
-    with pytest.warns(UserWarning, match="This behavior is deprecated, and in a future PyTorch release"):
+    with pytest.warns(UserWarning, match="You can explicitly reuse an out tensor t by resizing it"):
         assert ad.normal(ad.ones(2, 3), 1.0, out=ad.ones(3)).shape == (2, 3)

@@ -456,7 +456,7 @@ from torch._functorch.eager_transforms import jacrev
 from torch._functorch.apis import grad_and_value
 from torch.utils._pytree import tree_map
 from torch.nn.utils.stateless import functional_call as old
-assert torch.func.grad is adjoint.func.grad and pytree is adjoint.utils._pytree
+assert torch.func.grad is adjoint.func.grad and pytree.tree_map is adjoint.tree.map
 print(tree_map(lambda t: t + 1, {"x": grad(lambda x: x**2)(torch.tensor(3.0))}))
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd="/")

@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from helpers import announced
 
 import adjoint as ad
 from adjoint import nn
@@ -49,8 +50,8 @@ def test_errors(layer):
         ((3,), {}, ValueError, "Expected all elements of parameter_and_buffer_dicts to be dictionaries"),
         ({"sub.w": W}, {}, AttributeError, "Linear has no attribute `sub`"),
         ({"": W}, {}, KeyError, "be empty string"),
-        ({"weight": 3}, {}, TypeError, "3 is not an instance of torch.Tensor"),
-        ({"training": W}, {}, TypeError, "attribute `training`: True is not an instance of torch.Tensor"),
+        ({"weight": 3}, {}, TypeError, "3 is not an instance of adjoint.Tensor"),
+        ({"training": W}, {}, TypeError, "attribute `training`: True is not an instance of adjoint.Tensor"),
         ({"weight": W}, {"strict": True}, RuntimeError, r"Error\(s\) in reparametrizing .*\n\tMissing key\(s\): 'bias'"),
         ({"weight": W, "bias": B, "w": W}, {"strict": True}, RuntimeError, r"Unexpected key\(s\): 'w'"),
     ]  # fmt: skip
@@ -227,5 +228,5 @@ def test_stacked_states():
 
 
 def test_the_old_name_warns(layer):
-    with pytest.warns(FutureWarning, match="stateless.functional_call` is deprecated"):
+    with announced(FutureWarning, match="stateless.functional_call` is deprecated"):
         assert stateless.functional_call(layer, {"weight": W, "bias": B}, X).item() == 8.0

@@ -10,8 +10,10 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 
 import pytest
 
-from adjoint.utils import _pytree as pytree
-from adjoint.utils import _pytree_nodes, _pytree_text
+import adjoint as ad
+from adjoint.as_torch.standins import _pytree as pytree
+from adjoint.tree import _kinds
+from adjoint.utils import _pytree
 
 Point = namedtuple("Point", "x y")
 
@@ -279,6 +281,13 @@ def test_any_tree_comes_back():
         )
 
 
-@pytest.mark.parametrize("module", [pytree, _pytree_nodes, _pytree_text], ids=lambda m: m.__name__)
+def test_public_names_are_those_of_torch():
+    """Under a name each, `tree_map` and `adjoint.tree.map`, and one registry."""
+    for name in ("flatten", "unflatten", "leaves", "map", "structure"):
+        assert getattr(pytree, "tree_" + name) is getattr(ad.tree, name) is getattr(_pytree, "tree_" + name)
+    assert {*ad.tree.__all__} == {*dir(ad.tree)} and pytree.SUPPORTED_NODES is _kinds.NODES
+
+
+@pytest.mark.parametrize("module", [ad.tree, _kinds], ids=lambda m: m.__name__)
 def test_examples(module):
     assert doctest.testmod(module).failed == 0

@@ -45,7 +45,7 @@ def test_in_dims_and_out_dims_from_either_end(dim):
     ],
 )
 def test_containers_of_arguments(tree, in_dims):
-    from adjoint.utils._pytree import flatten_arguments
+    from adjoint.tree import flatten_arguments
 
     def total(*args):
         leaves = flatten_arguments(args)[0]

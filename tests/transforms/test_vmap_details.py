@@ -445,9 +445,7 @@ def test_results_of_a_rule_of_a_function_s_own_have_any_form(returned, fits):
     if isinstance(wanted, dict):
         assert found["a"].tolist() == found["b"][0].tolist() == (x * 2).tolist()
     else:
-        assert ad.utils._pytree.tree_map(ad.Tensor.tolist, found) == ad.utils._pytree.tree_map(
-            ad.Tensor.tolist, wanted
-        )
+        assert ad.tree.map(ad.Tensor.tolist, found) == ad.tree.map(ad.Tensor.tolist, wanted)
 
 
 def test_requires_grad_inside_is_that_of_the_samples_there():

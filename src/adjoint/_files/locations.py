@@ -25,6 +25,12 @@ def register_package(priority, tagger, deserializer) -> None:
         Its location as text, or None.
     deserializer : function of a storage and a location
         The storage there, or None.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint import serialization
+    >>> serialization.register_package(100, lambda storage: None, lambda storage, location: None)
     """
     _registry.append((priority, tagger, deserializer))
     _registry.sort(key=lambda entry: entry[0])
@@ -46,7 +52,23 @@ register_package(20, lambda storage: None, _without_elements)
 
 
 def location_tag(storage) -> str:
-    """Where a storage is, as files say it."""
+    """Where a storage is, as files say it.
+
+    Parameters
+    ----------
+    storage : UntypedStorage
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint import serialization
+    >>> serialization.location_tag(ad.ones(2).untyped_storage())
+    'cpu'
+    """
     for _, tagger, _ in _registry:
         location = tagger(storage)
         if location is not None:
@@ -57,10 +79,27 @@ def location_tag(storage) -> str:
 def default_restore_location(storage, location):
     """The storage at a location that a file or a program names.
 
+    Parameters
+    ----------
+    storage : UntypedStorage
+    location : str
+
+    Returns
+    -------
+    UntypedStorage
+
     Raises
     ------
     RuntimeError
         There is no such device here.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint import serialization
+    >>> storage = ad.ones(2).untyped_storage()
+    >>> serialization.default_restore_location(storage, "cpu") is storage
+    True
     """
     for _, _, deserializer in _registry:
         result = deserializer(storage, location)

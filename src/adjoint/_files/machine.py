@@ -115,7 +115,7 @@ class _Machine:
                 values = stack[i + 1 :]
                 del stack[i:]
                 return values
-        raise refuse("load(): the pickle closes a group that it has not opened")
+        raise refuse("load(): the pickle closes a group that was not opened")
 
     def top(self, kind):
         value = self.stack[-1]
@@ -129,7 +129,7 @@ class _Machine:
 
     def find(self, module, name):
         if not isinstance(module, str) or not isinstance(name, str):
-            raise refuse("load(): the pickle names something by what is no text")
+            raise refuse("load(): a global's name is not a string")
         if module == "__builtin__":
             module = "builtins"
         self.push(names.find(module, name, self.known))
@@ -145,7 +145,7 @@ class _Machine:
             raise refuse(f"load(): the pickle calls {function.__name__} itself; tensors are made of storages")
         # A number of bytes as argument would be a size to allocate.
         if function is bytearray and not all(isinstance(a, (bytes, str)) for a in arguments):
-            raise refuse("load(): the pickle makes a bytearray of what are no bytes")
+            raise refuse("load(): the pickle makes a bytearray from a value that is not bytes")
         try:
             self.push(function(*arguments))
         except (names.pickle.UnpicklingError, MemoryError):
@@ -222,7 +222,7 @@ class _Machine:
     def quoted(self):
         text = self.line()
         if len(text) < 2 or text[0] not in "'\"" or text[-1] != text[0] or "\\" in text:
-            raise refuse("load(): the pickle has a text without quotes")
+            raise refuse("load(): the pickle has a string without quotes")
         self.push(text[1:-1])
 
     def last(self, count):

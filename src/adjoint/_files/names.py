@@ -34,7 +34,7 @@ STORAGES = {
     "ComplexDoubleStorage": _C.complex128,
 }
 DTYPES = {dtype.name: dtype for dtype in STORAGES.values()}
-#: dtypes that torch has and Adjoint has not.
+#: dtypes that torch has and Adjoint lacks.
 ABSENT = (
     "uint16 uint32 uint64 complex32 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu "
     "float4_e2m1fn_x2 quint8 qint8 qint32 quint4x2 quint2x4"
@@ -119,9 +119,7 @@ def sparse_tensor(layout, data):
         parts.append(False)
     tensors = parts[:2] if number == 0 else parts[:3]
     if number < 0 or len(parts) != 4 or not all(isinstance(t, _C.Tensor) for t in tensors):
-        raise refuse(
-            f"load(): the file makes a sparse tensor of layout {layout} by {len(parts)} parts that are none of it"
-        )
+        raise refuse(f"load(): invalid record of a sparse tensor: {len(parts)} parts for the layout {layout}")
     if number == 0:
         return checked_parts(0, parts[3], parts[0], None, parts[1], parts[2])
     return checked_parts(number, False, *parts)
@@ -141,7 +139,7 @@ def parameter(data, requires_grad, hooks, state=None):
 def tensor_of_type(function, cls, arguments, state):
     """A tensor with attributes, or of a subclass that the program has allowed."""
     if function not in (tensor_v2, tensor_v3, meta_tensor, sparse_tensor, parameter):
-        raise refuse("load(): the file makes a tensor by what does not make tensors")
+        raise refuse("load(): the record of a tensor names a function that does not make tensors")
     result = function(*arguments)
     if isinstance(state, dict) and state.get("_is_buffer"):
         from adjoint.nn.parameter import Buffer
@@ -318,19 +316,62 @@ def add_safe_globals(safe_globals) -> None:
 
 
 def clear_safe_globals() -> None:
-    """Allow nothing beyond the fixed list."""
+    """Allow nothing beyond the fixed list.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint import serialization
+    >>> class Config:
+    ...     pass
+    >>> serialization.add_safe_globals([Config])
+    >>> serialization.clear_safe_globals()
+    >>> serialization.get_safe_globals()
+    []
+    """
     with _lock:
         _safe.clear()
 
 
 def get_safe_globals() -> list:
-    """What `add_safe_globals` has allowed."""
+    """What `add_safe_globals` has allowed.
+
+    Returns
+    -------
+    list of classes and functions
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint import serialization
+    >>> serialization.get_safe_globals()
+    []
+    """
     return list(_safe)
 
 
 @contextmanager
 def safe_globals(safe_globals):
-    """`add_safe_globals` for the length of a block."""
+    """`add_safe_globals` for the length of a block.
+
+    Parameters
+    ----------
+    safe_globals : list of classes and functions
+        Or pairs of one and the name by which files know it.
+
+    Yields
+    ------
+    None
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint import serialization
+    >>> from collections import Counter
+    >>> with serialization.safe_globals([Counter]):
+    ...     Counter in serialization.get_safe_globals()
+    True
+    """
     before = list(_safe)
     add_safe_globals(safe_globals)
     try:

@@ -18,6 +18,7 @@ from adjoint import _C
 from adjoint._files import machine, names
 from adjoint._files.locations import restorer
 from adjoint._storage import UntypedStorage
+from adjoint._switches import switches
 from adjoint._typed_storage import TypedStorage
 
 #: The order of bytes of archives that do not say it.
@@ -45,7 +46,7 @@ def read(file, map_location, unpickler, mmap, keywords):
         return _Archive(file, restore, unpickler, mmap, keywords).load()
     if mmap:
         raise RuntimeError(
-            "mmap can only be used with files saved with `torch.save(_use_new_zipfile_serialization=True), please torch.save "
+            f"mmap can only be used with files saved with `{switches.package}.save(_use_new_zipfile_serialization=True), please {switches.package}.save "
             "your checkpoint with this option in order to use mmap."
         )
     if start[:1] != b"\x80":
@@ -65,7 +66,7 @@ def read(file, map_location, unpickler, mmap, keywords):
 def _peek(file):
     if not (hasattr(file, "seek") and hasattr(file, "tell")):
         raise AttributeError(
-            "load(): expected a file that can seek: 'seek' and 'tell' are missing. You can only torch.load from a file that is "
+            f"load(): expected a file that can seek: 'seek' and 'tell' are missing. You can only {switches.package}.load from a file that is "
             "seekable. Please pre-load the data into a buffer like io.BytesIO and try to load from it instead."
         )
     at = file.tell()
@@ -77,7 +78,7 @@ def _peek(file):
 
 
 def _say_what_it_is(start):
-    """Refuse what is no file of tensors, by what it seems to be."""
+    """Refuse a file without tensors, and say what it seems to be."""
     text = start.lstrip().lower()
     if not start:
         raise EOFError("load(): the file is empty (Ran out of input)")
@@ -143,12 +144,12 @@ class _Storages:
 
     def persistent(self, description):
         if not isinstance(description, tuple) or len(description) < 5 or description[0] != "storage":
-            raise refuse("load(): the file describes a storage by what does not describe one")
+            raise refuse("load(): the file has an invalid record of a storage")
         _, kind, key, location, count, *rest = description
         if isinstance(kind, names.Kind) and rest and rest[0] is not None:
             raise refuse("load(): the file has storages within storages, as torch wrote before version 0.4")
         if not isinstance(kind, names.Kind) or not isinstance(key, str) or not isinstance(location, str):
-            raise refuse("load(): the file describes a storage by what does not describe one")
+            raise refuse("load(): the file has an invalid record of a storage")
         if type(count) is not int or count < 0:
             raise refuse(f"load(): the file describes a storage of {count!r} elements")
         width = kind.dtype.itemsize if kind.dtype else 1
@@ -209,7 +210,7 @@ class _Archive(_Storages):
         ]
         if len(roots) != 1:
             raise refuse(
-                f"load(): the file is a zip archive with {len(roots)} entries NAME/data.pkl; expected one, as torch.save writes. "
+                f"load(): the file is a zip archive with {len(roots)} entries NAME/data.pkl; expected one, as {switches.package}.save writes. "
                 "It holds: " + ", ".join(sorted(self.entries)[:5])
             )
         self.root = roots[0]
@@ -338,16 +339,14 @@ class _Legacy(_Storages):
         start, at = at, machine.skim(self.data, at, self.persistent)
         keys, at = machine.run(self.data, at, known={})
         if not isinstance(keys, list) or sorted(map(str, keys)) != sorted(self.wanted):
-            raise refuse(
-                "load(): the list of the file's storages is not that of the storages which its tensors use"
-            )
+            raise refuse("load(): the file's list of storages differs from the storages that its tensors use")
         for key in keys:
             target, dtype = self.wanted[key]
             width = dtype.itemsize if dtype else 1
             header = self.data[at : at + 8]
             if len(header) < 8 or int.from_bytes(header, "little", signed=True) * width != target.numel():
                 raise refuse(
-                    f"load(): storage {key} has not the size that its tensors say: the file is damaged or truncated"
+                    f"load(): storage {key} does not have the size that its tensors state: the file is damaged or truncated"
                 )
             at += 8
             piece = self.data[at : at + target.numel()]
@@ -369,7 +368,7 @@ class _Legacy(_Storages):
         self.total += nbytes
         if self.total > len(self.data):
             raise refuse(
-                f"load(): the file of {len(self.data)} bytes describes storages of more: it is truncated"
+                f"load(): the file of {len(self.data)} bytes describes larger storages: it is truncated"
             )
         result = _C._empty((nbytes,), _C.uint8)
         self.wanted[key] = result, dtype

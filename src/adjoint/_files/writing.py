@@ -230,7 +230,7 @@ def _entry(target, name, data):
 
 
 def legacy(obj, file, protocol):
-    """Write torch's format of old: pickles one after the other, then the storages."""
+    """Write torch's legacy format: pickles one after the other, then the storages."""
     pickle.dump(MAGIC, file, protocol)
     pickle.dump(PROTOCOL, file, protocol)
     sizes = {"short": 2, "int": 4, "long": 4}

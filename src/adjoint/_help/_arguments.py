@@ -68,6 +68,26 @@ ARGUMENTS = {
     "keywords": (None, "Further keywords of functions that make tensors."),
     "values": ("Tensor", "The values."),
     "cache_size": ("int", "With 1 the last value and its inverse are kept, with 0 nothing."),
+    # Options of optimisers.
+    "params": (
+        "iterable of Tensors, of pairs (name, Tensor), or of dicts",
+        "The parameters, or groups of them with options.",
+    ),
+    "lr": ("float", "The learning rate: the factor of each step."),
+    "betas": ("(float, float)", "The decay rates of the running moments, each in [0, 1)."),
+    "weight_decay": (
+        "float",
+        "What times the parameter is added to the gradient, or shrinks it where decoupled.",
+    ),
+    "decoupled_weight_decay": (
+        "bool",
+        "Shrink the parameter by 1 - lr · weight_decay instead of adding to the gradient.",
+    ),
+    "maximize": ("bool", "Climb instead of descending."),
+    "differentiable": ("bool", "Record the step, so that it can be differentiated itself."),
+    "foreach": ("bool, optional", "Kept in the groups for state dicts: there is one implementation."),
+    "capturable": ("bool", "Kept in the groups for state dicts: there is one implementation."),
+    "fused": ("bool, optional", "Kept in the groups for state dicts: there is one implementation."),
     "optimizer": ("Optimizer", "The optimiser whose learning rates are set."),
     "last_epoch": ("int", "The last epoch of a run that is resumed; -1 starts anew."),
     "non_blocking": ("bool", "Accepted and without effect."),

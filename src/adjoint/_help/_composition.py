@@ -139,13 +139,16 @@ def _complete_parameters(sections, signature, text, name, inplace):
     written = _blocks(sections.get("Parameters", []))
     parameters = list(signature.parameters.values())
     first = parameters[0].name if parameters else ""
-    lines = []
+    lines: list[str] = []
+    blocks: list[list[str]] = []  # `a, b : Tensor` is the block of both
     for i, p in enumerate(parameters):
         # The tensor of a method, and what the form that writes has no use for.
         if i == 0 and name.startswith("Tensor.") and p.name == "self" or inplace and p.name == "out":
             continue
         if p.name in written:
-            lines += [line for line in written[p.name] if line not in lines]
+            if not any(block is written[p.name] for block in blocks):
+                blocks.append(written[p.name])
+                lines += written[p.name]
             continue
         default = None if p.default is p.empty else _written(p.default)
         stars = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
@@ -153,7 +156,8 @@ def _complete_parameters(sections, signature, text, name, inplace):
         lines += described(stars + p.name, text, first, kind, default)
     # What is written of parameters that the signature does not spell out.
     for block in written.values():
-        if not any(line in lines for line in block) and not text.like:
+        if not any(block is other for other in blocks) and not text.like:
+            blocks.append(block)
             lines += block
     sections["Parameters"] = lines
 
@@ -185,6 +189,9 @@ _WORDS = {
     "Layout": "layout",
     "MemoryFormat": "memory_format",
     "Number": "number",
+    "Closure": "callable",
+    "Params": "iterable of Tensors, of pairs (name, Tensor), or of dicts",
+    "tuple[float | Tensor, float | Tensor]": "pair of floats",
     "Sequence[int]": "sequence of ints",
     "Sequence[Tensor]": "sequence of Tensors",
     "Shape": "sequence of ints",

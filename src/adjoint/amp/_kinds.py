@@ -1,4 +1,4 @@
-"""What autocast gives functions their arguments in: the lists that torch documents for the CPU.
+"""The dtype to which autocast casts each function's arguments: the lists that torch documents for the CPU.
 
 A name stands for the function of that name wherever the package has one: at its top, in `nn.functional` or in `linalg`. What is not
 named gets its arguments as they are. Where a product is several rows here, all of them are named, so that `mv` and `dot` are
@@ -8,10 +8,7 @@ among the products. Start reading at `declare`.
 from __future__ import annotations
 
 from adjoint import _C
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._types import Any
 
 __all__ = ["FLOAT32", "LOWER", "WIDEST", "declare", "functions"]
 

@@ -1,4 +1,4 @@
-"""`autocast`: a context in which functions get their arguments in the type that suits them.
+"""`autocast`: a context that casts each function's arguments to the dtype that suits it.
 
 The state is the thread's, and the core converts (core/transforms/autocast.h): outside of these contexts calls cost nothing more.
 Start reading at `autocast`.
@@ -11,13 +11,9 @@ from typing import Any
 
 import adjoint as ad
 from adjoint import _C
+from adjoint._switches import switches
+from adjoint._types import Callable, DType
 from adjoint.amp import _kinds  # noqa: F401 - declares what functions get
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from adjoint._types import DType
 
 __all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
 
@@ -63,7 +59,22 @@ def check_device(device_type) -> str:
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether autocast is there for a kind of device: "cpu"."""
+    """Whether autocast is there for a kind of device: "cpu".
+
+    Parameters
+    ----------
+    device_type : str
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.amp.is_autocast_available("cpu"), ad.amp.is_autocast_available("cuda")
+    (True, False)
+    """
     return check_device(device_type) == "cpu"
 
 
@@ -127,7 +138,7 @@ class autocast:
         elif self.fast_dtype not in SUPPORTED:
             reason = (
                 "In CPU autocast, but the target dtype is not supported. Disabling autocast.\n"
-                "CPU Autocast only supports dtypes of torch.bfloat16, torch.float16 currently."
+                f"CPU Autocast only supports dtypes of {switches.package}.bfloat16, {switches.package}.float16 currently."
             )
         if enabled and reason:
             from warnings import warn
@@ -175,7 +186,7 @@ def _converted(value, dtype):
 
 
 def custom_fwd(fwd: Any = None, *, device_type: Any, cast_inputs: Any = None) -> Any:
-    """Decorate `forward` of a `Function`: its `backward`, under `custom_bwd`, runs in the state of autocast of now.
+    """Decorate `forward` of a `Function`, so that `backward` under `custom_bwd` runs in the same autocast state.
 
     Parameters
     ----------
@@ -183,6 +194,28 @@ def custom_fwd(fwd: Any = None, *, device_type: Any, cast_inputs: Any = None) ->
     device_type : str
     cast_inputs : dtype, optional
         Under autocast, convert floating-point tensors among the arguments to this type and run with autocast off.
+
+    Returns
+    -------
+    callable
+        The decorated function, or a decorator where `fwd` is left out.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> class Half(ad.autograd.Function):
+    ...     @staticmethod
+    ...     @ad.amp.custom_fwd(device_type="cpu", cast_inputs=ad.float32)
+    ...     def forward(ctx, x):
+    ...         return x * 0.5
+    ...
+    ...     @staticmethod
+    ...     @ad.amp.custom_bwd(device_type="cpu")
+    ...     def backward(ctx, gradient):
+    ...         return gradient * 0.5
+    >>> with ad.autocast("cpu"):
+    ...     Half.apply(ad.ones(2, dtype=ad.bfloat16)).dtype
+    adjoint.float32
     """
     from functools import partial, wraps
 
@@ -206,7 +239,36 @@ def custom_fwd(fwd: Any = None, *, device_type: Any, cast_inputs: Any = None) ->
 
 
 def custom_bwd(bwd: Any = None, *, device_type: Any) -> Any:
-    """Decorate `backward` of a `Function` whose `forward` is under `custom_fwd`: it runs in that state of autocast."""
+    """Decorate `backward` of a `Function` whose `forward` is under `custom_fwd`: it runs in the autocast state of `forward`.
+
+    Parameters
+    ----------
+    bwd : callable
+    device_type : str
+
+    Returns
+    -------
+    callable
+        The decorated function, or a decorator where `bwd` is left out.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> class Twice(ad.autograd.Function):
+    ...     @staticmethod
+    ...     @ad.amp.custom_fwd(device_type="cpu")
+    ...     def forward(ctx, x):
+    ...         return 2 * x
+    ...
+    ...     @staticmethod
+    ...     @ad.amp.custom_bwd(device_type="cpu")
+    ...     def backward(ctx, gradient):
+    ...         return 2 * gradient
+    >>> x = ad.ones(2, requires_grad=True)
+    >>> Twice.apply(x).sum().backward()
+    >>> x.grad
+    tensor([2., 2.])
+    """
     from functools import partial, wraps
 
     check_device(device_type)

@@ -1,4 +1,4 @@
-"""`GradScaler`: a loss times a large number, so that small gradients of 16 bits do not become zero.
+"""`GradScaler`: scale the loss so that small float16 gradients do not underflow.
 
 Gradients are divided by the number before they are used; where one is infinite or NaN, that step is left out and the number
 is made smaller. Start reading at `GradScaler.step`.
@@ -10,11 +10,11 @@ from enum import Enum
 from typing import Any
 
 import adjoint as ad
+from adjoint._switches import switches
+from adjoint._types import StateDict, Tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from adjoint import Tensor
-    from adjoint._types import StateDict
     from adjoint.optim.optimizer import Optimizer
 
 __all__ = ["GradScaler", "OptState"]
@@ -108,7 +108,16 @@ class GradScaler:
         )
 
     def scale(self, outputs: Any) -> Any:
-        """Multiply a tensor, or those in nested lists and tuples, by the scale."""
+        """Multiply a tensor, or those in nested lists and tuples, by the scale.
+
+        Parameters
+        ----------
+        outputs : Tensor, or container of Tensors
+
+        Returns
+        -------
+        Tensor, or container of Tensors
+        """
         if not self._enabled:
             return outputs
         if self._scale is None:
@@ -168,6 +177,11 @@ class GradScaler:
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
         """Unscale unless that is done, and call ``optimizer.step`` unless a gradient is infinite or NaN.
 
+        Parameters
+        ----------
+        *args, **kwargs
+            What the optimiser's `step` is given.
+
         Returns
         -------
         What ``optimizer.step`` returns; None where it was not called.
@@ -196,7 +210,7 @@ class GradScaler:
         if new_scale is not None:
             if isinstance(new_scale, ad.Tensor) and (new_scale.numel() != 1 or new_scale.requires_grad):
                 raise AssertionError(
-                    "new_scale should be a float or a 1-element torch.cuda.FloatTensor or torch.FloatTensor "
+                    f"new_scale should be a float or a 1-element {switches.package}.FloatTensor "
                     "with requires_grad=False."
                 )
             with ad.no_grad():
@@ -230,21 +244,27 @@ class GradScaler:
         return self._init_scale if self._scale is None else self._scale.item()
 
     def get_growth_factor(self) -> float:
+        """What the scale is multiplied by after `growth_interval` steps without infinities."""
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: float) -> None:
+        """Set `get_growth_factor`."""
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> float:
+        """What the scale is multiplied by after a step with infinities."""
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:
+        """Set `get_backoff_factor`."""
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> int:
+        """How many steps without infinities come before the scale grows."""
         return self._growth_interval
 
     def set_growth_interval(self, new_interval: int) -> None:
+        """Set `get_growth_interval`."""
         self._growth_interval = new_interval
 
     def _get_growth_tracker(self) -> int:

@@ -1,16 +1,10 @@
-"""Arrays of numbers that are given, of one value, or in a row."""
+"""Array creation functions."""
 
 from __future__ import annotations
 
 import adjoint as ad
 from adjoint import Tensor
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from adjoint._types import Device, DType, Shape
+from adjoint._types import Any, Device, DType, Sequence, Shape
 
 __all__ = [
     "arange",
@@ -136,7 +130,7 @@ def linspace(
     device: Device | None = None,
     endpoint: bool = True,
 ) -> Tensor:
-    """`num` numbers from `start` to `stop`, evenly; without the last one where `endpoint` is False."""
+    """`num` evenly spaced numbers from `start` to `stop`; without the last one where `endpoint` is False."""
     if dtype is None and any(isinstance(x, complex) for x in (start, stop)):
         dtype = ad.promote_types(ad.get_default_dtype(), ad.complex64)
     if endpoint:

@@ -1,4 +1,4 @@
-"""Functions of elements. Those of one array are Adjoint's own; those of two promote as the standard says.
+"""Element-wise functions. Those of one array are Adjoint's own; those of two promote as the standard says.
 
 In the standard an array without dimensions counts as any other, and a Python number takes the type of the array beside it;
 Adjoint's operators let both give way. Start reading at `together`.
@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import Tensor
+from adjoint._types import Any, Callable
 from adjoint.array_api._info import of_number, result_type
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 __all__ = [
     "abs",

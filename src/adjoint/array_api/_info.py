@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import Tensor
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import Device, DType
+from adjoint._types import Any, Device, DType
 
 __all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 

@@ -1,18 +1,12 @@
-"""Sums and other numbers of many, order, sets."""
+"""Reductions, sorting and set functions."""
 
 from __future__ import annotations
 
 import collections
 
 import adjoint as ad
+from adjoint._types import Any, DType, Tensor
 from adjoint.array_api._shapes import axes_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import DType
 
 __all__ = [
     "all",

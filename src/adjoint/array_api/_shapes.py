@@ -1,18 +1,12 @@
-"""Other shapes, parts, and arrays put together."""
+"""Shape manipulation, indexing and joining."""
 
 from __future__ import annotations
 
 import adjoint as ad
 from adjoint import Tensor
+from adjoint._types import Any, Ints, Sequence, Shape
 from adjoint.array_api._elementwise import together
 from adjoint.array_api._info import result_type
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from adjoint._types import Ints, Shape
 
 __all__ = [
     "broadcast_arrays",
@@ -45,12 +39,12 @@ def axes_of(x, axis):
 
 
 def broadcast_arrays(*arrays: Any) -> Sequence[Tensor]:
-    """The arrays, each in the shape of all together."""
+    """Broadcast arrays to their common shape."""
     return tuple(ad.broadcast_tensors(*arrays))
 
 
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
-    """The shape of arrays of these shapes together."""
+    """The shape to which arrays of these shapes broadcast."""
     try:
         return tuple(ad.broadcast_shapes(*shapes))
     except RuntimeError as error:
@@ -63,14 +57,14 @@ def broadcast_to(x: Tensor, /, shape: Shape) -> Tensor:
 
 
 def concat(arrays: Any, /, *, axis: int = 0) -> Tensor:
-    """Arrays one behind the other; flattened first where `axis` is None."""
+    """Concatenate arrays along an axis; flatten them first if `axis` is None."""
     dtype = result_type(*arrays)
     arrays = [x.to(dtype) for x in arrays]
     return ad.cat([x.reshape(-1) for x in arrays], 0) if axis is None else ad.cat(arrays, axis)
 
 
 def stack(arrays: Any, /, *, axis: int = 0) -> Tensor:
-    """Arrays side by side in a new axis."""
+    """Stack arrays along a new axis."""
     dtype = result_type(*arrays)
     return ad.stack([x.to(dtype) for x in arrays], axis)
 
@@ -81,7 +75,7 @@ def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
 
 
 def expand_dims(x: Tensor, /, axis: int = 0) -> Tensor:
-    """One more axis of length 1; several where `axis` is a tuple."""
+    """Insert an axis of length 1; several where `axis` is a tuple."""
     if isinstance(axis, int):
         if not -x.ndim - 1 <= axis <= x.ndim:
             raise IndexError(
@@ -99,7 +93,7 @@ def expand_dims(x: Tensor, /, axis: int = 0) -> Tensor:
 
 
 def squeeze(x: Tensor, /, axis: Any) -> Tensor:
-    """Without axes of length 1.
+    """Remove axes of length 1.
 
     Raises
     ------
@@ -114,22 +108,22 @@ def squeeze(x: Tensor, /, axis: Any) -> Tensor:
 
 
 def flip(x: Tensor, /, *, axis: Any = None) -> Tensor:
-    """In reversed order along some or all axes."""
+    """Reverse the order of the elements along some or all axes."""
     return ad.flip(x, axes_of(x, axis))
 
 
 def moveaxis(x: Tensor, source: Ints, destination: Ints, /) -> Tensor:
-    """Axes elsewhere, the others in their order."""
+    """Move axes to other positions; the others keep their order."""
     return ad.movedim(x, source, destination)
 
 
 def permute_dims(x: Tensor, /, axes: Any) -> Tensor:
-    """The axes in another order."""
+    """Permute the axes."""
     return ad.permute(x, axes)
 
 
 def reshape(x: Tensor, /, shape: Shape, *, copy: bool | None = None) -> Tensor:
-    """Another shape; a copy where `copy` is True, and never where it is False."""
+    """Reshape; a copy where `copy` is True, and never where it is False."""
     if copy:
         return x.clone().reshape(shape)
     if copy is False:
@@ -141,19 +135,19 @@ def reshape(x: Tensor, /, shape: Shape, *, copy: bool | None = None) -> Tensor:
 
 
 def roll(x: Tensor, /, shift: Any, *, axis: Any = None) -> Tensor:
-    """Elements moved along axes, round the end."""
+    """Shift elements along axes; those that leave at one end come in at the other."""
     return ad.roll(x, shift) if axis is None else ad.roll(x, shift, axis)
 
 
 def repeat(x: Tensor, repeats: Any, /, *, axis: Any = None) -> Tensor:
-    """Each element several times."""
+    """Repeat each element."""
     if isinstance(repeats, Tensor):
         repeats = repeats.to(ad.int64)
     return ad.repeat_interleave(x.reshape(-1) if axis is None else x, repeats, 0 if axis is None else axis)
 
 
 def tile(x: Tensor, repetitions: Any, /) -> Tensor:
-    """The whole array several times."""
+    """Repeat the whole array."""
     return ad.tile(x, repetitions)
 
 

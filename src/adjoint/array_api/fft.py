@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from adjoint import fft as own
 from adjoint._register import listing
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Device, DType
+from adjoint._types import Any, Device, DType, Tensor
 
 __all__ = [
     "fft",
@@ -76,7 +70,7 @@ def _axes(axes):
 
 
 def fftshift(x: Tensor, /, *, axes: Any = None) -> Tensor:
-    """The frequency zero in the middle."""
+    """Shift the zero frequency to the middle."""
     return own.fftshift(x, _axes(axes))
 
 

@@ -7,15 +7,9 @@ import collections
 import adjoint as ad
 from adjoint import linalg as own
 from adjoint._register import listing
+from adjoint._types import Any, DType, Tensor
 from adjoint.array_api._elementwise import together
 from adjoint.array_api._shapes import axes_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import DType
 
 __all__ = [
     "cholesky",

@@ -15,7 +15,7 @@ from __future__ import annotations
 import sys
 import types
 
-__all__ = ["as_torch"]
+__all__ = ["as_torch", "undo"]
 
 
 def as_torch() -> types.ModuleType:
@@ -44,6 +44,26 @@ def as_torch() -> types.ModuleType:
     from adjoint.as_torch import _finder
 
     return _finder.install()
+
+
+def undo() -> None:
+    """Take back what `as_torch` changed: `import torch` finds what it found before, types print as Adjoint's again.
+
+    For tests and notebooks. What a program has imported stays what it is: its `torch` is Adjoint, under the name that it gave it.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> torch = ad.as_torch()
+    >>> print(torch.float32)
+    torch.float32
+    >>> ad.as_torch.undo()
+    >>> print(torch.float32)
+    adjoint.float32
+    """
+    from adjoint.as_torch import _changes
+
+    _changes.undo()
 
 
 class _Callable(types.ModuleType):

@@ -14,12 +14,14 @@ from importlib.util import find_spec
 from types import ModuleType
 
 import adjoint
+from adjoint._switches import switches
 from adjoint.as_torch import _processes
+from adjoint.as_torch._changes import also, change
 
 __all__ = ["install"]
 
 STANDINS = "adjoint.as_torch.standins"
-#: Modules that are called otherwise here.
+#: Modules that have another name here.
 RENAMED = {
     "torch.functional": "adjoint",
     "torch.nn.modules.container": "adjoint.nn.containers",
@@ -50,7 +52,7 @@ RENAMED = {
     "torch.autograd.profiler": f"{STANDINS}.profiler",
     "torch.autograd.profiler_util": f"{STANDINS}.profiler",
     "torch.autograd._functions": f"{STANDINS}._autograd",
-    "torch.utils._pytree": "adjoint.utils._pytree",
+    "torch.utils._pytree": f"{STANDINS}._pytree",
     "torch.utils._python_dispatch": "adjoint.utils._python_dispatch",
     "torch.utils.data._utils": "adjoint.utils.data._utils",
     "torch.utils.data._utils.collate": "adjoint.utils.data._utils.collate",
@@ -140,14 +142,6 @@ PRIVATE = {
         "_SingleProcessDataLoaderIter": "adjoint.utils.data.dataloader._OneProcess",
         "_collate_fn_t": "collections.abc.Callable",
     },
-    "adjoint.utils._pytree": {
-        name: f"{STANDINS}._trees.{name}"
-        for name in (
-            "_get_node_type",
-            *(f"_{kind}_{act}" for kind in ("dict", "list", "tuple") for act in ("flatten", "unflatten")),
-            *(f"_{kind}_flatten_with_keys" for kind in ("dict", "list", "tuple")),
-        )
-    },
     "adjoint.utils.checkpoint": {
         "get_device_states": f"{STANDINS}._functional.get_device_states",
         "set_device_states": f"{STANDINS}._functional.set_device_states",
@@ -199,7 +193,7 @@ PRIVATE = {
     },
 }
 #: Packages of Adjoint that have nothing to do with torch's of the same name.
-OWN = ("array_api", "as_torch", "demo", "models", "ops", "scipy")
+OWN = ("array_api", "as_torch", "demo", "models", "ops", "safetensors", "scipy", "tree")
 
 
 def install():
@@ -215,25 +209,31 @@ def install():
         )
     sys.meta_path.insert(0, _Finder)
     sys.meta_path.append(_Names)
+    also(_leave_the_import_system)
+    change(switches, "torch", True)
+    change(switches, "package", "torch")
+    adjoint._C._serve_torch(True)
+    also(lambda: adjoint._C._serve_torch(False))
     _print_as_torch()
-    adjoint._C._draw_as_torch()
-    adjoint._C._refuse_shared_memory(True)
     _processes.reach_children()
     return import_module("torch")
 
 
+def _leave_the_import_system():
+    sys.meta_path[:] = [finder for finder in sys.meta_path if finder not in (_Finder, _Names)]
+    for name in [n for n in sys.modules if n.partition(".")[0] in ("torch", "functorch")]:
+        del sys.modules[name]
+    _known.clear()
+
+
 def _print_as_torch():
     # Programs look types up by their text, ``{"torch.float32": …}[str(x.dtype)]``, and compare ``x.type()``.
-    from adjoint import _device
-
-    adjoint.dtype.__repr__ = lambda self: "torch." + self.name
-    adjoint.Size.__repr__ = lambda self: f"torch.Size({[*self]})"
-    adjoint._C._name_sizes_as_torch()
-    _device._Named.namespace = "torch"
+    change(adjoint.dtype, "__repr__", lambda self: "torch." + self.name)
+    change(adjoint.Size, "__repr__", lambda self: f"torch.Size({[*self]})")
     for kind in adjoint._C._return_types().values():
-        kind.__repr__ = _named_results
+        change(kind, "__repr__", _named_results)
     # ``type(x).__module__.startswith("torch")`` is how programs know a tensor without importing torch.
-    adjoint.Tensor.__module__ = "torch"
+    change(adjoint.Tensor, "__module__", "torch")
 
 
 def _named_results(self):
@@ -329,7 +329,8 @@ class _Loader:
         name = module.__spec__.name
         own = import_module(self.found) if isinstance(self.found, str) else self.found
         if name in ("torch.nn", "torch.nn.parameter"):
-            own.Parameter.__module__ = own.Buffer.__module__ = "torch.nn.parameter"
+            change(own.Parameter, "__module__", "torch.nn.parameter")
+            change(own.Buffer, "__module__", "torch.nn.parameter")
         _explain(own, name)
         sys.modules[name] = own
 
@@ -358,7 +359,8 @@ def _explain(module, name):
         return
     _known[own] = name
     # Only of packages does the import system ask further for names in `from … import …`.
-    vars(module).setdefault("__path__", [])
+    if "__path__" not in vars(module):
+        change(module, "__path__", [])
     before = vars(module).get("__getattr__")
     private = PRIVATE.get(own, {})
 
@@ -376,7 +378,7 @@ def _explain(module, name):
                 pass
         raise AttributeError(f"module {name!r} has no attribute {attribute!r}: {missing(full)}")
 
-    module.__getattr__ = __getattr__
+    change(module, "__getattr__", __getattr__)
     # Modules that came along with this one are reached through it, past the import system.
     for key, value in list(vars(module).items()):
         if isinstance(value, ModuleType) and value.__name__ == f"{own}.{key}":

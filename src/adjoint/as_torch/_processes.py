@@ -11,6 +11,8 @@ import os
 import sys
 from importlib.machinery import PathFinder
 
+from adjoint.as_torch._changes import also, change
+
 __all__ = ["reach_children"]
 
 #: What a new process runs first. Adjoint may be in a folder that only this process had on its path.
@@ -28,12 +30,13 @@ def _change_spawn(spawn):
             command[at] = _FIRST.format(place=place) + command[at]
         return command
 
-    spawn.get_command_line = get_command_line
+    change(spawn, "get_command_line", get_command_line)
 
 
 def _change_forkserver(forkserver):
     # The server forks, so that it is enough that it has it; it imports what it is told to when it starts.
     forkserver.set_forkserver_preload(["adjoint.as_torch._start", "__main__"])
+    also(lambda: forkserver.set_forkserver_preload(["__main__"]))
 
 
 _CHANGES = {"multiprocessing.spawn": _change_spawn, "multiprocessing.forkserver": _change_forkserver}
@@ -58,7 +61,8 @@ class _WhenImported:
 
 def reach_children() -> None:
     """Let processes that are spawned from now on call `as_torch` before they do anything else."""
-    for name, change in _CHANGES.items():
+    for name, reach in _CHANGES.items():
         if name in sys.modules:
-            change(sys.modules[name])
+            reach(sys.modules[name])
     sys.meta_path.insert(0, _WhenImported)
+    also(lambda: sys.meta_path.remove(_WhenImported))

@@ -1,7 +1,7 @@
 """The module `torch` itself: Adjoint's names, and those that only programs for torch ask for.
 
 What is of use to any program belongs in Adjoint; here is what answers questions about torch's own machinery: its version,
-its tensor types of old, its compiler (there is none: functions run as they are). Start reading at `fill`.
+its legacy tensor types, its compiler (there is none: functions run as they are). Start reading at `fill`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import adjoint
 from adjoint._arguments import ignores, need_compiler
 from adjoint.as_torch import _autocast, _legacy
+from adjoint.as_torch._changes import change
 from adjoint.as_torch.standins import _element_types
 from adjoint.as_torch.standins._refused import refused
 from adjoint.as_torch.standins.torch_version import VERSION
@@ -38,17 +39,16 @@ def fill(module) -> None:
     vars(module).update(own)
     vars(module).update(finfo=_element_types.finfo, iinfo=_element_types.iinfo)
     for name in ("eig", "lstsq", "solve", "symeig"):
-        setattr(adjoint.Tensor, name, REMOVED[name])
+        change(adjoint.Tensor, name, REMOVED[name])
     for name, member in _MEMBERS.items():
-        setattr(adjoint.Tensor, name, member)
+        change(adjoint.Tensor, name, member)
     # Some programs write ``torch.torch.Tensor``.
     module.torch = module
     module.__version__ = VERSION
     module.__doc__ = adjoint.__doc__
     module.__file__ = adjoint.__file__
     module.__getattr__ = late
-    adjoint._typed_storage.Removal.told = False
-    adjoint._data._warns_as_torch = True
+    change(adjoint._typed_storage.Removal, "told", False)
 
 
 def _storage_type(tensor):
@@ -134,7 +134,7 @@ def compile(
 
 @extra
 def set_default_tensor_type(t) -> None:
-    """Set the default dtype by the name of a tensor type of old."""
+    """Set the default dtype by the name of a legacy tensor type."""
     warnings.warn(
         "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
         "torch.set_default_device() as alternatives.",

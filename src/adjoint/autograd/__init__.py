@@ -10,6 +10,7 @@ import sys
 
 from adjoint._C import Node, SavedTensor, Tensor, _run_backward
 from adjoint._register import listing, published
+from adjoint._types import Any, Iterable, Sequence
 
 from .grad_mode import (
     enable_grad,
@@ -22,9 +23,6 @@ from .grad_mode import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Any
-
     from .graph import GradientEdge
 
 __all__ = [
@@ -111,6 +109,8 @@ def backward(
         Record the backward pass itself, for derivatives of higher order.
     inputs : Tensor or sequence of Tensor, optional
         Accumulate into these alone, instead of into all leaves. Results in between retain their gradients from now on.
+    grad_variables : optional
+        The former name of `grad_tensors`.
 
     Raises
     ------
@@ -195,7 +195,7 @@ def grad(
     Raises
     ------
     RuntimeError
-        As `backward`; or an input needs no gradient, or was not used and `allow_unused` is false.
+        Like `backward`; or an input needs no gradient, or was not used and `allow_unused` is false.
     ValueError
         `materialize_grads` with ``allow_unused=False``.
 
@@ -325,10 +325,23 @@ class _VariableMeta(type):
 class Variable(metaclass=_VariableMeta):
     """The old name of `Tensor`: ``Variable(data, requires_grad=False)`` is `data` itself, seen as a leaf.
 
+    Parameters
+    ----------
+    data : Tensor
+    requires_grad : bool
+    volatile : bool
+        Only False.
+
     Raises
     ------
     TypeError
         ``volatile=True`` was given: its successors are `no_grad` and `inference_mode`.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.autograd.Variable(ad.ones(2), requires_grad=True).requires_grad
+    True
     """
 
     def __new__(cls, data: Tensor, requires_grad: bool = False, volatile: bool = False) -> Any:
@@ -349,7 +362,7 @@ class Variable(metaclass=_VariableMeta):
 
 
 def refuse_volatile():
-    """Say what took the place of ``volatile=True``, which programs of old wrote for inputs of an inference."""
+    """Say what took the place of ``volatile=True``, which legacy programs wrote for inputs of an inference."""
     raise TypeError(
         "volatile was removed and has no effect: wrap the computation in `with adjoint.no_grad():` instead, or in "
         "`with adjoint.inference_mode():` if its results will never meet a computation that is recorded"

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor, _run_backward
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._types import Any
 
 __all__ = ["block", "gradients"]
 
@@ -33,7 +30,7 @@ def gradients(
         if g is not None and tuple(g.shape[1:]) != shape:
             raise RuntimeError(
                 "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. "
-                f"So grad_output[{i}] should have the shape of output[{i}], {shape}, behind that; but it is "
+                f"So grad_output[{i}] should have the shape of output[{i}], {shape}, after that; but it is "
                 f"{tuple(g.shape)}. For one gradient per output, leave is_grads_batched out"
             )
     level = _C._enter_batching(count, 1, False)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from adjoint._C import _set_holomorphic
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._types import Any
 
 __all__ = ["complex_convention"]
 

@@ -12,10 +12,7 @@ from threading import Lock
 from weakref import WeakSet, WeakValueDictionary
 
 from adjoint import _C
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._types import Any
 
 # The context that is open here. A context variable, since those follow a pass onto the engine's own threads.
 _open: ContextVar = ContextVar("adjoint.allow_mutation_on_saved_tensors", default=None)

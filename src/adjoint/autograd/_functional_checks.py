@@ -1,4 +1,4 @@
-"""What `functional` makes of missing gradients, and what it refuses of complex results."""
+"""How `functional` treats missing gradients, and which complex results it refuses."""
 
 from __future__ import annotations
 

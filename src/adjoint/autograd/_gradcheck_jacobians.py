@@ -14,10 +14,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint._C import Tensor
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._types import Any
 
 #: What is taken of an output, its cotangent, and what the messages call it.
 REAL, IMAGINARY = (1, "real"), (1j, "imaginary")

@@ -1,4 +1,4 @@
-"""The two Jacobians by themselves, as programs of old ask `torch.autograd.gradcheck` for them.
+"""The two Jacobians by themselves, as legacy programs ask `torch.autograd.gradcheck` for them.
 
 `gradcheck` itself uses `_gradcheck_jacobians`; these give the same numbers in the form that they once had, and say that
 they are deprecated. Start reading at `get_numerical_jacobian`.
@@ -7,13 +7,10 @@ they are deprecated. Start reading at `get_numerical_jacobian`.
 from __future__ import annotations
 
 from adjoint._C import Tensor
+from adjoint._switches import announce
+from adjoint._types import Any, Callable
 
 from . import _gradcheck_jacobians as jacobians
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 __all__ = ["get_analytical_jacobian", "get_numerical_jacobian"]
 
@@ -100,10 +97,8 @@ def get_analytical_jacobian(inputs: Any, output: Any, nondet_tol: float = 0.0, g
 
 
 def _say_deprecated(name, grad_out):
-    from warnings import warn
-
-    warn(
-        f"`{name}` was part of PyTorch's private API and not meant to be exposed. It is deprecated here too: use "
+    announce(
+        f"`{name}` was part of PyTorch's private API and not meant to be exposed. Use "
         "adjoint.autograd.gradcheck, or adjoint.autograd.functional.jacobian",
         FutureWarning,
         stacklevel=3,

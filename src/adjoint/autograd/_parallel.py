@@ -5,10 +5,7 @@ from __future__ import annotations
 from threading import local
 
 from adjoint._C import _set_parallel_backward
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._types import Any
 
 __all__ = ["is_multithreading_enabled", "set_multithreading_enabled", "set_parallel_backward"]
 
@@ -107,6 +104,10 @@ class set_multithreading_enabled(_Switch):
 
 def is_multithreading_enabled() -> bool:
     """Whether `set_multithreading_enabled` allows the backward passes of this thread to use several threads.
+
+    Returns
+    -------
+    bool
 
     Examples
     --------

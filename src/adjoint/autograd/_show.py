@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Node, Tensor
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import Params
+from adjoint._types import Any, Params
 
 __all__ = ["Drawing", "Explanation", "draw", "explain"]
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._register import listing
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._types import Any
 
 __all__ = ["detect_anomaly", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_detect_anomaly"]
 __dir__ = listing(__name__)
@@ -25,6 +22,13 @@ class set_detect_anomaly:
     See Also
     --------
     detect_anomaly
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> with ad.autograd.set_detect_anomaly(True):
+    ...     ad.is_anomaly_enabled()
+    True
     """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:

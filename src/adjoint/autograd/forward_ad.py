@@ -12,11 +12,8 @@ from typing import NamedTuple
 from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._register import listing
+from adjoint._types import Any
 from adjoint.autograd.grad_mode import _Mode
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = [
     "UnpackedDualTensor",
@@ -30,7 +27,20 @@ __dir__ = listing(__name__)
 
 
 class UnpackedDualTensor(NamedTuple):
-    """What `unpack_dual` returns: the `primal`, and the `tangent` or None."""
+    """What `unpack_dual` returns: the `primal`, and the `tangent` or None.
+
+    Parameters
+    ----------
+    primal : Tensor
+    tangent : Tensor or None
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> import adjoint.autograd.forward_ad as forward_ad
+    >>> forward_ad.unpack_dual(ad.tensor(1.0)).tangent is None
+    True
+    """
 
     primal: Tensor
     tangent: Tensor | None
@@ -178,6 +188,11 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
 
 class dual_level(_Mode):
     """A context in which tensors can be dual; tangents end with it.
+
+    Parameters
+    ----------
+    function : callable, optional
+        What is decorated, where it is used so.
 
     Examples
     --------

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from adjoint._C import BackwardCFunction, FunctionBase, FunctionCtx, Tensor, _backward_class, _is_batched
 from adjoint._register import listing
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._types import Any
 
 __all__ = ["BackwardCFunction", "Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]
 __dir__ = listing(__name__)
@@ -37,10 +34,15 @@ class Function(FunctionBase):
     ``mark_non_differentiable(*tensors)``
         Results without a gradient.
     ``set_materialize_grads(value)``
-        Whether gradients that nobody computed come as zeros (the default) or as None; tangents likewise.
+        Whether gradients that were not computed come as zeros (the default) or as None; tangents likewise.
     ``save_for_forward(*tensors)``
         What a static method ``jvp(ctx, *tangents)`` finds in `saved_tensors`. It returns the tangent of each result, and is the
         rule for forward mode (`adjoint.autograd.forward_ad`).
+
+    Parameters
+    ----------
+    *args, **kwargs
+        A class is not instantiated: see `apply`.
 
     Raises
     ------
@@ -125,17 +127,50 @@ class Function(FunctionBase):
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """Compute the results. Operations in here are not recorded."""
+        """Compute the results. Operations in here are not recorded.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            See the class.
+
+        Returns
+        -------
+        object
+            See the class.
+        """
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
     def setup_context(*args: Any, **kwargs: Any) -> Any:
-        """Keep what `backward` needs, if `forward` does not take the context."""
+        """Keep what `backward` needs, if `forward` does not take the context.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            See the class.
+
+        Returns
+        -------
+        object
+            See the class.
+        """
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
     def backward(*args: Any, **kwargs: Any) -> Any:
-        """The gradient of each argument of `forward` from the gradient of each result."""
+        """The gradient of each argument of `forward` from the gradient of each result.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            See the class.
+
+        Returns
+        -------
+        object
+            See the class.
+        """
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
             "backward mode AD."
@@ -143,19 +178,52 @@ class Function(FunctionBase):
 
     @staticmethod
     def vjp(*args: Any, **kwargs: Any) -> Any:
-        """Another name of `backward`."""
+        """Another name of `backward`.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            See the class.
+
+        Returns
+        -------
+        object
+            See the class.
+        """
         raise NotImplementedError
 
     @staticmethod
     def jvp(*args: Any, **kwargs: Any) -> Any:
-        """The tangent of each result from the tangent of each argument, for forward mode."""
+        """The tangent of each result from the tangent of each argument, for forward mode.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            See the class.
+
+        Returns
+        -------
+        object
+            See the class.
+        """
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
 
     @staticmethod
     def vmap(*args: Any, **kwargs: Any) -> Any:
-        """The results for a batch of arguments, and where the batch is in them; used once there is batching."""
+        """The results for a batch of arguments, and where the batch is in them; used once there is batching.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            See the class.
+
+        Returns
+        -------
+        object
+            See the class.
+        """
         raise NotImplementedError(
             "To use autograd.Function with vmap, you must either override the vmap staticmethod or set "
             "generate_vmap_rule=True."
@@ -164,7 +232,7 @@ class Function(FunctionBase):
 
 Function._backward_cls = _backward_class(Function)
 
-_NO_NODE = "no call of the Function stands behind it"
+_NO_NODE = "no call of the Function made it"
 #: Attributes of nodes that an instance of a Function is asked for in vain, and why.
 _OF_NODES = dict.fromkeys(
     (
@@ -220,7 +288,7 @@ def _positional_count(forward):
 
 
 def _apply_bound(cls, *args, **kwargs):
-    """As `apply`, with keywords put in their places and defaults filled in, since setup_context is shown all of them."""
+    """Like `apply`, with keywords put in their places and defaults filled in, since setup_context is shown all of them."""
     if not kwargs and len(args) == cls._argument_count:
         return super(Function, cls).apply(*args)
     from inspect import signature

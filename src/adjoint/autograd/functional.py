@@ -9,16 +9,12 @@ from __future__ import annotations
 
 from adjoint._C import Tensor, _requires_grad_anywhere
 from adjoint._register import listing
+from adjoint._types import Any, Callable
 from adjoint.autograd import enable_grad, grad
 from adjoint.autograd._batched import block
 from adjoint.autograd._convention import complex_convention
 from adjoint.autograd._functional_checks import _NOT_STRICT, _refuse_complex, _zeros_for_none
 from adjoint.autograd._functional_forward import is_forward, jacobian_by_columns
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 __dir__ = listing(__name__)
@@ -45,7 +41,7 @@ def vjp(
     -------
     func_output : Tensor or tuple of Tensor
     vjp : Tensor or tuple of Tensor
-        As `inputs`. For complex numbers it is the conjugate Wirtinger derivative, as everywhere: of a holomorphic
+        Like `inputs`. For complex numbers it is the conjugate Wirtinger derivative, as everywhere: of a holomorphic
         function the product with the conjugated derivative.
 
     Raises
@@ -84,7 +80,7 @@ def jvp(
     Parameters
     ----------
     func, inputs, create_graph, strict
-        As for `vjp`.
+        Like those of `vjp`.
     v : Tensor or tuple of Tensor, optional
         One per input, of its shape; may be left out where there is one input with one element.
 
@@ -92,12 +88,12 @@ def jvp(
     -------
     func_output : Tensor or tuple of Tensor
     jvp : Tensor or tuple of Tensor
-        As `func_output`: how it changes when the inputs move along `v`.
+        Like `func_output`: how it changes when the inputs move along `v`.
 
     Raises
     ------
     RuntimeError, TypeError
-        As `vjp`.
+        Like `vjp`.
 
     Examples
     --------
@@ -134,7 +130,7 @@ def jacobian(
     Parameters
     ----------
     func, inputs, create_graph, strict
-        As for `vjp`.
+        Like those of `vjp`.
     vectorize : bool
         Compute all rows in one pass over a batch (`adjoint.func.vmap`), which is faster and takes more memory. Complex
         outputs need it, as in torch: each row is then the gradient of the real part of one output, which for a holomorphic function is the conjugate of its
@@ -152,7 +148,7 @@ def jacobian(
     Raises
     ------
     RuntimeError, TypeError
-        As `vjp`; also for a complex output without `vectorize` in reverse mode, and for `strict` together with `vectorize`
+        Like `vjp`; also for a complex output without `vectorize` in reverse mode, and for `strict` together with `vectorize`
         or forward mode.
 
     Examples
@@ -206,7 +202,7 @@ def hessian(
     func : callable
         Takes the tensors of `inputs`, returns a tensor with one element.
     inputs, create_graph, strict, vectorize
-        As for `jacobian`.
+        Like those of `jacobian`.
     outer_jacobian_strategy : str
         ``"reverse-mode"`` or ``"forward-mode"``: how the gradient, which reverse mode computes, is differentiated.
 
@@ -219,7 +215,7 @@ def hessian(
     Raises
     ------
     RuntimeError, TypeError
-        As `vjp`; also where `func` returns something else than one element.
+        Like `vjp`; also where `func` returns something else than one element.
 
     Examples
     --------
@@ -253,7 +249,7 @@ def vhp(
     Parameters
     ----------
     func, inputs, create_graph, strict
-        As for `hessian`.
+        Like those of `hessian`.
     v : Tensor or tuple of Tensor, optional
         One per input, of its shape; may be left out where there is one input with one element.
 
@@ -261,12 +257,12 @@ def vhp(
     -------
     func_output : Tensor
     vhp : Tensor or tuple of Tensor
-        As `inputs`.
+        Like `inputs`.
 
     Raises
     ------
     RuntimeError, TypeError
-        As `hessian`.
+        Like `hessian`.
 
     Examples
     --------
@@ -290,18 +286,18 @@ def hvp(
     Parameters
     ----------
     func, inputs, v, create_graph, strict
-        As for `vhp`.
+        Like those of `vhp`.
 
     Returns
     -------
     func_output : Tensor
     hvp : Tensor or tuple of Tensor
-        As `inputs`.
+        Like `inputs`.
 
     Raises
     ------
     RuntimeError, TypeError
-        As `hessian`.
+        Like `hessian`.
 
     Examples
     --------

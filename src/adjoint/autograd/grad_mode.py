@@ -14,14 +14,9 @@ from adjoint._C import (
     is_inference_mode_enabled,
 )
 from adjoint._register import listing, overload
+from adjoint._types import Any, F, Self
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from typing_extensions import Self
-
-    from adjoint._types import F
 
 __all__ = [
     "enable_grad",
@@ -68,7 +63,7 @@ class _Mode:
             from warnings import warn
 
             warn(
-                "Decorating classes is deprecated and will be disabled in future versions: only `__init__` runs in the "
+                "Decorating classes decorates the constructor alone: only `__init__` runs in the "
                 f"mode, not the other methods of {function.__name__}. Decorate the methods that are meant.",
                 FutureWarning,
                 stacklevel=2,

@@ -11,15 +11,11 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint._arguments import ignores
 from adjoint._C import Tensor
+from adjoint._types import Any, Callable
 from adjoint.autograd._convention import complex_convention
 
 from . import _gradcheck_jacobians as jacobians
 from . import _gradcheck_others as others
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
@@ -185,7 +181,7 @@ def gradgradcheck(
     Parameters
     ----------
     func, inputs
-        As for `gradcheck`.
+        Like those of `gradcheck`.
     grad_outputs : Tensor or tuple of Tensor, optional
         The cotangents of the outputs that require a gradient; random numbers between -1 and 1 by default.
     gen_non_contig_grad_outputs : bool
@@ -196,17 +192,17 @@ def gradgradcheck(
         Whether reverse mode over reverse mode is checked.
     eps, atol, rtol, raise_exception, nondet_tol, check_undefined_grad, check_grad_dtypes, check_batched_grad, \
 fast_mode, masked
-        As for `gradcheck`.
+        Like those of `gradcheck`.
 
     Returns
     -------
     bool
-        As `gradcheck`.
+        Like `gradcheck`.
 
     Raises
     ------
     GradcheckError, ValueError, RuntimeError, NotImplementedError, AssertionError
-        As `gradcheck`.
+        Like `gradcheck`.
 
     Examples
     --------
@@ -436,7 +432,7 @@ def _absolute_sum(u):
 
 
 def _slow_after_fast(evaluation, tolerances, part, p, k, xs, j):
-    """The elements behind a failure in fast mode."""
+    """The elements that explain a failure in fast mode."""
     wanted = jacobians.numerical(evaluation, xs[j])[k][p]
     matrices, rows = jacobians.analytical(part, xs)
     found = matrices[j]

@@ -13,11 +13,7 @@ from adjoint._arguments import ignores
 from adjoint._C import Node, Tensor
 from adjoint._register import document_classes as _document_classes
 from adjoint._register import listing
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
+from adjoint._types import Any, Callable, Sequence
 
 __all__ = [
     "GradientEdge",
@@ -75,6 +71,15 @@ class GradientEdge(tuple):
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """Where the gradient of `tensor` goes.
 
+    Parameters
+    ----------
+    tensor : Tensor
+
+    Returns
+    -------
+    GradientEdge
+        The node, and the number of its output.
+
     Raises
     ------
     RuntimeError
@@ -96,7 +101,20 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 
 def increment_version(tensor: Tensor) -> None:
-    """Say that the memory of a tensor (or of each of several) was changed by something that the library cannot see."""
+    """Say that the memory of a tensor (or of each of several) was changed by something that the library cannot see.
+
+    Parameters
+    ----------
+    tensor : Tensor, or iterable of Tensors
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x = ad.ones(2)
+    >>> ad.autograd.graph.increment_version(x)
+    >>> x._version
+    1
+    """
     for t in (tensor,) if isinstance(tensor, Tensor) else tensor:
         t._bump_version()
 
@@ -248,6 +266,14 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
     Returns
     -------
     RemovableHandle
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x, y = ad.ones(2, requires_grad=True), ad.ones(2, requires_grad=True)
+    >>> handle = ad.autograd.graph.register_multi_grad_hook([x, y], lambda gradients: print(len(gradients)))
+    >>> (x * y).sum().backward()
+    2
     """
     from threading import Lock
     from weakref import WeakValueDictionary
@@ -335,6 +361,15 @@ def set_record_lines(on: bool = True) -> bool:
 
     Returns what was set before. While it is off it costs nothing; while it is on, some microseconds per operation.
 
+    Parameters
+    ----------
+    on : bool
+
+    Returns
+    -------
+    bool
+        What was set before.
+
     Examples
     --------
     >>> import adjoint as ad
@@ -349,9 +384,18 @@ def set_record_lines(on: bool = True) -> bool:
 def set_check_external(on: bool = True) -> bool:
     """Compare memory that others own, such as that of a NumPy array, when a backward pass uses what was saved of it.
 
-    A tensor made by `from_numpy` shares the array's memory, and nobody tells the library of writes to the array. So that
+    A tensor made by `from_numpy` shares the array's memory, and the library does not see writes to the array. So that
     they cannot spoil a gradient unseen, a checksum is taken when such a tensor is saved, and compared when it is used. It
     costs one reading of the memory each time. Returns what was set before.
+
+    Parameters
+    ----------
+    on : bool
+
+    Returns
+    -------
+    bool
+        What was set before.
 
     Examples
     --------
@@ -371,14 +415,51 @@ def set_check_external(on: bool = True) -> bool:
 
 
 def explain(tensor: Tensor, **options: Any) -> Any:
-    """A table of the graph of `tensor`: each operation with its shape, what it saves, and its line. See `_show.explain`."""
+    """A table of the graph of a tensor: each operation with its result, what it saves in bytes, and its source line.
+
+    Parameters
+    ----------
+    tensor : Tensor, Node, GradientEdge, or a sequence of them
+    **options
+        There are none.
+
+    Returns
+    -------
+    Explanation
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> x = ad.ones(1000, requires_grad=True)
+    >>> [(row["operation"], row["bytes"]) for row in ad.autograd.graph.explain((x * 2).sum()).rows]
+    [('SumBackward0', 0), ('MulBackward0', 4)]
+    """
     from adjoint.autograd._show import explain
 
     return explain(tensor, **options)
 
 
 def draw(tensor: Tensor, **options: Any) -> Any:
-    """A picture of the graph of `tensor`. See `_show.draw`."""
+    """A picture of the graph of a tensor: operations, the shapes that flow between them, parameters by name.
+
+    Parameters
+    ----------
+    tensor : Tensor, Node, GradientEdge, or a sequence of them
+    **options
+        `params`, a Module or dict of Tensors: names for leaves.
+
+    Returns
+    -------
+    Drawing
+        ``.save(path)`` writes SVG, PNG or PDF, for which it needs Graphviz; ``.source`` does not.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> w = ad.ones(3, requires_grad=True)
+    >>> "SumBackward0" in ad.autograd.graph.draw((w * 2).sum(), params={"w": w}).source
+    True
+    """
     from adjoint.autograd._show import draw
 
     return draw(tensor, **options)

@@ -13,6 +13,8 @@ import argparse
 import os
 import sys
 
+from adjoint._switches import switches
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -95,7 +97,7 @@ def _command(options) -> list:
     if options.no_python:
         return program
     start = [sys.executable, "-u"]
-    if type(getattr(sys.modules.get("torch"), "__loader__", None)).__module__ == "adjoint.as_torch._finder":
+    if switches.torch:
         start += ["-m", "adjoint.as_torch"]
     return [*start, *(["-m"] if options.module else []), *program]
 

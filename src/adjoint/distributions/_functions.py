@@ -9,12 +9,9 @@ import math
 from functools import lru_cache
 
 import adjoint as ad
+from adjoint._types import Tensor
 from adjoint.autograd import Function
 from adjoint.distributions.utils import _xlogy, broadcast_all
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._C import Tensor
 
 
 def gammainc(a, x):

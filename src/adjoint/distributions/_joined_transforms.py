@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint._types import Any, Sequence, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions._transform import Transform
 from adjoint.distributions.utils import _sum_rightmost
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from adjoint._C import Tensor
 
 
 class _Joined(Transform):

@@ -6,14 +6,10 @@ import math
 
 import adjoint as ad
 from adjoint._C import Size
+from adjoint._types import Shape, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions._transform import Transform
 from adjoint.distributions.utils import _softplus, tril_matrix_to_vec, vec_to_tril_matrix
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._C import Tensor
-    from adjoint._types import Shape
 
 
 class LowerCholeskyTransform(Transform):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint._types import Any, Size, Tensor
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.utils import lazy_property, logits_to_probs, probs_to_logits
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._C import Size, Tensor
 
 
 class ProbsOrLogits:

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import weakref
 
+from adjoint._types import Any, Sequence, Shape, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.utils import _sum_rightmost
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from adjoint._C import Tensor
-    from adjoint._types import Shape
 
 
 class Transform:
@@ -77,7 +72,12 @@ class Transform:
         )
 
     def with_cache(self, cache_size: int = 1):
-        """The same transform with a cache, or without."""
+        """The same transform with a cache, or without.
+
+        Returns
+        -------
+        Transform
+        """
         if self._cache_size == cache_size:
             return self
         if type(self).__init__ is Transform.__init__:

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint._C import Size
+from adjoint._types import Any, Shape, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.dirichlet import Dirichlet
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.utils import broadcast_all
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._C import Tensor
-    from adjoint._types import Shape
-
 
 __all__ = ["Beta"]
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from adjoint._types import Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.gamma import Gamma
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._C import Tensor
 
 
 __all__ = ["Chi2"]

@@ -12,12 +12,8 @@ from __future__ import annotations
 
 import numbers
 
+from adjoint._types import Any
 from adjoint.distributions import constraints, transforms
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
 
 __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 
@@ -58,8 +54,36 @@ class ConstraintRegistry:
         return factory(constraint)
 
 
-biject_to = ConstraintRegistry()
-transform_to = ConstraintRegistry()
+biject_to, transform_to = ConstraintRegistry(), ConstraintRegistry()
+for _registry, _name, _what in (
+    (
+        biject_to,
+        "biject_to",
+        "The one-to-one transform from all real numbers into the set of a constraint, for sampling.",
+    ),
+    (
+        transform_to,
+        "transform_to",
+        "A transform from all real numbers into the set of a constraint, for optimising.",
+    ),
+):
+    _registry.__doc__ = f"""{_what}
+
+Parameters
+----------
+constraint : Constraint
+
+Returns
+-------
+Transform
+
+Examples
+--------
+>>> import adjoint as ad
+>>> from adjoint.distributions import constraints, {_name}
+>>> {_name}(constraints.positive)(ad.zeros(2))
+tensor([1., 1.])
+"""
 
 
 def _both(constraint):

@@ -8,18 +8,9 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint._register import listing
+from adjoint._types import Any, Sequence, Tensor
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from adjoint._C import Tensor
-
 
 __all__ = [
     "Constraint",

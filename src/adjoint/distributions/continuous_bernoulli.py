@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint._C import Size
+from adjoint._types import Shape, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions._functions import _polynomial
 from adjoint.distributions._probs import ProbsOrLogits
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.utils import _uniform, broadcast_all
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._C import Tensor
-    from adjoint._types import Shape
-
 
 __all__ = ["ContinuousBernoulli"]
 

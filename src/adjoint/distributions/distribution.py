@@ -6,15 +6,10 @@ import warnings
 
 from adjoint import _C
 from adjoint._C import Size, Tensor
+from adjoint._switches import announce
+from adjoint._types import Any, Shape
 from adjoint.distributions import constraints
 from adjoint.distributions.utils import broadcast_all, lazy_property
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import Shape
-
 
 __all__ = ["Distribution"]
 
@@ -96,6 +91,10 @@ class Distribution:
         Parameters
         ----------
         batch_shape : Size
+
+        Returns
+        -------
+        Distribution
         """
         new, batch_shape = self._expanded(batch_shape, _instance)
         Distribution.__init__(new, batch_shape, self._event_shape, validate_args=False)
@@ -178,7 +177,7 @@ class Distribution:
 
     def sample_n(self, n: int) -> Tensor:
         """n draws."""
-        warnings.warn("sample_n(n) will be deprecated. Use .sample((n,)) instead.", UserWarning, stacklevel=2)
+        announce("sample_n(n) will be deprecated. Use .sample((n,)) instead.", UserWarning, stacklevel=2)
         return self.sample(Size((n,)))
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -186,11 +185,11 @@ class Distribution:
         raise NotImplementedError(f"{type(self).__name__}.log_prob")
 
     def cdf(self, value: Tensor) -> Tensor:
-        """The probability of values up to this one."""
+        """The cumulative distribution function: the probability of values up to this one."""
         raise NotImplementedError(f"{type(self).__name__}.cdf")
 
     def icdf(self, value: Tensor) -> Tensor:
-        """The value up to which lies this probability."""
+        """The quantile function, the inverse of `cdf`."""
         raise NotImplementedError(f"{type(self).__name__}.icdf")
 
     def enumerate_support(self, expand: bool = True) -> Tensor:

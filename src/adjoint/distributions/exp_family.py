@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint._types import Tensor
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.utils import _sum_rightmost
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._C import Tensor
-
 
 __all__ = ["ExponentialFamily"]
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint._C import Size
+from adjoint._types import Shape, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.exp_family import ExponentialFamily
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._C import Tensor
-    from adjoint._types import Shape
 
 
 __all__ = ["Exponential"]

@@ -6,14 +6,12 @@ import math
 
 import adjoint as ad
 from adjoint._C import Size
+from adjoint._types import Shape, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.utils import _uniform, broadcast_all
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._C import Tensor
-    from adjoint._types import Shape
 
 
 __all__ = ["GeneralizedPareto"]
@@ -93,12 +91,22 @@ class GeneralizedPareto(Distribution):
         return result.masked_fill(~inside | (value < self.loc), -math.inf)
 
     def log_survival_function(self, value: Tensor):
-        """The logarithm of the probability of greater values."""
+        """The logarithm of the probability of greater values.
+
+        Returns
+        -------
+        Tensor
+        """
         self._check(value)
         return -self._hazard(value)[0]
 
     def log_cdf(self, value: Tensor):
-        """The logarithm of `cdf`."""
+        """The logarithm of `cdf`.
+
+        Returns
+        -------
+        Tensor
+        """
         self._check(value)
         return ad.log(-ad.expm1(-self._hazard(value)[0]))
 

@@ -5,16 +5,12 @@ from __future__ import annotations
 import math
 
 import adjoint as ad
+from adjoint._types import Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.transformed_distribution import Derived
 from adjoint.distributions.transforms import AffineTransform, ExpTransform
 from adjoint.distributions.uniform import Uniform
 from adjoint.distributions.utils import euler_constant
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._C import Tensor
-
 
 __all__ = ["Gumbel"]
 

@@ -5,14 +5,10 @@ from __future__ import annotations
 import math
 
 import adjoint as ad
+from adjoint._types import Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.cauchy import Cauchy
 from adjoint.distributions.transformed_distribution import Folded
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._C import Tensor
-
 
 __all__ = ["HalfCauchy"]
 

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import math
 
+from adjoint._types import Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.normal import Normal
 from adjoint.distributions.transformed_distribution import Folded
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._C import Tensor
-
 
 __all__ = ["HalfNormal"]
 

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from adjoint._C import Size
+from adjoint._types import Any, Shape, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.utils import _sum_rightmost
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._C import Tensor
-    from adjoint._types import Shape
-
 
 __all__ = ["Independent"]
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 import math
 
 import adjoint as ad
+from adjoint._types import Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.gamma import Gamma
 from adjoint.distributions.transformed_distribution import Derived
 from adjoint.distributions.transforms import PowerTransform
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._C import Tensor
-
 
 __all__ = ["InverseGamma"]
 

@@ -8,11 +8,7 @@ from __future__ import annotations
 import warnings
 
 from adjoint._register import listing
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint.distributions.distribution import Distribution
-
+from adjoint.distributions.distribution import Distribution
 
 __all__ = ["kl_divergence", "register_kl"]
 __dir__ = listing(__name__)
@@ -28,6 +24,11 @@ def register_kl(type_p: type, type_q: type):
     ----------
     type_p, type_q : type
         Subclasses of `Distribution`, or classes that these inherit from beside it.
+
+    Returns
+    -------
+    callable
+        The decorator, which returns the function itself.
 
     Examples
     --------

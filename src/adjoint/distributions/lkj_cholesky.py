@@ -6,16 +6,11 @@ import math
 
 import adjoint as ad
 from adjoint._C import Size
+from adjoint._types import Shape, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.beta import Beta
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.utils import broadcast_all
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._C import Tensor
-    from adjoint._types import Shape
-
 
 __all__ = ["LKJCholesky"]
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint._types import Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.normal import Normal
 from adjoint.distributions.transformed_distribution import Derived
 from adjoint.distributions.transforms import ExpTransform
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._C import Tensor
-
 
 __all__ = ["LogNormal"]
 

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
+from adjoint._types import Any, Shape, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.independent import Independent
 from adjoint.distributions.normal import Normal
 from adjoint.distributions.transformed_distribution import TransformedDistribution
 from adjoint.distributions.transforms import StickBreakingTransform
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._C import Tensor
-    from adjoint._types import Shape
-
 
 __all__ = ["LogisticNormal"]
 

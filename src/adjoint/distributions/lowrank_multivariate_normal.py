@@ -6,17 +6,12 @@ import math
 
 import adjoint as ad
 from adjoint._C import Size
+from adjoint._types import Shape, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.multivariate_normal import _half_log_det, _mahalanobis, _product
 from adjoint.distributions.utils import _standard_normal, lazy_property
 from adjoint.linalg import cholesky, solve_triangular
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._C import Tensor
-    from adjoint._types import Shape
-
 
 __all__ = ["LowRankMultivariateNormal"]
 

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint._C import Size
+from adjoint._switches import switches
+from adjoint._types import Any, Shape, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.categorical import Categorical
 from adjoint.distributions.constraints import MixtureSameFamilyConstraint
 from adjoint.distributions.distribution import Distribution
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._C import Tensor
-    from adjoint._types import Shape
-
 
 __all__ = ["MixtureSameFamily"]
 
@@ -49,11 +43,11 @@ class MixtureSameFamily(Distribution):
     ) -> None:
         if not isinstance(mixture_distribution, Categorical):
             raise ValueError(
-                " The Mixture distribution needs to be an  instance of torch.distributions.Categorical"
+                f" The Mixture distribution needs to be an  instance of {switches.package}.distributions.Categorical"
             )
         if not isinstance(component_distribution, Distribution):
             raise ValueError(
-                "The Component distribution need to be an instance of torch.distributions.Distribution"
+                f"The Component distribution need to be an instance of {switches.package}.distributions.Distribution"
             )
         batch_shape = component_distribution.batch_shape[:-1]
         for a, b in zip(reversed(mixture_distribution.batch_shape), reversed(batch_shape)):

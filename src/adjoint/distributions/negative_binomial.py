@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint._C import Size
+from adjoint._types import Shape, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions._probs import ProbsOrLogits
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.gamma import Gamma
 from adjoint.distributions.utils import _softplus
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._C import Tensor
-    from adjoint._types import Shape
-
 
 __all__ = ["NegativeBinomial"]
 

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint._C import Size
+from adjoint._types import Shape, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions._probs import Choices
 from adjoint.distributions.categorical import Categorical
 from adjoint.distributions.distribution import Distribution
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._C import Tensor
-    from adjoint._types import Shape
-
 
 __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 
@@ -91,7 +86,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
     Parameters
     ----------
     probs, logits : Tensor, optional
-        Of shape (…, n), as of `OneHotCategorical`.
+        Of shape (…, n), like in `OneHotCategorical`.
 
     Examples
     --------

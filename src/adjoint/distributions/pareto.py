@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+from adjoint._types import Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.exponential import Exponential
 from adjoint.distributions.transformed_distribution import Derived
 from adjoint.distributions.transforms import AffineTransform, ExpTransform
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._C import Tensor
-
 
 __all__ = ["Pareto"]
 

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from adjoint._C import Size
+from adjoint._types import Any, Shape, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions._probs import ProbsOrLogits
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.transformed_distribution import TransformedDistribution
 from adjoint.distributions.transforms import SigmoidTransform
 from adjoint.distributions.utils import _softplus, _uniform, broadcast_all
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._C import Tensor
-    from adjoint._types import Shape
-
 
 __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
 

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint._C import Size
+from adjoint._types import Any, Shape, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions._probs import Choices
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.transformed_distribution import TransformedDistribution
 from adjoint.distributions.transforms import ExpTransform
 from adjoint.distributions.utils import _uniform, broadcast_all
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._C import Tensor
-    from adjoint._types import Shape
-
 
 __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
 
@@ -29,7 +22,7 @@ class ExpRelaxedCategorical(Choices, Distribution):
     ----------
     temperature : Tensor
     probs, logits : Tensor, optional
-        Of shape (…, n), as of `Categorical`.
+        Of shape (…, n), like in `Categorical`.
 
     Examples
     --------
@@ -75,7 +68,7 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     ----------
     temperature : Tensor
     probs, logits : Tensor, optional
-        Of shape (…, n), as of `Categorical`.
+        Of shape (…, n), like in `Categorical`.
 
     Examples
     --------

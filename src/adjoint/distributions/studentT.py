@@ -6,15 +6,13 @@ import math
 
 import adjoint as ad
 from adjoint._C import Size
+from adjoint._types import Shape, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.chi2 import Chi2
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.utils import _standard_normal
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._C import Tensor
-    from adjoint._types import Shape
 
 
 __all__ = ["StudentT"]

@@ -6,6 +6,7 @@ import math
 
 import adjoint as ad
 from adjoint._C import Size
+from adjoint._types import Any, Shape, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.independent import Independent
@@ -13,11 +14,6 @@ from adjoint.distributions.transforms import AbsTransform, ComposeTransform, Tra
 from adjoint.distributions.utils import _sum_rightmost, broadcast_all
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._C import Tensor
-    from adjoint._types import Shape
 
 
 __all__ = ["TransformedDistribution"]

@@ -12,6 +12,7 @@ import math
 import adjoint as ad
 from adjoint._C import Size, Tensor
 from adjoint._register import listing
+from adjoint._types import Shape
 from adjoint.distributions import constraints
 from adjoint.distributions._joined_transforms import CatTransform, StackTransform
 from adjoint.distributions._matrix_transforms import (
@@ -35,7 +36,6 @@ from adjoint.distributions.utils import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from adjoint._types import Shape
     from adjoint.distributions.distribution import Distribution
 
 
@@ -64,6 +64,22 @@ __all__ = [
 __dir__ = listing(__name__)
 
 identity_transform = ComposeTransform([])
+identity_transform.__doc__ = """The transform that changes nothing.
+
+Parameters
+----------
+x : Tensor
+
+Returns
+-------
+Tensor
+
+Examples
+--------
+>>> import adjoint as ad
+>>> ad.distributions.identity_transform(ad.ones(2))
+tensor([1., 1.])
+"""
 
 
 class _Elementwise(Transform):

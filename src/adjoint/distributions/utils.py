@@ -5,6 +5,7 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint import _C
 from adjoint._C import Tensor
+from adjoint._switches import switches
 
 __all__ = [
     "broadcast_all",
@@ -23,7 +24,7 @@ def broadcast_all(*values):
     """Tensors of one shape, from tensors and numbers; numbers take the tensors' dtype and device."""
     if not all(isinstance(v, (Tensor, int, float, complex)) for v in values):
         raise ValueError(
-            "Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__."
+            f"Input arguments must all be instances of Number, {switches.package}.Tensor or objects implementing __torch_function__."
         )
     known = next((v for v in values if isinstance(v, Tensor) and v.is_floating_point()), None)
     dtype = ad.get_default_dtype() if known is None else known.dtype

@@ -6,14 +6,12 @@ import math
 
 import adjoint as ad
 from adjoint._C import Size
+from adjoint._types import Shape, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions._functions import VonMisesDraw, circular_variance, log_bessel0e
 from adjoint.distributions.distribution import Distribution
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._C import Tensor
-    from adjoint._types import Shape
 
 
 __all__ = ["VonMises"]

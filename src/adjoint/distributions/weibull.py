@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint._types import Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.exponential import Exponential
 from adjoint.distributions.transformed_distribution import Derived
 from adjoint.distributions.transforms import AffineTransform, PowerTransform
 from adjoint.distributions.utils import _xlogy, euler_constant
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._C import Tensor
-
 
 __all__ = ["Weibull"]
 

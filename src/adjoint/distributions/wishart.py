@@ -8,16 +8,11 @@ import warnings
 import adjoint as ad
 from adjoint._arguments import ignores
 from adjoint._C import Size
+from adjoint._types import Shape, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.multivariate_normal import CovarianceForms, _half_log_det
 from adjoint.linalg import solve_triangular
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._C import Tensor
-    from adjoint._types import Shape
-
 
 __all__ = ["Wishart"]
 

@@ -17,14 +17,8 @@ from adjoint._C import Tensor
 from adjoint._creation import arange
 from adjoint._creation_keywords import creation
 from adjoint._register import listing
+from adjoint._types import Dims, DType, Sequence
 from adjoint.fft._transforms import c2c, c2r, r2c
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from adjoint._types import Dims, DType
-
 
 __all__ = [
     "fft",
@@ -127,7 +121,7 @@ def irfft(
 def hfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """The real `fft` of a signal of which, since it is Hermitian, the first half is given."""
+    """`fft` of a Hermitian signal, given by its first half: the result is real."""
     return _from_half("hfft", input, n, dim, norm, False, out)
 
 
@@ -244,7 +238,7 @@ def hfftn(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The real `fftn` of a signal of which, since it is Hermitian, half of the last dimension is given."""
+    """`fftn` of a Hermitian signal, given by half of the last dimension: the result is real."""
     return _from_half_n("hfftn", input, s, dim, norm, False, out)
 
 

@@ -47,8 +47,8 @@ def stft(
     if return_complex is None:
         if not complex_:
             raise RuntimeError(
-                "stft requires the return_complex parameter be given for real inputs, and will further require that "
-                "return_complex=True in a future PyTorch release."
+                "stft requires the return_complex parameter be given for real inputs: True for complex values, False for pairs "
+                "of real and imaginary parts in a last dimension"
             )
         return_complex = True
     if not (input.is_floating_point() or input.is_complex()):

@@ -7,11 +7,8 @@ the norm at its other end. `norm` is SciPy's: which of the two directions divide
 from __future__ import annotations
 
 from adjoint import _C
+from adjoint._types import Any
 from adjoint.library import primitive
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["c2c", "c2r", "r2c"]
 

@@ -7,7 +7,7 @@
     (tensor([ 3., 12.]), tensor([[ 6.,  0.],
             [ 0., 12.]]))
 
-They take and return containers of tensors (`adjoint.utils._pytree`; dataclasses too), nest in each other without limit, and
+They take and return containers of tensors (`adjoint.tree`; dataclasses too), nest in each other without limit, and
 mix with `backward`, hooks and modes. `_reverse` holds what goes backward, `_forward` what goes forward, `_jacobians` whole
 matrices, `_modules` modules as functions, `_vmap` batches. See docs/func.md.
 """

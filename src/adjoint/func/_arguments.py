@@ -1,12 +1,10 @@
 """What the transforms share: which arguments are meant, and containers of tensors in and out of a function.
 
 A function that is differentiated gets *arguments* instead of the caller's tensors (see core/autograd/arguments.h), and what
-it returns goes through `results`, which takes away what nobody outside asked for. Start reading at `Arguments`.
+it returns goes through `results`, which takes away what no outer transform asked for. Start reading at `Arguments`.
 """
 
 from __future__ import annotations
-
-import sys
 
 from adjoint._C import (
     Tensor,
@@ -19,11 +17,9 @@ from adjoint._C import (
     is_grad_enabled,
     is_inference_mode_enabled,
 )
-from adjoint.utils._pytree import flatten_arguments
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._switches import switches
+from adjoint._types import Any
+from adjoint.tree import flatten_arguments
 
 # --- which arguments --------------------------------------------------------------------------------------------------
 
@@ -157,10 +153,7 @@ def split_aux(output, what):
 
 def runs_as_torch() -> bool:
     """Whether programs written for torch run in this process, which get its refusals."""
-    torch = sys.modules.get("torch")
-    if torch is None:
-        return False
-    return type(getattr(torch, "__loader__", None)).__module__ == "adjoint.as_torch._finder"
+    return switches.torch
 
 
 def tensors_of(output, what, returned):
@@ -184,12 +177,12 @@ def refuse_complex(name, what, tree):
         if isinstance(leaf, Tensor) and leaf.is_complex():
             raise RuntimeError(
                 f"{name}: Expected all {what} to be real but received complex tensor at flattened input idx: {i}. Give the "
-                "real and the imaginary part (adjoint.view_as_real), or use vjp or jvp, which know complex numbers"
+                "real and the imaginary part (adjoint.view_as_real), or use vjp or jvp, which support complex numbers"
             )
 
 
 def need_randomness(randomness) -> None:
-    """Refuse what is no answer to what random numbers are to be."""
+    """Refuse an unknown value of `randomness`."""
     if randomness not in ("error", "different", "same"):
         raise ValueError(
             f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"

@@ -10,12 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from adjoint import _C
+from adjoint._types import Any
 from adjoint.func._vmap import spread_dims
-from adjoint.utils._pytree import flatten_arguments
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint.tree import flatten_arguments
 
 DataDependentError = _C._DataDependentError
 
@@ -74,7 +71,7 @@ def _at(x, number):
 
 
 def _recorded(cls, args, compute):
-    """What `compute` makes of the arguments, with the Function's derivatives where they need a gradient inside or have tangents."""
+    """The result of `compute`, with the Function's derivatives where they need a gradient inside or have tangents."""
     if not _C._is_differentiated(*args, samples=False):
         return compute(*args)
     if cls._setup_context is None:

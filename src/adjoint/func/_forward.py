@@ -10,15 +10,11 @@ from __future__ import annotations
 
 from adjoint import _C, zeros_like
 from adjoint._C import Tensor, _asks_for_gradients, _gradient_edge, _run_backward, is_grad_enabled
+from adjoint._types import Any, Callable
 from adjoint.func._arguments import Arguments, Recording, split_aux, tensors_of
 from adjoint.func._reverse import Recorded, lead_beyond, pulled, pulled_many
 from adjoint.random import fork_rng, get_rng_state, set_rng_state
-from adjoint.utils._pytree import flatten_arguments
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from adjoint.tree import flatten_arguments
 
 __all__ = ["jvp", "linearize"]
 
@@ -86,7 +82,7 @@ def jvp(
 
 
 def pushed(func, primals, tangents, arguments_of, kwargs, strict=False, has_aux=False):
-    """As `jvp`, for lists of tensors of which `arguments_of` makes the arguments. A tangent may be None."""
+    """Like `jvp`, for lists of tensors of which `arguments_of` makes the arguments. A tangent may be None."""
     level = _C._enter_dual_level()
     try:
         duals = [
@@ -153,7 +149,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> Any:
     Raises
     ------
     RuntimeError
-        As `vjp`; tangents have another form, shape or dtype.
+        Like `vjp`; tangents have another form, shape or dtype.
 
     Examples
     --------

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from adjoint import _C
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from adjoint import Tensor
+from adjoint._types import Any, Callable, Tensor
 
 __all__ = ["debug_unwrap", "functionalize"]
 

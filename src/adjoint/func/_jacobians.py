@@ -1,4 +1,4 @@
-"""Whole Jacobians and Hessians: `jacrev` row by row from behind, `jacfwd` column by column from the front.
+"""Whole Jacobians and Hessians: `jacrev` row by row in reverse mode, `jacfwd` column by column in forward mode.
 
 A row is what a unit cotangent is pulled back to, a column what a unit tangent is pushed to; many of them are computed in one
 pass over a batch. Where outputs are fewer than inputs `jacrev` is cheaper, else `jacfwd`.
@@ -10,16 +10,13 @@ from __future__ import annotations
 from functools import wraps
 
 from adjoint import Tensor, cat, eye, zeros
+from adjoint._types import Any, Callable
 from adjoint.func._arguments import chosen, need_randomness, refuse_complex
 from adjoint.func._forward import _JVP, Transposed, pushed, writes_to_saved
 from adjoint.func._reverse import Recorded
 from adjoint.func._vmap import vmap
-from adjoint.utils._pytree import flatten_arguments, tree_leaves
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from adjoint.tree import flatten_arguments
+from adjoint.tree import leaves as tree_leaves
 
 __all__ = ["hessian", "jacfwd", "jacrev"]
 
@@ -116,7 +113,7 @@ def jacfwd(
     Parameters
     ----------
     func, argnums, has_aux
-        As for `jacrev`.
+        Like those of `jacrev`.
     randomness : str
         Is not needed: all columns see the same random numbers, since `func` runs once.
     chunk_size : int, optional
@@ -125,12 +122,12 @@ def jacfwd(
     Returns
     -------
     callable
-        As for `jacrev`; the derivatives have the dtype of the output.
+        Like those of `jacrev`; the derivatives have the dtype of the output.
 
     Raises
     ------
     RuntimeError, ValueError
-        As `jacrev`.
+        Like `jacrev`.
 
     Examples
     --------
@@ -168,7 +165,7 @@ def hessian(
     Parameters
     ----------
     func : callable
-        As for `jacrev`; mostly with one number as its value.
+        Like those of `jacrev`; mostly with one number as its value.
     argnums : int or tuple of int
         By which positional arguments.
     chunk_size : int, optional
@@ -182,7 +179,7 @@ def hessian(
     Raises
     ------
     RuntimeError, ValueError
-        As `jacrev`.
+        Like `jacrev`.
 
     Examples
     --------

@@ -11,12 +11,11 @@ import threading
 from functools import lru_cache
 
 from adjoint._C import Tensor
+from adjoint._switches import switches
+from adjoint._types import Any, Sequence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
     from adjoint.nn.module import Module
 
 __all__ = ["functional_call", "replace_all_batch_norm_modules_", "stack_module_state"]
@@ -87,7 +86,7 @@ def functional_call(
     for name, value in given.items():
         if value is not None and not isinstance(value, Tensor):
             raise TypeError(
-                f"{value!r} is not an instance of torch.Tensor: functional_call got it for {name!r}"
+                f"{value!r} is not an instance of {switches.package}.Tensor: functional_call got it for {name!r}"
             )
     tied = tie_weights and _has_ties(module)
     names = _names_of(module) if tied or strict else {}
@@ -279,7 +278,7 @@ class _Swapped:
         # Nothing that the module knows: an attribute for a while.
         found = getattr(holder, key, None)
         if found is not None and not isinstance(found, Tensor):
-            raise TypeError(f"attribute `{key}`: {found!r} is not an instance of torch.Tensor")
+            raise TypeError(f"attribute `{key}`: {found!r} is not an instance of {switches.package}.Tensor")
         if found is None and isinstance(value, sys.modules["adjoint.nn.parameter"].Parameter):
             return holder._parameters, value  # as it would be where it is assigned
         return holder.__dict__, value

@@ -1,7 +1,7 @@
 """`grad`, `grad_and_value` and `vjp`: derivatives of functions by one pass backward.
 
 Each calls the function on arguments that stand for the caller's tensors, records it, and runs the engine from its results to
-these arguments. The pass is recorded itself only where somebody further out can tell: where the function reached something
+these arguments. The pass is recorded itself only where an outer transform can tell: where the function reached something
 else that wants a gradient, such as what it captured, or an argument of another transform around this one. So transforms nest
 without levels, and a derivative of first order costs what `autograd.grad` costs. Start reading at `grad_and_value`.
 """
@@ -22,13 +22,9 @@ from adjoint._C import (
     _tangents_lead_beyond,
     is_grad_enabled,
 )
+from adjoint._types import Any, Callable
 from adjoint.func._arguments import Arguments, Recording, chosen, split_aux, tensors_of
-from adjoint.utils._pytree import flatten_arguments
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from adjoint.tree import flatten_arguments
 
 __all__ = ["grad", "grad_and_value", "vjp"]
 
@@ -90,7 +86,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = F
     Parameters
     ----------
     func, argnums, has_aux
-        As for `grad`.
+        Like those of `grad`.
 
     Returns
     -------
@@ -100,7 +96,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = F
     Raises
     ------
     RuntimeError, ValueError
-        As `grad`.
+        Like `grad`.
 
     Examples
     --------
@@ -187,11 +183,11 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     def vjp_fn(cotangents, retain_graph=True, create_graph=None):
         leaves, form = flatten_arguments(cotangents)
         if form != spec:
-            from adjoint.utils._pytree import treespec_pprint
+            from adjoint.tree import shown
 
             raise RuntimeError(
                 "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "
-                f"cotangents: {treespec_pprint(form)}, primal output: {treespec_pprint(spec)}"
+                f"cotangents: {shown(form)}, primal output: {shown(spec)}"
             )
         for leaf in leaves:
             if leaf is not None and not isinstance(leaf, Tensor):
@@ -252,7 +248,7 @@ class Recorded:
             own.finish()
 
     def creates(self, cotangents, continued):
-        """Whether somebody outside can tell that a pass is recorded."""
+        """Whether an outer transform can tell that a pass is recorded."""
         return continued and (
             self.beyond or any([g is not None and _asks_for_gradients(g) for g in cotangents])
         )
@@ -295,7 +291,7 @@ def pulled(roots, cotangents, arguments, ends, create, retain=False, own=None):
 
 
 def pulled_many(root, cotangents, arguments, ends, create, own=None):
-    """As `pulled`, for several cotangents of one root along a leading dimension."""
+    """Like `pulled`, for several cotangents of one root along a leading dimension."""
     inside = arguments.inside
     found = autograd.grad(
         (root,),

@@ -12,13 +12,10 @@ import os
 import warnings
 from typing import Any
 
-from adjoint import _C
+from adjoint import _C, tree
+from adjoint._types import Callable
 from adjoint.func._arguments import need_randomness, runs_as_torch
-from adjoint.utils import _pytree as pytree
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from adjoint.tree._kinds import WITH_DATACLASSES
 
 __all__ = ["vmap", "vmap_fallbacks"]
 
@@ -98,6 +95,11 @@ def vmap_fallbacks(reset: bool = False) -> dict[str, int]:
     reset : bool
         Begin to count anew.
 
+    Returns
+    -------
+    dict of int
+        By the name of the operator.
+
     Examples
     --------
     >>> import adjoint as ad
@@ -128,7 +130,7 @@ class _Mapped:
         self.one_by_one = False
 
     def __call__(self, args: Any, kwargs: Any) -> Any:
-        leaves, spec = pytree.flatten_arguments(args)
+        leaves, spec = tree.flatten_arguments(args)
         dims = self.plain_dims(spec)
         size = -1 if dims is None else _C._samples_along(leaves, dims)
         if size < 0:  # most often with an error, to be told
@@ -182,7 +184,7 @@ class _Mapped:
         if dims is None:
             raise ValueError(
                 f"{self.called()}: in_dims is not compatible with the structure of `inputs`. in_dims has structure "
-                f"{pytree.tree_structure(in_dims)} but inputs has structure {spec}.{_where_trees_part(in_dims, args)}"
+                f"{tree.structure(in_dims)} but inputs has structure {spec}.{_where_trees_part(in_dims, args)}"
             )
         found: list[int | None] = []
         for i, (x, dim) in enumerate(zip(leaves, dims)):
@@ -274,7 +276,7 @@ class _Mapped:
         if dims is None:
             raise ValueError(
                 f"vmap({name_of(self.func)}, ..., out_dims={out_dims}): out_dims is not compatible with the structure of "
-                f"`outputs`. out_dims has structure {pytree.tree_structure(out_dims)} but outputs has structure {spec}."
+                f"`outputs`. out_dims has structure {tree.structure(out_dims)} but outputs has structure {spec}."
             )
         for dim in dims:
             if dim is not None and (not isinstance(dim, int) or isinstance(dim, bool)):
@@ -299,7 +301,7 @@ class _Mapped:
         return dim % (rank + 1)
 
     def take_out(self, outputs, level):
-        leaves, spec = pytree.tree_flatten(outputs)
+        leaves, spec = tree.flatten(outputs)
         if type(self.out_dims) is int:
             found = _C._unbatched_each(leaves, [self.out_dims] * len(leaves), level)
             if found is not None:
@@ -316,7 +318,7 @@ class _Mapped:
             else:
                 dim = self.check(x, dim, x.dim() if isinstance(x, _C.Tensor) else 0)
                 results.append(_C._unbatched(x, dim, level))
-        return pytree.tree_unflatten(results, spec)
+        return tree.unflatten(results, spec)
 
     def loop(self, leaves, dims, spec, size, kwargs):
         """The function for one sample after the other."""
@@ -335,7 +337,7 @@ class _Mapped:
                 if state is not None:
                     _C._default_generator().set_state(state)
                 sample = [x if d is None else x.select(d, i) for x, d in zip(leaves, dims)]
-                outputs.append(self.func(*pytree.tree_unflatten(sample, spec), **kwargs))
+                outputs.append(self.func(*tree.unflatten(sample, spec), **kwargs))
         finally:
             if level is not None:
                 _C._leave_batching(level)
@@ -346,7 +348,7 @@ class _Mapped:
         from adjoint import cat
         from adjoint import stack as stacked
 
-        flat = [pytree.tree_flatten(x) for x in outputs]
+        flat = [tree.flatten(x) for x in outputs]
         spec = flat[0][1]
         for _, other in flat:
             if other != spec:
@@ -368,7 +370,7 @@ class _Mapped:
                     f"{sorted({tuple(x.shape) for x in column})}, and cannot be one tensor"
                 )
             results.append(stacked(column, dim) if stack else cat(column, dim))
-        return pytree.tree_unflatten(results, spec)
+        return tree.unflatten(results, spec)
 
 
 _warned: dict[Any, Any] = {}
@@ -376,16 +378,16 @@ _warned: dict[Any, Any] = {}
 
 def spread_dims(dims, spec):
     """The leaves of a tree of dims for all leaves of a form; None where they do not fit."""
-    return pytree.broadcast_to_and_flatten(dims, spec, is_leaf=lambda x: x is None, kinds=_KINDS)
+    return tree.spread(dims, spec, is_leaf=lambda x: x is None, kinds=_KINDS)
 
 
-_KINDS = pytree.WITH_DATACLASSES
+_KINDS = WITH_DATACLASSES
 
 
 def _which(args, number):
     """Which argument has leaf `number`."""
     for i, arg in enumerate(args):
-        count = len(pytree.flatten_arguments(arg)[0])
+        count = len(tree.flatten_arguments(arg)[0])
         if number < count:
             return f" (argument {i})" if count == 1 else f" (argument {i}, leaf {number} of {count})"
         number -= count
@@ -398,7 +400,7 @@ def _where_trees_part(in_dims, args):
     if len(in_dims) != len(args):
         return f" (in_dims has {len(in_dims)} entries for {len(args)} arguments)"
     for i, (dim, arg) in enumerate(zip(in_dims, args)):
-        if spread_dims(dim, pytree.flatten_arguments(arg)[1]) is None:
+        if spread_dims(dim, tree.flatten_arguments(arg)[1]) is None:
             return f" (They part at argument {i}: in_dim {dim})"
     return ""
 

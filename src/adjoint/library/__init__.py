@@ -8,18 +8,13 @@ from __future__ import annotations
 
 from adjoint._register import listing
 from adjoint.library._custom import CustomOpDef
+from adjoint.library._libraries import Library, define, fallthrough_kernel, get_op, impl
+from adjoint.library._opcheck import OpCheckError, opcheck
 from adjoint.library._primitive import primitive
 from adjoint.library._registration import (
-    Library,
-    OpCheckError,
     custom_op,
-    define,
-    fallthrough_kernel,
     get_ctx,
-    get_op,
-    impl,
     impl_abstract,
-    opcheck,
     register_autocast,
     register_autograd,
     register_fake,

@@ -1,6 +1,6 @@
 """Operators by torch's names, ``ns::name``: declared with a schema, given kernels and rules piece by piece.
 
-`CustomOpDef` is one such operator. Where its schema allows, a row of the table stands behind it (`_primitive`), which is declared
+`CustomOpDef` is one such operator. Where its schema allows, it has a row in the table (`_primitive`), which is declared
 anew when a piece is added; so what looks on at the table sees its calls, and `vmap` and forward mode have a place to ask. Its reverse
 rule, which torch splits into `setup_context` and `backward`, is an `autograd.Function` around the row. Start reading at
 `CustomOpDef.__call__`.
@@ -11,25 +11,21 @@ from __future__ import annotations
 import threading
 
 from adjoint import _C
+from adjoint._types import Any, Callable
 from adjoint.library._primitive import declare
 from adjoint.library._schemas import Schema
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 __all__ = ["CustomOpDef", "OpOverload", "below_autograd", "find", "forget", "operators", "place"]
 
 #: Every operator: by namespace, by name, by overload.
 operators: dict = {}
-#: What was registered for operators that nobody has defined: (what, arguments) by their names.
+#: What was registered for operators that are not defined yet: (what, arguments) by their names.
 _pending: dict = {}
 
 _local = threading.local()
 
 
-def find(name: str) -> Any:
+def find(name: str | CustomOpDef) -> Any:
     """The operator of a name, or of a handle; None where there is none."""
     if isinstance(name, CustomOpDef):
         return name
@@ -86,7 +82,7 @@ class below_autograd:
 
 
 class OpOverload:
-    """One overload of an operator, as ``torch.ops.ns.name.default`` is one. It equals the row that stands behind it."""
+    """One overload of an operator, as ``torch.ops.ns.name.default`` is one. It equals its row."""
 
     def __init__(self, op: Any) -> None:
         self._op = op
@@ -125,6 +121,24 @@ class CustomOpDef:
     """An operator that was declared with a schema.
 
     Made by `custom_op` and `Library.define`; it is called like a function. What it lacks is added by its ``register_*`` methods.
+
+    Parameters
+    ----------
+    qualname : str
+        ``namespace::name``.
+    schema : Schema
+    opaque : bool
+        Whether recording sees the operator, and not what it calls.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint import library
+    >>> @library.custom_op("doc_def::twice", mutates_args=())
+    ... def twice(x: ad.Tensor) -> ad.Tensor:
+    ...     return x * 2
+    >>> type(twice).__name__, twice(ad.ones(2)).tolist()
+    ('CustomOpDef', [2.0, 2.0])
     """
 
     def __init__(self, qualname: Any, schema: Any, *, opaque: Any) -> None:
@@ -316,7 +330,17 @@ class CustomOpDef:
         self._function = self._declared = None
 
     def register_kernel(self, device_types: Any, fn: Callable[..., Any] | None = None, /) -> Any:
-        """The function that computes it for tensors of a device, or of several; None: of all others."""
+        """The function that computes it for tensors of a device, or of several; None: of all others.
+
+        Parameters
+        ----------
+        device_types : str, sequence of str, or None
+
+        Returns
+        -------
+        callable
+            The function, or a decorator where it is left out.
+        """
         if fn is None:
             return lambda f: self.register_kernel(device_types, f)
         for device in (
@@ -326,14 +350,30 @@ class CustomOpDef:
         return fn
 
     def register_fake(self, fn: Callable[..., Any] | None = None, /) -> Any:
-        """The function that says, for tensors without data, what the results look like."""
+        """The fake implementation: the shapes and dtypes of the results, for tensors without data.
+
+        Returns
+        -------
+        callable
+            The function, or a decorator where it is left out.
+        """
         if fn is None:
             return self.register_fake
         self._fake = fn
         return fn
 
     def register_autograd(self, backward: Any, /, *, setup_context: Any = None) -> Any:
-        """The reverse rule: ``backward(ctx, *gradients)``, with what ``setup_context(ctx, inputs, output)`` kept."""
+        """The reverse rule: ``backward(ctx, *gradients)``, with what ``setup_context(ctx, inputs, output)`` kept.
+
+        Parameters
+        ----------
+        backward : callable
+        setup_context : callable, optional
+
+        Returns
+        -------
+        None
+        """
         if self._schema.mutated:
             raise RuntimeError(
                 f"Cannot register autograd formula for non-functional operator {self._qualname} with schema {self._schema}. "
@@ -346,7 +386,13 @@ class CustomOpDef:
         self.register_autograd(backward, setup_context=setup_context)
 
     def register_vmap(self, func: Callable[..., Any] | None = None, /) -> Any:
-        """The rule for `vmap`: ``func(info, in_dims, *args)`` returns results and the dimensions that have the batch."""
+        """The rule for `vmap`: ``func(info, in_dims, *args)`` returns results and the dimensions that have the batch.
+
+        Returns
+        -------
+        callable
+            The function, or a decorator where it is left out.
+        """
         if func is None:
             return self.register_vmap
         self._vmap = func
@@ -354,13 +400,29 @@ class CustomOpDef:
         return func
 
     def register_autocast(self, device_type: Any, cast_inputs: Any, /) -> Any:
-        """The type that floating-point arguments are given under autocast."""
+        """The type that floating-point arguments are given under autocast.
+
+        Parameters
+        ----------
+        device_type : str
+        cast_inputs : dtype
+
+        Returns
+        -------
+        None
+        """
         if device_type not in ("cpu", "cuda"):
             raise ValueError(f"Unknown device type: {device_type}")
         self._casts[device_type] = cast_inputs
 
     def register_autograd_kernel(self, fn: Callable[..., Any]) -> Any:
-        """The function that runs instead of the others, and records: ``Library.impl(name, fn, "Autograd")``."""
+        """The function that runs instead of the others, and records: ``Library.impl(name, fn, "Autograd")``.
+
+        Returns
+        -------
+        callable
+            The function, or a decorator where it is left out.
+        """
         self._autograd = fn
 
 

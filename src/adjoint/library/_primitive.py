@@ -14,11 +14,7 @@ import ast
 import copyreg
 
 from adjoint import _C
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from adjoint._types import Any, Callable
 
 __all__ = ["declare", "primitive"]
 
@@ -81,7 +77,7 @@ def primitive(
         dimensions in which they have the batch. "leading" says that the function takes tensors with further dimensions in front.
         Without it, the operator runs for each sample, unless it has one tensor and its Dim, Dims or Sizes say enough.
     samples : str or sequence of str, optional
-        Calls for tests that walk through the table, as Python would write them, with shapes in the place of tensors.
+        Calls for tests that walk through the table, as Python would write them, with shapes instead of tensors.
     linear : str or sequence of str, optional
         The arguments in which it is linear, taken together: applied to their tangents, it gives the result's.
     types : sequence of dtype, optional

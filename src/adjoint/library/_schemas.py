@@ -9,11 +9,8 @@ from __future__ import annotations
 import re
 
 from adjoint._arguments import ignores
+from adjoint._types import Any
 from adjoint.library._primitive import Argument
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["Schema", "infer_schema"]
 
@@ -199,6 +196,10 @@ def infer_schema(
         What stands in front.
     tags
         Taken, and of no effect.
+
+    Returns
+    -------
+    str
 
     Examples
     --------

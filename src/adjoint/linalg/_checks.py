@@ -8,19 +8,35 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._arguments import give
 from adjoint._C import Tensor, can_cast
+from adjoint._switches import switches
 from adjoint.ops.shape import broadcast_shapes
 
 __all__ = ["LinAlgError", "broadcast", "matrices", "raise_where", "square"]
 
 
 class LinAlgError(RuntimeError):
-    """A matrix for which an algorithm has no answer: singular, not positive definite, not converging."""
+    """A matrix for which an algorithm has no answer: singular, not positive definite, not converging.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> try:
+    ...     ad.linalg.inv(ad.zeros(2, 2))
+    ... except ad.linalg.LinAlgError as error:
+    ...     print("singular" in str(error))
+    True
+    """
 
     __module__ = "adjoint.linalg"
 
 
+def called(name):
+    """The name of a function as it is known where the program runs: torch's own under `as_torch`."""
+    return name.replace("torch.", f"{switches.package}.", 1)
+
+
 def tensor(A, name, argument="A"):
-    """Refuse what is no tensor."""
+    """Refuse anything but a tensor."""
     if not isinstance(A, Tensor):
         raise TypeError(f"{name}(): argument '{argument}' must be Tensor, not {type(A).__name__}")
     return A
@@ -51,11 +67,11 @@ def finite(A, name):
         if whole.ndim > 2:
             finite = whole.isfinite().all(-1).all(-1).reshape(-1).tolist()
             raise LinAlgError(
-                f"{name}: (Batch element {finite.index(False)}): The algorithm failed to converge because the input "
+                f"{called(name)}: (Batch element {finite.index(False)}): The algorithm failed to converge because the input "
                 "matrix contained non-finite values."
             )
         raise LinAlgError(
-            f"{name}: The algorithm failed to converge because the input matrix contained non-finite values."
+            f"{called(name)}: The algorithm failed to converge because the input matrix contained non-finite values."
         )
     return A
 
@@ -64,7 +80,7 @@ def two_or_more(A, name):
     """Refuse vectors and scalars with the words of the LU factorisations."""
     if A.ndim < 2:
         raise RuntimeError(
-            f"{name}: Expected tensor with 2 or more dimensions. Got size: {list(A.shape)} instead"
+            f"{called(name)}: Expected tensor with 2 or more dimensions. Got size: {list(A.shape)} instead"
         )
 
 
@@ -129,7 +145,7 @@ def give_cast(out, result, name, what="result", *, converts=True):
     """Like `give`, for the functions that torch lets write to any type that can hold the result: with its words where not."""
     if out is not None and not can_cast(result.dtype, out.dtype):
         raise RuntimeError(
-            f"{name}: Expected {what} to be safely castable from {type_name(result)} dtype, but got {what} with dtype "
+            f"{called(name)}: Expected {what} to be safely castable from {type_name(result)} dtype, but got {what} with dtype "
             f"{type_name(out)}"
         )
     return give(out, result, name, converts=converts)
@@ -168,10 +184,10 @@ def raise_where(info, name, say):
     if info.ndim == 0:
         found = info.item()
         if found:
-            raise LinAlgError(f"{name}: {say(found)}")
+            raise LinAlgError(f"{called(name)}: {say(found)}")
         return
     if not info.any().item():
         return
     flat = info.reshape(-1).tolist()
     number = next(i for i, found in enumerate(flat) if found)
-    raise LinAlgError(f"{name}: (Batch element {number}): {say(flat[number])}")
+    raise LinAlgError(f"{called(name)}: (Batch element {number}): {say(flat[number])}")

@@ -7,11 +7,8 @@ dense formula gives. Start reading at `Solve`.
 
 from __future__ import annotations
 
+from adjoint._types import Tensor
 from adjoint.autograd import Function
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._C import Tensor
 
 
 def _factor(L):

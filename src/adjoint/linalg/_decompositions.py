@@ -9,6 +9,8 @@ from __future__ import annotations
 from adjoint import _C, _register, return_types
 from adjoint._arguments import give, give_all, scalar_type
 from adjoint._C import Tensor
+from adjoint._switches import switches
+from adjoint._types import Any, Sequence
 from adjoint.linalg._checks import (
     finite,
     give_cast,
@@ -18,12 +20,6 @@ from adjoint.linalg._checks import (
     tensor,
     two_or_more,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
 
 __all__ = [
     "cholesky",
@@ -355,7 +351,7 @@ def _check_driver(driver, name):
         raise RuntimeError(f"{name}: unknown driver {driver!r}: expected None, 'gesvd', 'gesvdj' or 'gesvda'")
     if driver is not None:
         raise RuntimeError(
-            f"torch.{name}: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
+            f"{switches.package}.{name}: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
         )
 
 
@@ -371,7 +367,7 @@ def svd(
 
     Notes
     -----
-    Only functions that do not depend on the phases of the vectors have a derivative. As for `eigh`, pairs of singular
+    Only functions that do not depend on the phases of the vectors have a derivative. Like for `eigh`, pairs of singular
     values that are equal up to rounding are left out of it, and zero ones where it would divide by them.
 
     Examples
@@ -425,10 +421,10 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) ->
         raise RuntimeError(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
     if tau.dtype != A.dtype:
         raise RuntimeError(
-            f"torch.{name}: tau dtype {scalar_type(tau)} does not match input dtype {scalar_type(A)}"
+            f"{switches.package}.{name}: tau dtype {scalar_type(tau)} does not match input dtype {scalar_type(A)}"
         )
     if not (_tracked(A) or _tracked(tau)):
-        return give_cast(out, _C._householder_product(A, tau), f"torch.{name}")
+        return give_cast(out, _C._householder_product(A, tau), "torch." + name)
     m, n = A.shape[-2:]
     Q = _C._eye(m, n, A.dtype, False).expand(*A.shape[:-2], m, n)
     V = A.tril(-1) + _C._eye(m, n, A.dtype, False)
@@ -437,7 +433,7 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) ->
     for i in reversed(range(tau.shape[-1])):
         v = V.narrow(-1, i, 1)
         Q = Q - tau.narrow(-1, i, 1).unsqueeze(-1) * (v @ (v.mH @ Q))
-    return give_cast(out, Q, f"torch.{name}")
+    return give_cast(out, Q, "torch." + name)
 
 
 def reflectors_of(A):

@@ -7,14 +7,10 @@ from math import inf
 from adjoint import _C, _register
 from adjoint._arguments import dimension, give
 from adjoint._C import Tensor
+from adjoint._types import Dims, DType
 from adjoint.linalg._checks import give_cast, matrices, square, tensor, type_name
 from adjoint.linalg._decompositions import eigvalsh, svdvals
 from adjoint.linalg._solvers import tolerances
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._types import Dims, DType
-
 
 __all__ = ["cond", "matrix_norm", "matrix_rank", "norm", "vector_norm"]
 
@@ -212,7 +208,7 @@ def matrix_rank(
     Parameters
     ----------
     atol, rtol : float or Tensor, optional
-        As for `pinv`.
+        Like those of `pinv`.
     tol : float or Tensor
         The old name of `atol`.
 

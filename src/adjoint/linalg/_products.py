@@ -8,14 +8,10 @@ from math import factorial, isfinite, nan
 from adjoint import _C, _register
 from adjoint._arguments import give
 from adjoint._C import Tensor
+from adjoint._types import Sequence
 from adjoint.linalg._checks import give_cast, same_dtype, square, square_shape, tensor, type_name
 from adjoint.linalg._solvers import inv, solve
 from adjoint.ops.product import _cross
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 __all__ = ["cross", "diagonal", "matmul", "matrix_exp", "matrix_power", "multi_dot", "vander", "vecdot"]
 

@@ -7,6 +7,8 @@ from math import prod
 from adjoint import _C, _register, return_types
 from adjoint._arguments import dimension, give, give_all
 from adjoint._C import Tensor
+from adjoint._switches import switches
+from adjoint._types import Any, Sequence
 from adjoint.linalg._checks import (
     broadcast,
     finite,
@@ -18,12 +20,6 @@ from adjoint.linalg._checks import (
     tensor,
     type_name,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
 
 __all__ = [
     "det",
@@ -170,7 +166,7 @@ def lu_solve(
     same_dtype(LU, B, name)
     if pivots.dtype != _C.int32:
         raise RuntimeError(
-            f"{name}: pivots should be a Tensor of scalar type torch.int32. Got {pivots.dtype}"
+            f"{name}: pivots should be a Tensor of scalar type {switches.package}.int32. Got {pivots.dtype}"
         )
     if pivots.shape != LU.shape[:-1]:
         raise RuntimeError(
@@ -201,7 +197,7 @@ def ldl_solve(
     same_dtype(LD, B, name)
     if B.shape[-2] != LD.shape[-1]:
         raise RuntimeError(
-            f"Incompatible matrix sizes for torch.{name}: each A matrix is {LD.shape[-1]} by {LD.shape[-1]} but each b "
+            f"Incompatible matrix sizes for {switches.package}.{name}: each A matrix is {LD.shape[-1]} by {LD.shape[-1]} but each b "
             f"matrix is {B.shape[-2]} by {B.shape[-1]}"
         )
     LD, B = broadcast(LD, B, name)
@@ -286,7 +282,7 @@ def tolerances(A, atol, rtol, name):
         if isinstance(x, Tensor):
             if x.is_complex():
                 raise RuntimeError(
-                    f"torch.{name}: {what} tensor of complex type is not supported. Got {type_name(x)}"
+                    f"{name}: {what} tensor of complex type is not supported. Got {type_name(x)}"
                 )
             return x.to(real)
         return _C._full((), float(x), real)
@@ -379,7 +375,7 @@ def lstsq(
     >>> ad.linalg.lstsq(ad.tensor([[1.0], [1.0]]), ad.tensor([[1.0], [3.0]])).solution.round(decimals=3)
     tensor([[2.]])
     """
-    name = "torch.linalg.lstsq"
+    name = f"{switches.package}.linalg.lstsq"
     matrices(A, name)
     tensor(B, name, "B")
     if A.dtype != B.dtype:

@@ -8,12 +8,7 @@ from __future__ import annotations
 
 from adjoint import Tensor, flatten, nn
 from adjoint._register import listing
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import Ints
+from adjoint._types import Any, Ints
 
 __all__ = [
     "BasicBlock",

@@ -1,7 +1,7 @@
 """Processes that share tensors: the standard library's `multiprocessing`, with tensors in memory that all of them see.
 
 What goes through a `Queue` or `Pipe`, or is an argument of a `Process`, is moved to shared memory and arrives as the same
-memory: what one process writes, the others read. Gradients and graphs stay behind. Start reading at `reductions`.
+memory: what one process writes, the others read. Gradients and graphs are not sent. Start reading at `reductions`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import multiprocessing
 from multiprocessing import *  # noqa: F403
 
 from adjoint._register import listing
-from adjoint.multiprocessing import _torch_children, reductions
+from adjoint._types import Any
+from adjoint.multiprocessing import reductions
 from adjoint.multiprocessing.spawn import (
     ProcessContext,
     ProcessExitedException,
@@ -19,10 +20,6 @@ from adjoint.multiprocessing.spawn import (
     spawn,
     start_processes,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = [
     "ProcessContext",
@@ -39,7 +36,6 @@ __all__ += multiprocessing.__all__  # type: ignore[attr-defined]
 __dir__ = listing(__name__)
 
 reductions.init_reductions()
-_torch_children.follow()
 
 
 def get_all_sharing_strategies() -> set:

@@ -9,14 +9,9 @@ from __future__ import annotations
 from multiprocessing import context, reduction
 from multiprocessing.reduction import ForkingPickler
 
-from adjoint import _C
+from adjoint import _C, _segments
 from adjoint._C import Tensor
-from adjoint.multiprocessing import _segments
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
+from adjoint._types import Any
 
 __all__ = ["init_reductions", "rebuild_tensor", "reduce_tensor"]
 

@@ -14,10 +14,7 @@ import tempfile
 import time
 from multiprocessing import connection
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from adjoint._types import Any, Callable
 
 __all__ = [
     "ProcessContext",
@@ -31,7 +28,7 @@ __all__ = [
 
 
 class ProcessException(Exception):
-    """A process has failed: which one, and its number for the system."""
+    """A process has failed: which one, and its process id."""
 
     def __init__(self, msg: str, error_index: int, pid: int) -> None:
         super().__init__(msg)
@@ -63,7 +60,7 @@ def _wrap(fn, i, args, error_file):
     try:
         fn(i, *args)
     except KeyboardInterrupt:
-        pass  # whoever was interrupted, it was all of them
+        pass  # an interrupt goes to all of them
     except Exception:  # noqa: BLE001 - its text goes to the process that asked
         import traceback
 
@@ -80,11 +77,21 @@ class ProcessContext:
         self.sentinels = {process.sentinel: i for i, process in enumerate(processes)}
 
     def pids(self) -> Any:
-        """The numbers of the processes for the system."""
+        """The process ids.
+
+        Returns
+        -------
+        list of int
+        """
         return [process.pid for process in self.processes]
 
     def join(self, timeout: Any = None, grace_period: Any = None) -> Any:
         """Wait until one has failed, in which case the others are ended, or `timeout` seconds.
+
+        Parameters
+        ----------
+        timeout, grace_period : float, optional
+            In seconds.
 
         Returns
         -------

@@ -13,11 +13,7 @@ import adjoint as ad
 from adjoint import _C, _register
 from adjoint._arguments import dimension, give, ignores, scalar_type
 from adjoint._random import _as_torch
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint import Tensor
-    from adjoint._types import Dims, DType
+from adjoint._types import Dims, DType, Tensor
 
 __all__ = [
     "celu",
@@ -57,24 +53,6 @@ __all__ = [
     "threshold",
     "threshold_",
 ]
-
-
-def _refuse_backward(name, negative, result):
-    """Let a backward pass through `result`, written in place with a negative slope, fail as in torch.
-
-    There the derivative is found from the result, whose sign does not say on which side of 0 the input was.
-    """
-    if negative and _C._requires_grad_anywhere(result):
-
-        def refuse(gradient):
-            raise RuntimeError(
-                f"In-place {name} backward calculation is triggered with a negative slope which is not supported. "
-                "This is caused by calling in-place forward function with a negative slope, please call "
-                "out-of-place version instead."
-            )
-
-        result.register_hook(refuse)
-    return result
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -138,7 +116,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     """x where it is positive, elsewhere negative_slope · x."""
     if not inplace:
         return _C.leaky_relu(input, negative_slope)
-    return _refuse_backward("leakyReLu", negative_slope < 0, input.leaky_relu_(negative_slope))
+    return input.leaky_relu_(negative_slope)
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
@@ -172,7 +150,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where it is positive, elsewhere alpha · (exp(x) - 1)."""
     if not inplace:
         return _C.elu(input, alpha)
-    return _refuse_backward("elu", alpha < 0, input.elu_(alpha))
+    return input.elu_(alpha)
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -186,7 +164,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     if not inplace:
         return _C.celu(input, alpha)
-    return _refuse_backward("elu", alpha < 0, input.celu_(alpha))
+    return input.celu_(alpha)
 
 
 def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None) -> Tensor:

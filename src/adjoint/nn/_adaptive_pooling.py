@@ -29,25 +29,6 @@ def in_order(result, image, n):
     return result.contiguous()
 
 
-def _refuse_gradient(input, shape, op):
-    """A result without elements, whose gradient torch refuses."""
-    from adjoint.autograd import Function
-
-    class Nothing(Function):
-        @staticmethod
-        def forward(ctx, input):
-            return input.new_empty(shape)
-
-        @staticmethod
-        def backward(ctx, gradient):
-            raise RuntimeError(
-                f"{op}_backward(): Expected grad_output to have non-zero size for non-batch dimensions, but grad_output has "
-                f"sizes {list(shape)}"
-            )
-
-    return Nothing.apply(input)
-
-
 def _adaptive(op, n, input, output_size):
     """The sizes of the image, and how many windows each dimension has."""
     plain = output_size if type(output_size) is tuple else (output_size,)
@@ -106,7 +87,7 @@ _sizes_once = lru_cache(1024)(_sizes)
 def adaptive_avg(op, n, input, output_size):
     sizes, windows = _adaptive(op, n, input, output_size)
     if 0 in windows:
-        return _refuse_gradient(input, (*input.shape[:-n], *windows), op)
+        return _C._attach(input.new_empty((*input.shape[:-n], *windows)), input)
     if input.is_complex():
         return ad.complex(adaptive_avg(op, n, input.real, windows), adaptive_avg(op, n, input.imag, windows))
     if windows == (1,) * n and 0 not in input.shape[:-n]:
@@ -120,7 +101,7 @@ def adaptive_max(op, n, input, output_size, values_alone=False):
     _, windows = _adaptive(op, n, input, output_size)
     if 0 in windows:
         shape = (*input.shape[:-n], *windows)
-        return _refuse_gradient(input, shape, op), ad.zeros(shape, dtype=ad.int64)
+        return _C._attach(input.new_empty(shape), input), ad.zeros(shape, dtype=ad.int64)
     leading = tuple(input.shape[:-n])
     if 0 in leading:
         shape = (*leading, *windows)

@@ -6,14 +6,11 @@ The sums are found by one operator of the core, tile by tile. A query that may a
 from __future__ import annotations
 
 import math
-import warnings
 
 import adjoint as ad
 from adjoint import _register
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint import Tensor
+from adjoint._switches import announce
+from adjoint._types import Tensor
 
 __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
 
@@ -61,7 +58,7 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """Sums of values, weighted by how well their keys fit the queries: ``softmax(query · keyᵀ · scale + mask) · value``.
+    """Scaled dot-product attention: ``softmax(query · keyᵀ · scale + mask) · value``.
 
     Source: Vaswani et al. (2017).
 
@@ -213,7 +210,7 @@ def _added_mask(mask, name, dtype, other=None, other_name=None):
         f"only bool and floating types of {name} are supported",
     )
     if other is not None and other.dtype != mask.dtype:
-        warnings.warn(
+        announce(
             f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead.",
             stacklevel=3,
         )
@@ -297,7 +294,7 @@ def multi_head_attention_forward(
     attn_mask : Tensor, shape (L, S) or (N · num_heads, L, S), optional
         Of bool: where there is no attention. Else a term that is added to the scores.
     use_separate_proj_weight : bool
-        Use `q_proj_weight` (E, E), `k_proj_weight` (E, E_k) and `v_proj_weight` (E, E_v) in the place of `in_proj_weight`.
+        Use `q_proj_weight` (E, E), `k_proj_weight` (E, E_k) and `v_proj_weight` (E, E_v) instead of `in_proj_weight`.
     static_k, static_v : Tensor, shape (N · num_heads, S, E / num_heads), optional
         In the place of the projections.
     average_attn_weights : bool

@@ -6,10 +6,7 @@ import math
 
 import adjoint as ad
 from adjoint import _C, _register
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint import Tensor
+from adjoint._types import Tensor
 
 __all__ = ["embedding_bag"]
 
@@ -41,7 +38,7 @@ def _starts(input, offsets, include_last_offset):
             f"offsets[-1] can not be greater than input's length({count}), but got offsets[-1] of {starts[-1]}"
         )
     if any(a > b for a, b in zip(starts, starts[1:])):
-        raise RuntimeError(f"embedding_bag: expected offsets that do not fall, but got {starts}")
+        raise RuntimeError(f"embedding_bag: expected non-decreasing offsets, but got {starts}")
     return starts
 
 
@@ -67,7 +64,7 @@ def embedding_bag(
     offsets : integer Tensor, shape (bags), optional
         Where the bags begin, when `input` has one dimension.
     max_norm, norm_type, scale_grad_by_freq, sparse
-        As of `embedding`.
+        Like those of `embedding`.
     mode : 'sum', 'mean' or 'max'
     per_sample_weights : Tensor of the shape of input, optional
         Factors of the rows; only for sums.

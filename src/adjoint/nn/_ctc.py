@@ -8,13 +8,7 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint import _C, _register
 from adjoint._arguments import ignores
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from adjoint import Tensor
+from adjoint._types import Any, Sequence, Tensor
 
 __all__ = ["ctc_loss", "linear_cross_entropy"]
 
@@ -29,7 +23,7 @@ def _lengths(lengths, count, name):
 
 
 def _rows(targets, lengths):
-    """The targets as (N, longest), whatever stands behind their ends."""
+    """The targets as (N, longest), whatever comes after their ends."""
     longest = max(lengths, default=0)
     if targets.dim() == 2:
         if targets.shape[0] != len(lengths):
@@ -160,7 +154,7 @@ def linear_cross_entropy(
     input : Tensor, shape (N, in) or (in)
     linear_weight : Tensor, shape (C, in) or (C, d₁, …, in)
     target, weight, reduction, label_smoothing
-        As of `cross_entropy`.
+        Like those of `cross_entropy`.
     linear_bias : Tensor, shape (C) or (C, d₁, …), optional
     ignore_index : int, optional
         -100 by default; only for targets that are classes.

@@ -1,4 +1,4 @@
-"""Leaving out at random: functions of `adjoint.nn.functional`, which exports every name of this file.
+"""Dropout: functions of `adjoint.nn.functional`, which exports every name of this file.
 
 What is left out is said by a mask that is drawn unrecorded: of every element, or of every channel. Start reading at `_masked`.
 """
@@ -10,10 +10,8 @@ import warnings
 
 import adjoint as ad
 from adjoint import _register
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint import Tensor
+from adjoint._switches import announce
+from adjoint._types import Tensor
 
 __all__ = [
     "alpha_dropout",
@@ -62,7 +60,7 @@ def _masked(input, p, training, inplace, channels):
 
 
 def _saturated(input, p, training, inplace, channels):
-    """Left out means saturated; the affine map behind keeps mean 0 and variance 1."""
+    """A dropped element saturates; the affine map that follows keeps mean 0 and variance 1."""
     _check(p)
     if not training or p == 0:
         return input
@@ -121,7 +119,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     ----------
     input : Tensor, shape (N, C, L) or (C, L)
     p, training, inplace
-        As of `dropout`.
+        Like those of `dropout`.
 
     Examples
     --------
@@ -142,7 +140,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def _warn_of_dimensions(input, name, n):
-    warnings.warn(
+    announce(
         f"{name}: Received a {input.dim()}-D input to {name}, which is deprecated and will result in an error in a future "
         f"release. To retain the behavior and silence this warning, please use dropout instead. Note that {name} exists "
         f"to provide channel-wise dropout on inputs with {n} spatial dimensions, a channel dimension, and an optional "
@@ -157,9 +155,8 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     if input.dim() == 3:
         warnings.warn(
             "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - "
-            "input is interpreted as shape (N, C, L), where C is the channel dim. This behavior will change in a future "
-            "release to interpret the input as one without a batch dimension, i.e. shape (C, H, W). To maintain the 1D "
-            "channel-wise dropout behavior, please switch to using dropout1d instead.",
+            "input is interpreted as shape (N, C, L), where C is the channel dim. It is not taken as one image without a "
+            "batch dimension, (C, H, W): use dropout1d to say that sequences are meant.",
             stacklevel=2,
         )
     elif input.dim() != 4:
@@ -184,7 +181,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     ----------
     input : Tensor, any shape
     p, training, inplace
-        As of `dropout`, but that `training` is false by default.
+        Like those of `dropout`, but that `training` is false by default.
 
     Examples
     --------

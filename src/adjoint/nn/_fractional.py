@@ -5,14 +5,7 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint import _register
 from adjoint._arguments import ignores
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import F, Ints
+from adjoint._types import Any, Callable, F, Ints, Sequence, Tensor
 
 __all__ = [
     "fractional_max_pool2d",
@@ -103,7 +96,7 @@ def _pool(n, input, kernel_size, output_size, output_ratio, samples):
     return largest.reshape(shape), where.reshape(shape)
 
 
-_TEXT = """The largest elements of windows at drawn distances, over {n} spatial dimensions.
+_TEXT = """Max pooling over pseudo-random windows, over {n} spatial dimensions.
 
     Source: Graham (2014).
 

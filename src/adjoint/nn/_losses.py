@@ -11,10 +11,8 @@ import warnings
 import adjoint as ad
 from adjoint import _C, _register
 from adjoint._arguments import scalar_type
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint import Tensor
+from adjoint._switches import announce
+from adjoint._types import Tensor
 
 __all__ = [
     "binary_cross_entropy",
@@ -31,13 +29,13 @@ __all__ = [
 
 
 def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    """The reduction that the two flags of old programs stand for."""
+    """The reduction that the two legacy flags stand for."""
     if size_average is None and reduce is None:
         return reduction
     size_average = True if size_average is None else size_average
     reduce = True if reduce is None else reduce
     reduction = "none" if not reduce else "mean" if size_average else "sum"
-    warnings.warn(
+    announce(
         f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.",
         stacklevel=3,
     )
@@ -115,7 +113,7 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """The absolute difference, |input - target|; parameters as of `mse_loss`.
+    """The absolute difference, |input - target|; parameters like those of `mse_loss`.
 
     Examples
     --------
@@ -388,7 +386,7 @@ def gaussian_nll_loss(
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Tensor:
-    """How unlikely targets are under normal distributions: ``(log σ² + (input - target)² / σ²) / 2``.
+    """The negative log-likelihood of targets under normal distributions: ``(log σ² + (input - target)² / σ²) / 2``.
 
     Parameters
     ----------

@@ -11,15 +11,9 @@ import math
 import adjoint as ad
 from adjoint import _register
 from adjoint._arguments import scalar_type
+from adjoint._types import Any, Callable, Tensor
 
 from ._losses import _reduce, legacy_reduction
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from adjoint import Tensor
 
 __all__ = [
     "cosine_embedding_loss",
@@ -45,7 +39,7 @@ def poisson_nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """How unlikely counts are under Poisson distributions: ``exp(input) - target · input``.
+    """The negative log-likelihood of counts under Poisson distributions: ``exp(input) - target · input``.
 
     Parameters
     ----------
@@ -462,7 +456,7 @@ def triplet_margin_with_distance_loss(
     distance_function : function of two tensors, optional
         `pairwise_distance` by default.
     margin, swap, reduction
-        As of `triplet_margin_loss`.
+        Like those of `triplet_margin_loss`.
     """
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"{reduction} is not a valid value for reduction")

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import _register
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint import Tensor
+from adjoint._types import Tensor
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "local_response_norm"]
 
@@ -243,9 +240,7 @@ def local_response_norm(
     alpha, beta, k : float
     """
     if input.ndim < 3:
-        raise ValueError(
-            f"Expected 3D or higher dimensionality                          input (got {input.ndim} dimensions)"
-        )
+        raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
     if input.numel() == 0:
         return input
     squares = input.square().reshape(input.shape[0], 1, input.shape[1], -1)

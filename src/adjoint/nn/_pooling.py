@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from adjoint import _register
 from adjoint._arguments import give, ignores
+from adjoint._types import Any, Callable, F, Ints, Sequence, Tensor
 
 from ._adaptive_pooling import adaptive_avg, adaptive_max
 from ._windows import avg_pool, lp_pool, max_pool, max_unpool
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import F, Ints
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -87,7 +80,7 @@ _LP = """The p-norm of each window, over {n} spatial dimension{s}: the root of o
     kernel_size, stride : int or sequence of int
     ceil_mode : bool
     """
-_ADAPTIVE_AVERAGE = """The means of as many windows as asked for, over {n} spatial dimension{s}.
+_ADAPTIVE_AVERAGE = """Average pooling to a given output size, over {n} spatial dimension{s}.
 
     Parameters
     ----------
@@ -95,7 +88,7 @@ _ADAPTIVE_AVERAGE = """The means of as many windows as asked for, over {n} spati
     output_size : int or sequence of int or None
         None keeps the image's size.
     """
-_ADAPTIVE_MAX = """The largest elements of as many windows as asked for, over {n} spatial dimension{s}.
+_ADAPTIVE_MAX = """Max pooling to a given output size, over {n} spatial dimension{s}.
 
     Parameters
     ----------

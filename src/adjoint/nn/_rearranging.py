@@ -1,4 +1,4 @@
-"""Images of other sizes and orders: functions of `adjoint.nn.functional`, which exports every name of this file.
+"""Resizing and rearranging images: functions of `adjoint.nn.functional`, which exports every name of this file.
 
 Interpolation is separable: along each dimension a few neighbours are weighted (`_resample`, core/ops/resampling.h). `unfold` and `fold` are transposes of one another (core/ops/blocks.h). Start reading at `interpolate`.
 """
@@ -6,19 +6,13 @@ Interpolation is separable: along each dimension a few neighbours are weighted (
 from __future__ import annotations
 
 import math
-import warnings
 
 import adjoint as ad
 from adjoint import _C, _register
 from adjoint._arguments import whole
 from adjoint._memory_format import like
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from adjoint import Tensor
-    from adjoint._types import Ints
+from adjoint._switches import announce
+from adjoint._types import Ints, Sequence, Tensor
 
 __all__ = [
     "channel_shuffle",
@@ -58,7 +52,7 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:
-    """Images of another size, between whose elements lie those of the input.
+    """Resize the spatial dimensions by interpolation.
 
     Parameters
     ----------
@@ -94,7 +88,7 @@ def interpolate(
     if mode == "lanczos" and align_corners:
         raise ValueError("Lanczos mode does not support align_corners=True")
     if mode not in _MODES:
-        raise NotImplementedError(f"interpolate: mode {mode!r} is none of {', '.join(_MODES)}")
+        raise NotImplementedError(f"interpolate: mode {mode!r} is not one of {', '.join(_MODES)}")
     if mode not in _RANKS:
         if align_corners is not None:
             raise ValueError(
@@ -186,9 +180,7 @@ def upsample(
 
 
 def _deprecated(name):
-    warnings.warn(
-        f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3
-    )
+    announce(f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3)
 
 
 def upsample_nearest(
@@ -266,7 +258,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """The channels in another order: the first of each group, then the second of each, and so on.
+    """Interleave the groups of channels: the first channel of each, then the second of each, and so on.
 
     Raises
     ------

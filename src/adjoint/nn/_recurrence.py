@@ -10,12 +10,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import _register
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
+from adjoint._types import Any, Tensor
 
 __all__ = [
     "gru",
@@ -92,7 +87,7 @@ class _GRU:
 def _through_time(kind, steps, heights, state, prepared, reverse):
     """Run over `steps`; where `heights` is given, step t has so many rows, falling with t.
 
-    Returns the outputs, and the state of each sequence behind its last step.
+    Returns the outputs, and the state of each sequence after its last step.
     """
     outputs = []
     if heights is None:
@@ -146,7 +141,7 @@ def _last(t, heights, reverse):
 
 
 def _layer(kind, x, heights, state, parameters, reverse):
-    """One layer in one direction: its outputs, and the state of each sequence behind its last step."""
+    """One layer in one direction: its outputs, and the state of each sequence after its last step."""
     w_ih, w_hh, b_ih, b_hh, w_hr = parameters
     x = kind.inputs(x, w_ih, b_ih, b_hh)
     bias = b_hh if kind.name == "gru" else None
@@ -260,7 +255,7 @@ def lstm(*args: Any) -> Any:
 
 
 def gru(*args: Any) -> Any:
-    """A gated recurrent network (Cho et al., 2014); arguments as of `lstm`, with one state.
+    """A gated recurrent network (Cho et al., 2014); arguments like those of `lstm`, with one state.
 
     Returns
     -------
@@ -270,7 +265,7 @@ def gru(*args: Any) -> Any:
 
 
 def rnn_tanh(*args: Any) -> Any:
-    """A recurrent network h' = tanh(x Wᵀ + h Uᵀ + b) (Elman, 1990); arguments as of `lstm`, with one state.
+    """A recurrent network h' = tanh(x Wᵀ + h Uᵀ + b) (Elman, 1990); arguments like those of `lstm`, with one state.
 
     Returns
     -------
@@ -280,7 +275,7 @@ def rnn_tanh(*args: Any) -> Any:
 
 
 def rnn_relu(*args: Any) -> Any:
-    """`rnn_tanh` with relu in the place of tanh."""
+    """`rnn_tanh` with relu instead of tanh."""
     return _dispatch("rnn_relu", _Elman("relu"), False, args)
 
 

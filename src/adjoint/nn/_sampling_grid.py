@@ -1,4 +1,4 @@
-"""Images read at any places: `grid_sample`, `affine_grid` of `adjoint.nn.functional`.
+"""Sampling images at arbitrary positions: `grid_sample`, `affine_grid` of `adjoint.nn.functional`.
 
 A place lies between elements; each result is a sum of its neighbours, weighted by how near they are. Both the image and the places
 have derivatives of every order (core/ops/grid_sampling.h).
@@ -10,11 +10,7 @@ import warnings
 
 import adjoint as ad
 from adjoint import _C, _register
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint import Tensor
-    from adjoint._types import Shape
+from adjoint._types import Shape, Tensor
 
 __all__ = ["affine_grid", "grid_sample"]
 
@@ -75,7 +71,7 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """An image read at the places of a grid.
+    """Sample an image at the positions of a grid.
 
     Parameters
     ----------
@@ -117,7 +113,7 @@ def grid_sample(
 
 
 def affine_grid(theta: Tensor, size: Shape, align_corners: bool | None = None) -> Tensor:
-    """The grid for `grid_sample` that an affine map gives: where each element of the result lies in the image.
+    """The sampling grid of an affine map: where each element of the result lies in the image.
 
     Parameters
     ----------
@@ -126,7 +122,7 @@ def affine_grid(theta: Tensor, size: Shape, align_corners: bool | None = None) -
     size : sequence of int
         The shape of the result, (N, C, H, W) or (N, C, D, H, W).
     align_corners : bool
-        As of `grid_sample`.
+        Like those of `grid_sample`.
 
     Returns
     -------

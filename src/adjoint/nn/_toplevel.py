@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from adjoint import _register
 from adjoint._arguments import ignores
+from adjoint._types import Sequence, Tensor
 
 from . import functional
 from ._pooling import (
@@ -44,12 +45,6 @@ from .functional import (
     rrelu,
     rrelu_,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from adjoint import Tensor
 
 __all__ = [
     "adaptive_avg_pool1d",

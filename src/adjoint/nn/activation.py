@@ -6,16 +6,12 @@ The formulas are with the functions, in `adjoint.nn.functional`. Every one keeps
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint._types import Device, Dims, DType, Tensor
 
 from . import functional
 from ._next_door import finds
 from .module import Module
 from .parameter import Parameter
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint import Tensor
-    from adjoint._types import Device, Dims, DType
 
 __all__ = [
     "CELU",

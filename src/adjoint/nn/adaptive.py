@@ -5,19 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import adjoint as ad
+from adjoint._types import Any, Device, DType, Sequence, Tensor
 
 from . import functional
 from .containers import ModuleList, Sequential
 from .linear import Linear
 from .module import Module
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Device, DType
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]
 
@@ -153,7 +146,12 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return ASMoutput(output if batched else output.squeeze(0), loss)
 
     def log_prob(self, input: Tensor):
-        """The logarithms of all classes' probabilities, (N, n_classes)."""
+        """The logarithms of all classes' probabilities, (N, n_classes).
+
+        Returns
+        -------
+        Tensor, shape (N, n_classes)
+        """
         head = functional.log_softmax(self.head(input), 1)
         parts = [head[:, : self.shortlist_size]]
         for i, tail in enumerate(self.tail):
@@ -162,5 +160,10 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return ad.cat(parts, 1)
 
     def predict(self, input: Tensor):
-        """The most probable class of each row."""
+        """The most probable class of each row.
+
+        Returns
+        -------
+        Tensor of int64, shape (N,)
+        """
         return self.log_prob(input).argmax(1)

@@ -5,18 +5,12 @@ from __future__ import annotations
 import warnings
 
 import adjoint as ad
+from adjoint._types import Any, Device, DType, Tensor
 
 from . import functional, init
 from ._next_door import finds
 from .module import Module
 from .parameter import Parameter
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Device, DType
 
 __all__ = [
     "BatchNorm1d",
@@ -254,7 +248,7 @@ class SyncBatchNorm(_BatchNorm):
     Parameters
     ----------
     num_features, eps, momentum, affine, track_running_stats, device, dtype
-        As of `BatchNorm1d`.
+        Like those of `BatchNorm1d`.
     process_group : ProcessGroup, optional
         The default group, where there is one; a module in a single process is a `BatchNorm1d` to `3d`.
 
@@ -336,7 +330,17 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
-        """The module with every batch normalisation in it replaced by one of this class, which keeps its tensors."""
+        """The module with every batch normalisation in it replaced by one of this class, which keeps its tensors.
+
+        Parameters
+        ----------
+        module : Module
+        process_group : ProcessGroup, optional
+
+        Returns
+        -------
+        Module
+        """
         result = module
         if isinstance(module, _BatchNorm) and not isinstance(module, cls):
             result = cls(

@@ -9,17 +9,10 @@ from __future__ import annotations
 import operator
 from collections import OrderedDict
 
+from adjoint._types import Any, ItemsView, Iterator, KeysView, Self, Tensor, ValuesView
+
 from ._naming import indent
 from .module import Module
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import ItemsView, Iterator, KeysView, ValuesView
-    from typing import Any
-
-    from typing_extensions import Self
-
-    from adjoint import Tensor
 
 __all__ = ["ModuleDict", "ModuleList", "Sequential"]
 
@@ -268,7 +261,12 @@ class ModuleDict(Module):
         return self._modules.values()
 
     def update(self, modules: Any) -> None:
-        """Add or replace modules from a mapping or from (name, module) pairs."""
+        """Add or replace modules from a mapping or from (name, module) pairs.
+
+        Parameters
+        ----------
+        modules : mapping or iterable of pairs
+        """
         for name, module in pairs(modules, "ModuleDict"):
             self[name] = module
 

@@ -11,15 +11,12 @@ from types import NoneType
 
 import adjoint as ad
 from adjoint._arguments import ignores
+from adjoint._switches import switches
+from adjoint._types import Any, Device, DType, Self
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from typing_extensions import Self
-
     from adjoint._C import ModuleMembers
-    from adjoint._types import Device, DType
 else:
     ModuleMembers = object
 
@@ -139,8 +136,8 @@ class Conversion(ModuleMembers):
             if device is not None:
                 if tensor.is_meta and ad.device(device).type != "meta":
                     raise NotImplementedError(
-                        "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of "
-                        "torch.nn.Module.to() when moving module from meta to a different device."
+                        f"Cannot copy out of meta tensor; no data! Please use {switches.package}.nn.Module.to_empty() instead of "
+                        f"{switches.package}.nn.Module.to() when moving module from meta to a different device."
                     )
                 tensor = tensor.to(device)
             if dtype is not None and (tensor.is_floating_point() or tensor.is_complex()):
@@ -169,7 +166,7 @@ class Conversion(ModuleMembers):
         return self._cast_floating(ad.bfloat16)
 
     def type(self, dst_type: Any) -> Self:
-        """Convert every parameter and buffer to the dtype `dst_type`, or to a tensor type of old."""
+        """Convert every parameter and buffer to the dtype `dst_type`, or to a legacy tensor type."""
         return self._apply(lambda tensor: tensor.type(dst_type))
 
     def share_memory(self) -> Self:
@@ -182,7 +179,7 @@ class Conversion(ModuleMembers):
         >>> layer.weight.is_shared()
         True
         """
-        from adjoint.multiprocessing import _segments
+        from adjoint import _segments
 
         tensors = [*self.parameters(), *self.buffers()]
         for tensor in tensors:

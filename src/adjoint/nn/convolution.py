@@ -6,19 +6,13 @@ import math
 
 import adjoint as ad
 from adjoint._arguments import whole
+from adjoint._types import Device, DType, Ints, Padding, Sequence, Tensor
 from adjoint.ops.convolution import numbers
 
 from . import functional, init
 from ._next_door import finds
 from .module import Module
 from .parameter import Parameter
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from adjoint import Tensor
-    from adjoint._types import Device, DType, Ints, Padding
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from adjoint._types import Tensor
+
 from . import functional
 from .module import Module
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint import Tensor
 
 __all__ = ["CosineSimilarity", "PairwiseDistance"]
 

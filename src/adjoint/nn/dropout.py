@@ -1,13 +1,11 @@
-"""Leaving out at random, in training mode only: `Dropout` and its kin."""
+"""Dropout layers, active in training mode only."""
 
 from __future__ import annotations
 
+from adjoint._types import Tensor
+
 from . import functional
 from .module import Module
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint import Tensor
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
 

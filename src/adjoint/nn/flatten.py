@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
+from adjoint._types import Any, Tensor
+
 from .module import Module
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
 
 __all__ = ["Flatten", "Unflatten"]
 

@@ -12,6 +12,7 @@ import math
 import adjoint as ad
 from adjoint import _C, _memory_format, _register
 from adjoint._register import listing
+from adjoint._types import Sequence, Tensor
 from adjoint.ops.convolution import (
     conv1d,
     conv2d,
@@ -48,12 +49,6 @@ from ._normalization import *
 from ._pooling import *
 from ._rearranging import *
 from ._sampling_grid import *
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from adjoint import Tensor
 
 __all__ = (
     _activations.__all__
@@ -387,7 +382,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     pad : sequence of int
         (before, after) of the last dimension, then of the one before it, …; negative numbers cut.
     mode : 'constant', 'reflect', 'replicate' or 'circular'
-        All but the first pad one, two or three dimensions behind one or two others.
+        All but the first pad one, two or three dimensions after one or two others.
     value : float, 0 by default
 
     Raises

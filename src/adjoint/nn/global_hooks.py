@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import sys
 
+from adjoint._types import Any, Callable
+
 from ..utils.hooks import HookTable, RemovableHandle
 from .hooks import Hookable, ModuleHooks
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 __all__ = [
     "register_module_backward_hook",
@@ -122,7 +119,7 @@ def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHan
 
 
 def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """The hook of old of every module; see `Module.register_backward_hook`."""
+    """The legacy backward hook of every module; see `Module.register_backward_hook`."""
     return _on_backward(hook, False)
 
 

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint._register import listing
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from adjoint import Tensor
-    from adjoint._types import F, Ints, Padding
+from adjoint._types import Callable, F, Ints, Padding, Sequence, Tensor
 
 __all__ = [
     "conv1d_input",
@@ -42,6 +36,11 @@ _TEXT = """The gradient of `conv{n}d` with respect to its {what}, from that of i
     grad_output : Tensor, the result's shape
     stride, padding, dilation, groups
         Those of the convolution.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of the {what}.
 
     Examples
     --------

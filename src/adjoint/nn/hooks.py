@@ -11,16 +11,13 @@ import sys
 import warnings
 
 import adjoint as ad
+from adjoint._types import Any, Callable, Tensor
 from adjoint.autograd.function import Function
 
 from ..utils.hooks import HookTable, RemovableHandle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from adjoint import Tensor
     from adjoint._C import ModuleMembers
     from adjoint.nn.module import Module
 else:
@@ -173,7 +170,7 @@ class Hookable(ModuleMembers):
         return self._backward_table(True).add(hook, prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """The hook of old: ``hook(module, grad_input, grad_output)`` with the gradients of the last operation of `forward`.
+        """The legacy backward hook: ``hook(module, grad_input, grad_output)`` with the gradients of the last operation of `forward`.
 
         Use `register_full_backward_hook`, whose gradients are those of the module. A module has hooks of one kind.
         """
@@ -191,7 +188,7 @@ class Hookable(ModuleMembers):
 
     # The names under which programs for torch look the tables up, and take them away.
     def _get_backward_hooks(self) -> tuple[list, list]:
-        """The full backward hooks that a call heeds, and the hooks of old."""
+        """The full backward hooks that a call heeds, and the legacy ones."""
         full, regular = _backward_hooks(self._own_hooks(), vars(sys.modules[f"{__package__}.module"]))
         return full, regular
 
@@ -257,7 +254,7 @@ def _run_hook(module, hook, with_kwargs, args, kwargs, output):
 
 
 def _backward_hooks(hooks, shared):
-    """The full backward hooks, and the hooks of old: a module can have some of one kind, and all modules of the other."""
+    """The full backward hooks, and the legacy ones: a module can have some of one kind, and all modules of the other."""
     found: tuple[list, list] = [], []
     for table, full in (
         (shared["_global_backward_hooks"], shared["_global_is_full_backward_hook"]),
@@ -406,7 +403,7 @@ _INSTEAD = "is deprecated and will be removed in future versions. This hook will
 
 
 def _watch_node(module, hooks, args, output):
-    """Tie the hooks of old to the node that made the output."""
+    """Tie the legacy hooks to the node that made the output."""
     first = output
     while not isinstance(first, ad.Tensor):
         if isinstance(first, dict):

@@ -1,4 +1,4 @@
-"""Filling parameters with their first values. Each function writes in place, unrecorded, and returns its tensor.
+"""Initial values of parameters. Each function writes in place, unrecorded, and returns its tensor.
 
 The scale of the random ones follows from the fans: the number of inputs and of outputs of a unit (`fans`).
 Sources: Glorot and Bengio (2010) for xavier, He et al. (2015) for kaiming, Saxe et al. (2014) for
@@ -13,13 +13,8 @@ import warnings
 import adjoint as ad
 from adjoint import _register
 from adjoint._register import listing
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Generator
+from adjoint._switches import announce
+from adjoint._types import Any, Generator, Tensor
 
 __all__ = [
     "calculate_gain",
@@ -42,7 +37,7 @@ __dir__ = listing(__name__)
 
 
 def calculate_gain(nonlinearity: str, param: Any = None) -> float:
-    """The factor by which a nonlinearity asks weights to be scaled, so that signals keep their variance.
+    """The gain recommended for a nonlinearity: the factor of weights that keeps the variance of signals.
 
     Parameters
     ----------
@@ -265,7 +260,7 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """Normal of standard deviation gain / √fan; parameters as of `kaiming_uniform_`."""
+    """Normal of standard deviation gain / √fan; parameters like those of `kaiming_uniform_`."""
     if _nothing_to_fill(tensor):
         return tensor
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
@@ -327,13 +322,13 @@ _OLD = "constant dirac eye kaiming_normal kaiming_uniform normal orthogonal spar
 
 
 def __getattr__(name):
-    """A function by its old name, without the underscore; it warns."""
+    """A function by its old name, without the underscore."""
     if name not in _OLD:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     function = globals()[name + "_"]
 
     def deprecated(*args, **kwargs):
-        warnings.warn(
+        announce(
             f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.",
             FutureWarning,
             stacklevel=2,

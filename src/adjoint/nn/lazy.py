@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 
 import adjoint as ad
+from adjoint._types import Any, Device, DType, Tensor
 
 from .batch_norm import (
     BatchNorm1d,
@@ -31,11 +32,7 @@ from .parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
     from adjoint._C import ModuleMembers
-    from adjoint._types import Device, DType
 else:
     ModuleMembers = object
 

@@ -5,18 +5,12 @@ from __future__ import annotations
 import math
 
 import adjoint as ad
+from adjoint._types import Any, Device, DType, Tensor
 
 from . import functional, init
 from ._next_door import finds
 from .module import Module
 from .parameter import Parameter
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Device, DType
 
 __all__ = ["Bilinear", "Identity", "Linear", "NonDynamicallyQuantizableLinear"]
 

@@ -5,14 +5,12 @@ All take ``(input, target)``. `reduction` is 'mean', 'sum' or 'none'.
 
 from __future__ import annotations
 
+from adjoint._types import Tensor
+
 from . import functional
 from ._losses import legacy_reduction
 from ._next_door import finds
 from .module import Module
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint import Tensor
 
 __all__ = [
     "BCELoss",

@@ -5,18 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 
+from adjoint._types import Any, Callable, Device, DType, Sequence, Tensor
+
 from . import functional
 from .distance import PairwiseDistance
 from .linear import Linear
 from .loss import _Loss, _WeightedLoss
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Device, DType
 
 __all__ = [
     "CTCLoss",
@@ -37,7 +31,7 @@ __all__ = [
 
 
 class PoissonNLLLoss(_Loss):
-    """How unlikely counts are under Poisson distributions; see `functional.poisson_nll_loss`."""
+    """The negative log-likelihood of counts under Poisson distributions; see `functional.poisson_nll_loss`."""
 
     def __init__(
         self,
@@ -65,7 +59,7 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """How unlikely targets are under normal distributions; see `functional.gaussian_nll_loss`."""
+    """The negative log-likelihood of targets under normal distributions; see `functional.gaussian_nll_loss`."""
 
     def __init__(self, *, full: bool = False, eps: float = 1e-06, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)

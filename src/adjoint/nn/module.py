@@ -12,6 +12,8 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint._arguments import need_compiler
 from adjoint._C import ModuleMembers, _read_members_directly
+from adjoint._switches import switches
+from adjoint._types import Any, Callable, Iterator, Self
 
 from ..utils.hooks import HookTable
 from . import global_hooks
@@ -23,13 +25,6 @@ from .global_hooks import replaced
 from .hooks import Hookable, call_with_hooks
 from .parameter import Buffer, Parameter
 from .state_dict import StateDict
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
-
-    from typing_extensions import Self
 
 __all__ = ["Module"]
 __all__ += global_hooks.__all__
@@ -157,15 +152,15 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
         else:
             own = self.__dict__
             if name in own.get("_parameters", ()):
-                self._check_none(name, value, "as parameter", "torch.nn.Parameter")
+                self._check_none(name, value, "as parameter", "nn.Parameter")
                 self.register_parameter(name, value)
             elif name in own.get("_buffers", ()):
                 if not isinstance(value, ad.Tensor):
-                    self._check_none(name, value, "as buffer", "torch.nn.Buffer, torch.Tensor")
+                    self._check_none(name, value, "as buffer", "nn.Buffer", "Tensor")
                 default = name not in self._non_persistent_buffers_set
                 self._assign_buffer(name, value, getattr(value, "persistent", default))
             elif name in own.get("_modules", ()):
-                self._check_none(name, value, "as child module", "torch.nn.Module")
+                self._check_none(name, value, "as child module", "nn.Module")
                 own["_modules"][name] = _replaced("module", self, name, value)
             elif isinstance(value, Buffer):
                 _own_registry(self, "_buffers", "buffer")
@@ -174,14 +169,13 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
                 object.__setattr__(self, name, value)
 
     @staticmethod
-    def _check_none(name, value, role, expected):
+    def _check_none(name, value, role, *expected):
         if value is not None:
-            raise TypeError(
-                f"cannot assign '{type_name(value)}' {role} '{name}' ({expected} or None expected)"
-            )
+            kinds = ", ".join(f"{switches.package}.{kind}" for kind in expected)
+            raise TypeError(f"cannot assign '{type_name(value)}' {role} '{name}' ({kinds} or None expected)")
 
     def _assign_buffer(self, name, value, persistent):
-        # Subclasses of old override register_buffer without the last parameter: every buffer is persistent there.
+        # Legacy subclasses override register_buffer without the last parameter: every buffer is persistent there.
         if persistent:
             self.register_buffer(name, value)
         else:
@@ -218,7 +212,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
         if param is not None:
             if not isinstance(param, Parameter):
                 raise TypeError(
-                    f"cannot assign '{type_name(param)}' object to parameter '{name}' (torch.nn.Parameter or None required)"
+                    f"cannot assign '{type_name(param)}' object to parameter '{name}' ({switches.package}.nn.Parameter or None required)"
                 )
             if param.grad_fn is not None:
                 raise ValueError(
@@ -242,7 +236,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
         check_new_name(self, registry, name, "buffer")
         if tensor is not None and not isinstance(tensor, ad.Tensor):
             raise TypeError(
-                f"cannot assign '{type_name(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
+                f"cannot assign '{type_name(tensor)}' object to buffer '{name}' ({switches.package}.Tensor or None required)"
             )
         registry[name] = tensor if tensor is None else _replaced("buffer", self, name, tensor)
         if persistent:
@@ -326,7 +320,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
     # ---- traversal ------------------------------------------------------------------------------------
 
     def named_modules(
-        self, memo: Any = None, prefix: str = "", remove_duplicate: bool = True
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
         """Yield (dotted name, module) for this module and every descendant, each module once."""
         if memo is None:
@@ -454,7 +448,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
 
     # ---- pickling and printing -------------------------------------------------------------------------
 
-    def compile(self, *args: Any, backend: str = "eager", **kwargs: Any) -> None:
+    def compile(self, *args: object, backend: str = "eager", **kwargs: object) -> None:
         """Nothing to do: operations run as they are called. A `backend` that torch does not know is refused."""
         need_compiler(backend)
 

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint._types import Any, Device, DType, Tensor
 
 from . import functional, init
 from .linear import NonDynamicallyQuantizableLinear
 from .module import Module
 from .parameter import Parameter
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Device, DType
 
 __all__ = ["MultiheadAttention"]
 
@@ -119,7 +113,12 @@ class MultiheadAttention(Module):
                 init.xavier_normal_(bias)
 
     def merge_masks(self, attn_mask: Tensor, key_padding_mask: Tensor, query: Tensor) -> Any:
-        """One mask, and which it is: 0 of positions, 1 of keys, 2 of both for each sample and head; None without masks."""
+        """One mask, and which it is: 0 of positions, 1 of keys, 2 of both for each sample and head; None without masks.
+
+        Returns
+        -------
+        (Tensor or None, int or None)
+        """
         if attn_mask is None:
             return key_padding_mask, None if key_padding_mask is None else 1
         batch, length, _ = query.shape

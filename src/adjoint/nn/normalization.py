@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint._arguments import whole
+from adjoint._types import Device, DType, Ints, Tensor
 
 from . import functional, init
 from .module import Module
 from .parameter import Parameter
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint import Tensor
-    from adjoint._types import Device, DType, Ints
 
 __all__ = ["LayerNorm", "RMSNorm"]
 

@@ -6,14 +6,10 @@ The classes for one, two and three dimensions differ in how many widths there ar
 from __future__ import annotations
 
 from adjoint._arguments import whole
+from adjoint._types import Ints, Tensor
 
 from . import functional
 from .module import Module
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint import Tensor
-    from adjoint._types import Ints
 
 __all__ = [
     "CircularPad1d",

@@ -8,13 +8,7 @@ import adjoint as ad
 from adjoint import _C
 from adjoint._copying import set_attributes
 from adjoint._register import listing
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-    from adjoint import Tensor
-    from adjoint._types import Device, DType, Shape
+from adjoint._types import Device, DType, Self, Shape, Tensor
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 __dir__ = listing(__name__)

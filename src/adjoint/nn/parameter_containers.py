@@ -6,16 +6,11 @@ They behave as the Python list or dict they are named after.
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint._types import Any, Iterator
 
 from .containers import pairs, position
 from .module import Module
 from .parameter import Parameter
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
 
 __all__ = ["ParameterDict", "ParameterList"]
 
@@ -73,13 +68,33 @@ class ParameterList(Module):
         return any(value is item for item in self)
 
     def append(self, value: Any) -> Any:
-        """Add `value` at the end; return self."""
+        """Add `value` at the end; return self.
+
+        Parameters
+        ----------
+        value : Parameter, Tensor or object
+
+        Returns
+        -------
+        ParameterList
+            Itself.
+        """
         setattr(self, str(self._size), _as_parameter(value))
         self._size += 1
         return self
 
     def extend(self, values: Any) -> Any:
-        """Append every value of an iterable; return self."""
+        """Append every value of an iterable; return self.
+
+        Parameters
+        ----------
+        values : iterable
+
+        Returns
+        -------
+        ParameterList
+            Itself.
+        """
         if not hasattr(values, "__iter__") or isinstance(values, ad.Tensor):
             raise TypeError(
                 f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}"
@@ -89,7 +104,12 @@ class ParameterList(Module):
         return self
 
     def pop(self, index: int = -1) -> Any:
-        """Remove and return the value at `index`."""
+        """Remove and return the value at `index`.
+
+        Returns
+        -------
+        object
+        """
         values = list(self)
         value = values.pop(position(index, self._size))
         for i in range(self._size):
@@ -167,55 +187,133 @@ class ParameterDict(Module):
         return key in self._keys
 
     def copy(self) -> Any:
-        """A new ParameterDict over the same parameters."""
+        """A new ParameterDict over the same parameters.
+
+        Returns
+        -------
+        ParameterDict
+        """
         return ParameterDict(self.items())
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
-        """The value of `key`, which is set to `default` first when it is missing."""
+        """The value of `key`, which is set to `default` first when it is missing.
+
+        Parameters
+        ----------
+        key : str
+        default : Parameter or object
+
+        Returns
+        -------
+        object
+        """
         if key not in self:
             self[key] = default
         return self[key]
 
     def clear(self) -> Any:
-        """Remove every parameter."""
+        """Remove every parameter.
+
+        Returns
+        -------
+        None
+        """
         for key in list(self._keys):
             del self[key]
 
     def pop(self, key: Any) -> Any:
-        """Remove and return the value of `key`."""
+        """Remove and return the value of `key`.
+
+        Parameters
+        ----------
+        key : str
+
+        Returns
+        -------
+        object
+        """
         value = self[key]
         del self[key]
         return value
 
     def popitem(self) -> Any:
-        """Remove and return the last (name, value) pair."""
+        """Remove and return the last (name, value) pair.
+
+        Returns
+        -------
+        (str, object)
+        """
         key = next(reversed(self._keys))
         return key, self.pop(key)
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The value of `key`, or `default`."""
+        """The value of `key`, or `default`.
+
+        Parameters
+        ----------
+        key : str
+        default : object
+
+        Returns
+        -------
+        object
+        """
         if key not in self:
             return default
         return self[key]
 
     def fromkeys(self, keys: Any, default: Any = None) -> Any:
-        """A new ParameterDict with `default` under every key."""
+        """A new ParameterDict with `default` under every key.
+
+        Parameters
+        ----------
+        keys : iterable of str
+        default : object
+
+        Returns
+        -------
+        ParameterDict
+        """
         return ParameterDict((key, default) for key in keys)
 
     def keys(self) -> Any:
-        """The names."""
+        """The names.
+
+        Returns
+        -------
+        iterable of str
+        """
         return self._keys.keys()
 
     def items(self) -> Any:
-        """The (name, value) pairs."""
+        """The (name, value) pairs.
+
+        Returns
+        -------
+        iterable of (str, object)
+        """
         return [(key, self[key]) for key in self._keys]
 
     def values(self) -> Any:
-        """The values."""
+        """The values.
+
+        Returns
+        -------
+        iterable
+        """
         return [self[key] for key in self._keys]
 
     def update(self, parameters: Any) -> Any:
-        """Add or replace values from a mapping or from (name, value) pairs."""
+        """Add or replace values from a mapping or from (name, value) pairs.
+
+        Parameters
+        ----------
+        parameters : mapping or iterable of pairs
+
+        Returns
+        -------
+        None
+        """
         for key, value in pairs(parameters, "ParameterDict"):
             self[key] = value
 

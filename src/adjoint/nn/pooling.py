@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from adjoint._arguments import whole
+from adjoint._types import Ints, Sequence, Tensor
 
 from . import functional
 from .module import Module
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from adjoint import Tensor
-    from adjoint._types import Ints
 
 __all__ = [
     "AdaptiveAvgPool1d",
@@ -285,66 +279,66 @@ class LPPool3d(_LPPool):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
-    """The means of as many windows as asked for, over 1 spatial dimension: see `functional.adaptive_avg_pool1d`."""
+    """Average pooling to a given output size, over 1 spatial dimension: see `functional.adaptive_avg_pool1d`."""
 
     _n = 1
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPool):
-    """The means of as many windows as asked for, over 2 spatial dimensions: see `functional.adaptive_avg_pool2d`."""
+    """Average pooling to a given output size, over 2 spatial dimensions: see `functional.adaptive_avg_pool2d`."""
 
     _n = 2
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
-    """The means of as many windows as asked for, over 3 spatial dimensions: see `functional.adaptive_avg_pool3d`."""
+    """Average pooling to a given output size, over 3 spatial dimensions: see `functional.adaptive_avg_pool3d`."""
 
     _n = 3
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool):
-    """The largest elements of as many windows as asked for, over 1 spatial dimension: see `functional.adaptive_max_pool1d`."""
+    """Max pooling to a given output size, over 1 spatial dimension: see `functional.adaptive_max_pool1d`."""
 
     _n = 1
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPool):
-    """The largest elements of as many windows as asked for, over 2 spatial dimensions: see `functional.adaptive_max_pool2d`."""
+    """Max pooling to a given output size, over 2 spatial dimensions: see `functional.adaptive_max_pool2d`."""
 
     _n = 2
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool):
-    """The largest elements of as many windows as asked for, over 3 spatial dimensions: see `functional.adaptive_max_pool3d`."""
+    """Max pooling to a given output size, over 3 spatial dimensions: see `functional.adaptive_max_pool3d`."""
 
     _n = 3
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):
-    """The largest elements of windows at drawn distances, over 2 spatial dimensions: see `functional.fractional_max_pool2d`."""
+    """Max pooling over pseudo-random windows, over 2 spatial dimensions: see `functional.fractional_max_pool2d`."""
 
     _n = 2
 
 
 class FractionalMaxPool3d(_FractionalMaxPool):
-    """The largest elements of windows at drawn distances, over 3 spatial dimensions: see `functional.fractional_max_pool3d`."""
+    """Max pooling over pseudo-random windows, over 3 spatial dimensions: see `functional.fractional_max_pool3d`."""
 
     _n = 3
 
 
 class MaxUnpool1d(_MaxUnpool):
-    """Elements put where the positions of a max pooling say, into zeros, over 1 spatial dimension: see `functional.max_unpool1d`."""
+    """Partial inverse of max pooling: each value goes to its recorded index, the rest is zero, over 1 spatial dimension: see `functional.max_unpool1d`."""
 
     _n = 1
 
 
 class MaxUnpool2d(_MaxUnpool):
-    """Elements put where the positions of a max pooling say, into zeros, over 2 spatial dimensions: see `functional.max_unpool2d`."""
+    """Partial inverse of max pooling: each value goes to its recorded index, the rest is zero, over 2 spatial dimensions: see `functional.max_unpool2d`."""
 
     _n = 2
 
 
 class MaxUnpool3d(_MaxUnpool):
-    """Elements put where the positions of a max pooling say, into zeros, over 3 spatial dimensions: see `functional.max_unpool3d`."""
+    """Partial inverse of max pooling: each value goes to its recorded index, the rest is zero, over 3 spatial dimensions: see `functional.max_unpool3d`."""
 
     _n = 3

@@ -1,16 +1,11 @@
-"""Images of other sizes and orders, as modules: each holds the options of a function in `adjoint.nn.functional`."""
+"""Resizing and rearranging images, as modules: each holds the options of a function in `adjoint.nn.functional`."""
 
 from __future__ import annotations
 
+from adjoint._types import Ints, Sequence, Tensor
+
 from . import functional
 from .module import Module
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from adjoint import Tensor
-    from adjoint._types import Ints
 
 __all__ = [
     "ChannelShuffle",
@@ -25,7 +20,7 @@ __all__ = [
 
 
 class Upsample(Module):
-    """Images of another size: see `functional.interpolate`.
+    """Resize the spatial dimensions: see `functional.interpolate`.
 
     Parameters
     ----------
@@ -107,7 +102,7 @@ class PixelUnshuffle(Module):
 
 
 class ChannelShuffle(Module):
-    """The channels in another order: the first of each group, then the second of each, and so on."""
+    """Interleave the groups of channels: the first channel of each, then the second of each, and so on."""
 
     def __init__(self, groups: int) -> None:
         super().__init__()

@@ -11,19 +11,13 @@ import numbers
 import warnings
 
 import adjoint as ad
+from adjoint._types import Any, Device, DType, Tensor
 
 from . import _recurrence, init
 from .module import Module
 from .parameter import Parameter
 from .rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from .utils.rnn import PackedSequence
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Device, DType
 
 __all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase"]
 
@@ -59,7 +53,7 @@ def _check_options(input_size, hidden_size, num_layers, bias, batch_first, dropo
 
 
 class RNNBase(Module):
-    """What `RNN`, `LSTM` and `GRU` share: parameters, checks, and the ways that sequences come in.
+    """Base class of `RNN`, `LSTM` and `GRU`: parameters, checks, and formats of the input.
 
     Parameters
     ----------
@@ -162,10 +156,10 @@ class RNNBase(Module):
         return False
 
     def flatten_parameters(self) -> None:
-        """Nothing to do: only GPUs want the parameters in one piece of memory."""
+        """No operation: only GPUs need the parameters in contiguous memory."""
 
     def check_input(self, input: Tensor, batch_sizes: Tensor) -> None:
-        """Raise unless the input has the dimensions, size and type that the parameters want."""
+        """Raise unless the dimensions, size and dtype of the input fit the parameters."""
         weight = self._flat_weights[0]
         if input.dtype != weight.dtype:
             raise ValueError(
@@ -194,17 +188,41 @@ class RNNBase(Module):
     def check_hidden_size(
         self, hx: Any, expected_hidden_size: Any, msg: str = "Expected hidden size {}, got {}"
     ) -> None:
-        """Raise unless a state has the shape expected."""
+        """Raise unless a state has the shape expected.
+
+        Parameters
+        ----------
+        hx : Tensor
+        expected_hidden_size : tuple of ints
+        msg : str
+        """
         if tuple(hx.shape) != tuple(expected_hidden_size):
             raise RuntimeError(msg.format(tuple(expected_hidden_size), list(hx.shape)))
 
     def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor) -> None:
-        """Raise unless input and state fit."""
+        """Raise unless input and state fit.
+
+        Parameters
+        ----------
+        input : Tensor
+        hidden : Tensor, or pair of Tensors
+        batch_sizes : Tensor, optional
+        """
         self.check_input(input, batch_sizes)
         self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
 
     def permute_hidden(self, hx: Any, permutation: Tensor) -> Any:
-        """The state with its sequences in another order."""
+        """The state with its sequences in another order.
+
+        Parameters
+        ----------
+        hx : Tensor, or pair of Tensors
+        permutation : Tensor, optional
+
+        Returns
+        -------
+        Tensor, or pair of Tensors
+        """
         return hx if permutation is None else hx.index_select(1, permutation)
 
     def _run(self, function, input, hx, sizes, read, write):
@@ -274,11 +292,11 @@ class RNN(RNNBase):
     Parameters
     ----------
     input_size, hidden_size, num_layers
-        As of `RNNBase`.
+        Like those of `RNNBase`.
     nonlinearity : 'tanh' or 'relu'
         The fourth argument, where it comes by position.
     bias, batch_first, dropout, bidirectional, device, dtype
-        As of `RNNBase`.
+        Like those of `RNNBase`.
 
     Notes
     -----
@@ -322,7 +340,7 @@ class LSTM(RNNBase):
     Parameters
     ----------
     input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype
-        As of `RNNBase`.
+        Like those of `RNNBase`.
 
     Notes
     -----
@@ -369,7 +387,7 @@ class GRU(RNNBase):
     Parameters
     ----------
     input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device, dtype
-        As of `RNNBase`.
+        Like those of `RNNBase`.
 
     Notes
     -----

@@ -8,23 +8,17 @@ from __future__ import annotations
 import math
 
 import adjoint as ad
+from adjoint._types import Any, Device, DType, Tensor
 
 from . import _recurrence, init
 from .module import Module
 from .parameter import Parameter
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Device, DType
-
 __all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]
 
 
 class RNNCellBase(Module):
-    """What the cells share: one weight for the input, one for the state, and their biases.
+    """Base class of the cells: a weight for the input, one for the state, and their biases.
 
     Parameters
     ----------

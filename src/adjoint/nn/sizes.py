@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import repeat
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
+from adjoint._types import Any
 
 __all__ = ["consume_prefix_in_state_dict_if_present"]
 
@@ -35,7 +32,7 @@ def _reverse_repeat_tuple(t, n):
 
 
 def _list_with_default(out_size, defaults):
-    """The sizes, with the last defaults in the place of None."""
+    """The sizes, with the last defaults instead of None."""
     if isinstance(out_size, int):
         return out_size
     if len(defaults) <= len(out_size):
@@ -44,7 +41,7 @@ def _list_with_default(out_size, defaults):
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
-    """Take a prefix from the names of a state dict, in place: that of `DataParallel`, for a module without it.
+    """Strip a prefix, such as `DataParallel`'s, from the names of a state dict, in place.
 
     Examples
     --------

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint._types import Device, DType, Self, Tensor
 
 from . import functional, init
 from .module import Module
 from .parameter import Parameter
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-    from adjoint import Tensor
-    from adjoint._types import Device, DType
 
 __all__ = ["Embedding", "EmbeddingBag"]
 
@@ -62,7 +56,7 @@ class Embedding(_Rows):
     padding_idx : int, optional
         This row starts at 0 and gets no gradient; negative counts from the end.
     max_norm, norm_type, scale_grad_by_freq, sparse
-        As of `adjoint.nn.functional.embedding`.
+        Like those of `adjoint.nn.functional.embedding`.
     device, dtype : where and of which type the weight is
 
     Attributes
@@ -171,7 +165,7 @@ class EmbeddingBag(_Rows):
     ----------
     num_embeddings, embedding_dim : int
     max_norm, norm_type, scale_grad_by_freq, mode, sparse, include_last_offset, padding_idx
-        As of `adjoint.nn.functional.embedding_bag`.
+        Like those of `adjoint.nn.functional.embedding_bag`.
     device, dtype : where and of which type the weight is
 
     Attributes

@@ -13,15 +13,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import adjoint as ad
+from adjoint._switches import announce
+from adjoint._types import Any, Callable
 
 from ..utils.hooks import HookTable
 from .parameter import Parameter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
     from adjoint._C import ModuleMembers
 else:
     ModuleMembers = object
@@ -119,14 +118,14 @@ class StateDict(ModuleMembers):
         return self._load_state_dict_post_hooks.add(hook)
 
     def get_extra_state(self) -> Any:
-        """Return what else belongs into `state_dict`, any picklable object; see `set_extra_state`."""
+        """Return further state for `state_dict`, any picklable object; see `set_extra_state`."""
         raise RuntimeError(
             f"{type(self).__name__}.get_extra_state was called but is not defined: a module that wants extra "
             "state defines both get_extra_state and set_extra_state"
         )
 
     def set_extra_state(self, state: Any) -> Any:
-        """Take back what `get_extra_state` returned."""
+        """Restore what `get_extra_state` returned."""
         raise RuntimeError(
             f"{type(self).__name__}.set_extra_state was called but is not defined: a module that wants extra "
             "state defines both get_extra_state and set_extra_state"
@@ -174,7 +173,7 @@ class StateDict(ModuleMembers):
         ['weight', 'bias']
         """
         if args:
-            warnings.warn(
+            announce(
                 "Positional args are being deprecated, use kwargs instead: state_dict(destination=…, prefix=…, keep_vars=…)",
                 FutureWarning,
                 stacklevel=2,
@@ -237,7 +236,7 @@ class StateDict(ModuleMembers):
                 if not key.startswith(prefix) or key in expected:
                     continue
                 first, _, rest = key[len(prefix) :].partition(".")
-                # A key below a child is that child's to judge; anything else nobody expects.
+                # A key below a child is that child's to judge; anything else is unexpected.
                 if not rest or self._modules.get(first) is None:
                     unexpected_keys.append(key)
 
@@ -248,7 +247,7 @@ class StateDict(ModuleMembers):
                 f"checkpoint but received {type(value)}"
             )
             return
-        # Checkpoints of old programs hold a scalar as a tensor of one element.
+        # Legacy checkpoints hold a scalar as a tensor of one element.
         if tensor.dim() == 0 and value.dim() == 1 and value.shape[0] == 1:
             value = value[0]
         if tuple(value.shape) != tuple(tensor.shape):

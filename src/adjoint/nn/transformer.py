@@ -1,7 +1,7 @@
 """Transformers (Vaswani et al., 2017): layers of encoder and decoder, stacks of them, and both together.
 
 Each layer is attention and a network of two linear maps, each beside a connection that leaves it out and with a normalisation
-before or behind. Start reading at `TransformerEncoderLayer`.
+before or after. Start reading at `TransformerEncoderLayer`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import copy
 import math
 
 import adjoint as ad
+from adjoint._types import Any, Callable, Device, DType, Tensor
 
 from . import functional, init
 from .activation import GELU, ReLU
@@ -19,14 +20,6 @@ from .linear import Linear
 from .module import Module
 from .multihead_attention import MultiheadAttention
 from .normalization import LayerNorm
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Device, DType
 
 __all__ = [
     "Transformer",
@@ -117,7 +110,7 @@ class _Layer(Module):
 
 
 class TransformerEncoderLayer(_Layer):
-    """Attention to oneself, and a network of two linear maps.
+    """Self-attention followed by a feed-forward network.
 
     Parameters
     ----------
@@ -134,7 +127,7 @@ class TransformerEncoderLayer(_Layer):
     batch_first : bool
         Input and output are (batch, length, features) and not (length, batch, features).
     norm_first : bool
-        The normalisation comes before attention and network, and not behind.
+        Normalise before attention and the feed-forward network, not after.
     bias : bool
         Whether linear maps and normalisations have biases.
     device, dtype : where and of which type the parameters are
@@ -163,12 +156,12 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """Attention to oneself, attention to the encoder's output, and a network of two linear maps.
+    """Self-attention, attention to the encoder's output, and a feed-forward network.
 
     Parameters
     ----------
     d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, device, dtype
-        As of `TransformerEncoderLayer`.
+        Like those of `TransformerEncoderLayer`.
 
     Examples
     --------
@@ -328,11 +321,11 @@ class Transformer(Module):
     d_model, nhead : int
     num_encoder_layers, num_decoder_layers : int
     dim_feedforward, dropout, activation
-        As of `TransformerEncoderLayer`.
+        Like those of `TransformerEncoderLayer`.
     custom_encoder, custom_decoder : Module, optional
         In the place of the stacks.
     layer_norm_eps, batch_first, norm_first, bias, device, dtype
-        As of `TransformerEncoderLayer`.
+        Like those of `TransformerEncoderLayer`.
 
     Examples
     --------
@@ -438,7 +431,7 @@ class Transformer(Module):
     def generate_square_subsequent_mask(
         sz: int, device: Device | None = None, dtype: DType | None = None
     ) -> Tensor:
-        """The causal mask, (sz, sz): 0 up to the diagonal, -inf behind.
+        """The causal mask, (sz, sz): 0 up to the diagonal, -inf above it.
 
         Examples
         --------

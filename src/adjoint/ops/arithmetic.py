@@ -8,10 +8,7 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._register import alternate, composition
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._types import Number
+from adjoint._types import Number
 
 
 @composition(inplace=True)

@@ -9,10 +9,7 @@ from adjoint import _C
 from adjoint._arguments import ignores
 from adjoint._C import Tensor
 from adjoint._register import Members, composition, extend
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._types import Number
+from adjoint._types import Number
 
 _real, _imag = _C.real, _C.imag
 

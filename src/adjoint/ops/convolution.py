@@ -11,13 +11,7 @@ import adjoint as ad
 from adjoint import _C
 from adjoint._arguments import scalar_type, whole
 from adjoint._register import composition
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import F, Ints, Padding
+from adjoint._types import Any, F, Ints, Padding, Tensor
 
 
 def numbers(value: Any, n: Any, name: str) -> tuple[int, ...]:
@@ -122,7 +116,7 @@ def _convolve(op, n, input, weight, bias, stride, padding, dilation, groups):
         total = [d * (k - 1) for d, k in zip(dilation, kernel)]
         padding = tuple(t // 2 for t in total)
         if any(t % 2 for t in total):
-            # One more behind than in front.
+            # One more after than before.
             more = [side for t in reversed(total) for side in (0, t % 2)]
             image = ad.nn.functional.pad(image, more)
     elif isinstance(padding, str):
@@ -323,7 +317,7 @@ conv_transpose3d = _document(conv_transpose3d, _TRANSPOSED, 3)
 
 @composition(method=False)
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
-    """Convolve sequences of which time comes first: `conv1d` for another order of dimensions.
+    """1-D convolution of time-major input (T, B, C).
 
     Parameters
     ----------

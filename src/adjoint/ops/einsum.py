@@ -12,10 +12,7 @@ import operator
 from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._register import composition
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._types import Any
 
 _ELLIPSIS = "."
 

@@ -1,16 +1,12 @@
-"""Powers of two: the mantissa and exponent of numbers. Start reading at `frexp`."""
+"""Mantissa and exponent. Start reading at `frexp`."""
 
 from __future__ import annotations
 
 from adjoint import _C
 from adjoint._arguments import give_all
 from adjoint._register import composition
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
+from adjoint._switches import switches
+from adjoint._types import Any, Tensor
 
 
 @composition
@@ -30,7 +26,7 @@ def frexp(input: Tensor, *, out: Tensor | None = None) -> Any:
     (tensor([0.7500, 0.5000]), tensor([ 2, -2], dtype=adjoint.int32))
     """
     if not input.is_floating_point():
-        raise RuntimeError("torch.frexp() only supports floating-point dtypes")
+        raise RuntimeError(f"{switches.package}.frexp() only supports floating-point dtypes")
     from adjoint.return_types import frexp as result_type
 
     mantissa, exponent = _C._binary_mantissa(input), _C._binary_exponent(input.detach())

@@ -1,4 +1,4 @@
-"""Transforms over short times, at the top and on tensors. What they do is in adjoint.fft, imported when they are first called."""
+"""Short-time Fourier transforms, as functions and methods. What they do is in adjoint.fft, imported when they are first called."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def stft(
     return_complex: bool | None = None,
     align_to_window: Tensor | None = None,
 ) -> Tensor:
-    """The Fourier transforms of pieces of a signal: how its spectrum changes with time.
+    """The short-time Fourier transform: the spectra of overlapping frames of a signal.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def istft(
     length: int | None = None,
     return_complex: bool = False,
 ) -> Tensor:
-    """The signal of which this is the `stft`; of one that is no signal's, that which comes nearest in least squares.
+    """The inverse short-time Fourier transform, in the sense of least squares.
 
     Parameters are those of `stft`; `length` is that of the signal, which need not be a multiple of `hop_length`.
 

@@ -9,13 +9,9 @@ from adjoint import _C
 from adjoint._arguments import dimension, give
 from adjoint._C import Tensor
 from adjoint._register import composition
+from adjoint._switches import switches
+from adjoint._types import Any, Dims, Shape
 from adjoint.ops.shape import broadcast_shapes
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import Dims, Shape
 
 
 @composition
@@ -59,7 +55,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: Dims = None, *, out: Ten
     """
     if indices.dtype is not _C.int64:
         raise RuntimeError(
-            f"torch.take_along_dim(): dtype of indices should be Long but got {indices.type()}"
+            f"{switches.package}.take_along_dim(): dtype of indices should be Long but got {indices.type()}"
         )
     if dim is None:
         return _C.gather(input.reshape(-1), 0, indices.reshape(-1), out=out)

@@ -9,11 +9,8 @@ from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._creation import triu_indices
 from adjoint._register import composition
+from adjoint._types import Sequence
 from adjoint.ops.shape import _all, atleast_1d, atleast_2d, atleast_3d, meshgrid
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def _some(tensors, name):
@@ -24,14 +21,14 @@ def _some(tensors, name):
 
 @composition(method=False)
 def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """Join along columns: along dimension 1, or 0 for one-dimensional tensors."""
+    """Concatenate along dimension 1, or 0 for one-dimensional tensors."""
     tensors = [atleast_1d(t) for t in _some(tensors, "hstack")]
     return _C.cat(tensors, 0 if tensors and tensors[0].ndim == 1 else 1, out=out)
 
 
 @composition(method=False)
 def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """Join along rows; one-dimensional tensors become rows."""
+    """Concatenate along dimension 0; one-dimensional tensors become rows."""
     return _C.cat([atleast_2d(t) for t in _some(tensors, "vstack")], 0, out=out)
 
 
@@ -43,13 +40,13 @@ def row_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor
 
 @composition(method=False)
 def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """Join along the third dimension."""
+    """Concatenate along the third dimension."""
     return _C.cat([atleast_3d(t) for t in _some(tensors, "dstack")], 2, out=out)
 
 
 @composition(method=False)
 def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """Join along columns; one-dimensional tensors become columns."""
+    """Concatenate along dimension 1; one-dimensional tensors become columns."""
     return _C.cat([t.reshape(-1, 1) if t.ndim < 2 else t for t in _some(tensors, "column_stack")], 1, out=out)
 
 

@@ -9,10 +9,8 @@ from adjoint import _C
 from adjoint._arguments import give, give_all, ignores
 from adjoint._C import Tensor
 from adjoint._register import composition
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._switches import switches
+from adjoint._types import Any
 
 
 def _linalg():
@@ -208,7 +206,7 @@ def ormqr(
         from adjoint.linalg._checks import type_name
 
         raise RuntimeError(
-            f"torch.ormqr: Expected input and other to have the same dtype, but input has dtype {type_name(input)} and "
+            f"{switches.package}.ormqr: Expected input and other to have the same dtype, but input has dtype {type_name(input)} and "
             f"other has dtype {type_name(other)}"
         )
     m, k = input.shape[-2], tau.shape[-1] if tau.ndim else 0
@@ -260,7 +258,7 @@ def lu_unpack(
 
     if LU_pivots.dtype != _C.int32:
         raise RuntimeError(
-            "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype, as linalg.lu_factor "
+            f"{switches.package}.lu_unpack: LU_pivots is expected to be a contiguous tensor of {switches.package}.int32 dtype, as linalg.lu_factor "
             f"gives it, but got {LU_pivots.dtype}"
         )
     P, L, U = unpack(LU_data, LU_pivots)

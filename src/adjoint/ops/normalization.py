@@ -1,4 +1,4 @@
-"""Norms of slices, and slices made to fit a norm. Start reading at `renorm`."""
+"""Slices scaled down to a norm. Start reading at `renorm`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @composition(inplace=True)
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | None = None) -> Tensor:
-    """Each slice along `dim` whose p-norm is greater than `maxnorm` scaled down to that norm.
+    """Scale down each slice along `dim` whose p-norm is greater than `maxnorm` to that norm.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Views of a part of a tensor: pieces along a dimension, and copies of such pieces. Start reading at `tensor_split`."""
+"""Splitting: views and copies of pieces along a dimension. Start reading at `tensor_split`."""
 
 from __future__ import annotations
 
@@ -7,18 +7,12 @@ from adjoint._arguments import dimension, give
 from adjoint._C import Tensor
 from adjoint._device import contiguous_format
 from adjoint._register import composition
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from adjoint._types import Ints
+from adjoint._types import Any, Callable, Ints, Sequence
 
 
 @composition
 def tensor_split(input: Tensor, indices_or_sections: Ints | Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """Consecutive pieces along a dimension, as views: so many of nearly one size, or cut at the given places."""
+    """Split along a dimension into views: a number of nearly equal ones, or at given indices."""
     if isinstance(indices_or_sections, Tensor):
         if indices_or_sections.ndim > 1:
             raise RuntimeError(

@@ -7,10 +7,7 @@ import builtins
 from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._register import Members, composition, extend
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._types import Number
+from adjoint._types import Number
 
 
 @composition

@@ -9,11 +9,9 @@ from adjoint import _C
 from adjoint._arguments import dimension, give, in_place_of
 from adjoint._C import Tensor
 from adjoint._register import composition
+from adjoint._switches import announce, switches
+from adjoint._types import Any
 from adjoint.ops.shape import broadcast_shapes, broadcast_tensors
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 
 @composition
@@ -131,10 +129,8 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor |
             raise RuntimeError(f"no dimension of size 3 in input, which has shape {list(sizes)}")
         dim = list(sizes).index(3)
         if dim != len(sizes) - 1 and 3 in sizes[dim + 1 :]:
-            from warnings import warn
-
-            warn(
-                "Using torch.cross without specifying the dim arg is deprecated: the first dimension of size 3 is taken; "
+            announce(
+                f"Using {switches.package}.cross without specifying the dim arg is deprecated: the first dimension of size 3 is taken; "
                 "pass dim=-1 for the last one, as linalg.cross does",
                 stacklevel=2,
             )

@@ -9,10 +9,7 @@ from adjoint import _C
 from adjoint._arguments import give
 from adjoint._C import Tensor
 from adjoint._register import composition
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from adjoint._types import Sequence
 
 
 @composition
@@ -33,7 +30,7 @@ def flipud(input: Tensor) -> Tensor:
 
 @composition
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-    """Turn by 90 degrees, `k` times, in the plane of two dimensions, from the first towards the second."""
+    """Rotate by 90 degrees, `k` times, in the plane of two dimensions, from the first towards the second."""
     if len(dims) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
     first, second = dims
@@ -64,7 +61,7 @@ def repeat_interleave(
     *,
     output_size: int | None = None,
 ) -> Tensor:
-    """Each element repeated in its place.
+    """Repeat each element in its place.
 
     Parameters
     ----------

@@ -9,15 +9,11 @@ from adjoint import _C
 from adjoint._arguments import give, give_all
 from adjoint._C import Tensor
 from adjoint._register import Members, composition, extend
+from adjoint._switches import switches
+from adjoint._types import Any, Dims, DType, Shape
 from adjoint.ops.shape import broadcast_shapes
 from adjoint.ops.sorting import searchsorted
 from adjoint.ops.writing import _neutral, scatter_reduce
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import Dims, DType, Shape
 
 
 @composition
@@ -254,7 +250,7 @@ def segment_reduce(
     unsafe: bool = False,
     initial: float | None = None,
 ) -> Tensor:
-    """Consecutive elements along a dimension combined, segment by segment.
+    """Reduce consecutive segments along a dimension.
 
     Parameters
     ----------
@@ -391,7 +387,7 @@ def histogram(
     density: bool = False,
     out: Tensor | None = None,
 ) -> Any:
-    """How many elements lie in each of several intervals; the last includes its end.
+    """The histogram of the elements; the last bin includes its end.
 
     Parameters
     ----------
@@ -421,14 +417,14 @@ def histogram(
     _need_floating("histogram", flat)
     if weight is not None and weight.shape != input.shape:
         raise RuntimeError(
-            "torch.histogram: if weight tensor is provided it should have the same shape as the input tensor excluding its "
+            f"{switches.package}.histogram: if weight tensor is provided it should have the same shape as the input tensor excluding its "
             f"innermost dimension, but got input with shape {list(input.shape)} and weight with shape {list(weight.shape)}"
         )
     if isinstance(bins, Tensor):
         edges, even = bins, False
     else:
         _need_bins("histogram", bins)
-        low, high = _extent(flat, "torch.histogram") if range is None else range
+        low, high = _extent(flat, "histogram") if range is None else range
         edges = _edges(flat, bins, low, high)
         even = (low, high) if range is None and low < high else True
     hist = _counts("histogram", flat.unsqueeze(-1), [edges], [even], weight, density)
@@ -439,7 +435,7 @@ def histogram(
 def histogramdd(
     input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: bool = False
 ) -> Any:
-    """How many points, one per row, lie in each box of a grid.
+    """The multi-dimensional histogram of points, one per row.
 
     Parameters
     ----------
@@ -464,25 +460,25 @@ def histogramdd(
 
     _need_floating("histogramdd", input)
     if input.ndim < 2:
-        raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
+        raise RuntimeError(f"{switches.package}.histogramdd: input tensor should have at least 2 dimensions")
     d = input.shape[-1]
     points = input.detach().reshape(-1, d)
     each = [bins] * d if isinstance(bins, int) else list(bins)
     if len(each) != d:
         raise RuntimeError(
-            f"torch.histogramdd: The size of bins must be equal to the innermost dimension of the input: expected {d}, got "
+            f"{switches.package}.histogramdd: The size of bins must be equal to the innermost dimension of the input: expected {d}, got "
             f"{len(each)}"
         )
     if range is not None and len(range) != 2 * d:
         raise RuntimeError(
-            f"torch.histogramdd: for a {d}-dimensional histogram range should have {2 * d} elements, but got {len(range)}"
+            f"{switches.package}.histogramdd: for a {d}-dimensional histogram range should have {2 * d} elements, but got {len(range)}"
         )
     edges = []
     even = [not isinstance(bin, Tensor) for bin in each]
     for k, bin in enumerate(each):
         if not isinstance(bin, Tensor):
             _need_bins("histogramdd", bin)
-            ends = _extent(points[:, k], "torch.histogramdd") if range is None else range[2 * k : 2 * k + 2]
+            ends = _extent(points[:, k], "histogramdd") if range is None else range[2 * k : 2 * k + 2]
             bin = _edges(points, bin, *ends)
         edges.append(bin)
     return result_type(_counts("histogramdd", points, edges, even, weight, density), tuple(edges))

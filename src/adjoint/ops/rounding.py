@@ -12,7 +12,7 @@ _BITS = {_C.float16: _C.int16, _C.bfloat16: _C.int16, _C.float32: _C.int32, _C.f
 
 @composition(inplace=True)
 def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The next number of the dtype after `input` on the way to `other`.
+    """The next representable number after `input` in the direction of `other`.
 
     It moves with `input`, with derivative 1, but where the two are equal: there it is `other`, taken as constant.
 

@@ -11,11 +11,8 @@ from adjoint._C import Tensor
 from adjoint._dtypes import finfo
 from adjoint._random import _as_torch
 from adjoint._register import composition
+from adjoint._types import Generator
 from adjoint.ops.shape import broadcast_tensors
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._types import Generator
 
 
 @composition(method=False)

@@ -1,4 +1,4 @@
-"""Neighbours along a dimension: differences, and integrals by the trapezoidal rule. Start reading at `diff`."""
+"""Differences, and integrals by the trapezoidal rule. Start reading at `diff`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,8 @@ from adjoint import _C
 from adjoint._arguments import dimension, give
 from adjoint._C import Tensor
 from adjoint._register import composition
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import Dims
+from adjoint._switches import switches
+from adjoint._types import Any, Dims
 
 
 @composition
@@ -145,7 +141,7 @@ def gradient(
     """
     dims = [dim] if isinstance(dim, int) else list(range(input.ndim) if dim is None else dim)
     if edge_order not in (1, 2):
-        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+        raise RuntimeError(f"{switches.package}.gradient only supports edge_order=1 and edge_order=2.")
     if spacing is None:
         spacing = 1
     if isinstance(spacing, Tensor) or isinstance(spacing, (int, float, complex)):
@@ -154,7 +150,7 @@ def gradient(
         spacings = list(spacing)
         if len(spacings) != len(dims):
             raise RuntimeError(
-                "torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim arguments to have the "
+                f"{switches.package}.gradient expected spacing to be unspecified, a scalar or it's spacing and dim arguments to have the "
                 f"same length, but got a spacing argument of length {len(spacings)} and a dim argument of length {len(dims)}."
             )
     axes = [dimension(d, input.ndim, False) for d in dims]
@@ -166,10 +162,12 @@ def gradient(
     for d, step in zip(dims, spacings):
         size = input.shape[d]
         if size < edge_order + 1:
-            raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
+            raise RuntimeError(
+                f"{switches.package}.gradient expected each dimension size to be at least edge_order+1"
+            )
         if isinstance(step, Tensor) and step.ndim and step.numel() != size:
             raise RuntimeError(
-                f"torch.gradient expected each tensor of spacing to have as many elements as there are points: {size}, but got "
+                f"{switches.package}.gradient expected each tensor of spacing to have as many elements as there are points: {size}, but got "
                 f"{step.numel()}"
             )
         results.append(_slopes(x, d, step, edge_order))

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._register import Members, extend
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
+from adjoint._types import Any, Tensor
 
 
 @extend

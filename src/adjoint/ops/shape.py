@@ -10,13 +10,7 @@ from adjoint._C import Tensor
 from adjoint._device import contiguous_format, preserve_format
 from adjoint._memory_format import copied, laid
 from adjoint._register import Members, alternate, composition, extend
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from adjoint._types import DType, Ints, MemoryFormat, Shape
+from adjoint._types import Any, Callable, DType, Ints, MemoryFormat, Shape
 
 _view = Tensor.view
 
@@ -195,7 +189,7 @@ def _reinterpret(x, dtype):
 
 @composition
 def ravel(input: Tensor) -> Tensor:
-    """All elements in one dimension, next to each other: a view where they are so already."""
+    """Flatten to one dimension: a view where the elements are contiguous."""
     return input.contiguous().reshape(-1)
 
 
@@ -262,7 +256,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 def _name_mismatch(shapes, error):
-    """RuntimeError in the words of element-wise operators: the first dimension, from behind, that does not fit."""
+    """RuntimeError in the words of element-wise operators: the first dimension, counted from the last, that does not fit."""
     common = list(shapes[0])
     for shape in shapes[1:]:
         rank = max(len(common), len(shape))

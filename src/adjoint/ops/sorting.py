@@ -12,18 +12,12 @@ from adjoint._arguments import dimension, give, give_all, ignores
 from adjoint._C import Tensor
 from adjoint._dtypes import result_type
 from adjoint._register import composition
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from adjoint._types import Dims, Number
+from adjoint._types import Any, Dims, Number, Sequence
 
 
 @composition
 def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The elements in rising order along the first dimension."""
+    """Sort in ascending order along the first dimension."""
     result = input.sort(0)[0]
     return give(out, result, "msort", converts=False)
 
@@ -42,7 +36,7 @@ def searchsorted(
     out: Tensor | None = None,
     sorter: Any = None,
 ) -> Tensor:
-    """Where each value would have to be inserted into a rising sequence so that it stays rising.
+    """Where each value would be inserted into a sorted sequence to keep it sorted.
 
     Parameters
     ----------
@@ -98,7 +92,7 @@ def bucketize(
     right: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The number of the interval between rising boundaries that each value lies in: `searchsorted`, turned round."""
+    """The index of the interval between sorted boundaries that each value lies in: `searchsorted` with swapped arguments."""
     if boundaries.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
     return searchsorted(boundaries, input, out_int32=out_int32, right=right, out=out)
@@ -150,7 +144,7 @@ def unique(
     return_counts: bool = False,
     dim: Dims = None,
 ) -> Any:
-    """The different elements in rising order; with `dim`, the different slices along a dimension, in the order of words.
+    """The distinct elements in ascending order; with `dim`, the distinct slices along a dimension, in lexicographic order.
 
     It has no derivative: where `input` needs a gradient, a backward pass through the result is refused.
 
@@ -189,7 +183,7 @@ def unique(
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: Dims = None
 ) -> Any:
-    """The elements without those that equal the one before; with `dim`, the slices along a dimension.
+    """Remove consecutive duplicates; with `dim`, of slices along a dimension.
 
     It has no derivative, like `unique`.
 
@@ -277,7 +271,7 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
 def histc(
     input: Tensor, bins: int = 100, min: float = 0, max: float = 0, *, out: Tensor | None = None
 ) -> Tensor:
-    """How many elements lie in each of `bins` equal intervals of [min, max]; of all that occur when both are equal."""
+    """The histogram of the elements in `bins` equal intervals of [min, max]; of their whole range when both are equal."""
     if bins <= 0:
         raise RuntimeError("bins must be > 0")
     flat = input.detach().flatten()
@@ -409,7 +403,7 @@ def nanquantile(
     interpolation: str = "linear",
     out: Tensor | None = None,
 ) -> Tensor:
-    """The q-th quantiles of the elements that are not NaN; NaN where there are none. As `quantile` otherwise.
+    """The q-th quantiles of the elements that are not NaN; NaN where there are none; otherwise like `quantile`.
 
     Examples
     --------
@@ -427,7 +421,7 @@ def nanquantile(
 
 @composition
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Sequence[Tensor] | None = None) -> Any:
-    """The element that occurs most often along a dimension, the least one of several, and the last place where it is.
+    """The most frequent element along a dimension, the smallest of several, and the last index where it occurs.
 
     Examples
     --------

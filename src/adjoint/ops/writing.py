@@ -6,14 +6,9 @@ from adjoint import _C
 from adjoint._arguments import dimension, give, ignores
 from adjoint._C import Tensor
 from adjoint._register import Members, composition, extend
+from adjoint._switches import announce, switches
+from adjoint._types import Any, Callable, Ints, Number, Shape
 from adjoint.ops.part import sliced as _sliced
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from adjoint._types import Ints, Number, Shape
 
 
 @extend
@@ -81,10 +76,8 @@ class Writing(Members):
             )
         if accumulate:
             if any(isinstance(i, Tensor) and i.dtype is _C.uint8 for i in indices):
-                from warnings import warn
-
-                warn(
-                    "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
+                announce(
+                    f"indexing with dtype {switches.package}.uint8 is now deprecated, please use a dtype {switches.package}.bool instead.",
                     stacklevel=2,
                 )
             return _C._index_put(self, values, list(indices), True)
@@ -204,7 +197,7 @@ def _with_part(input, src, part):
 
 @composition
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
-    """A copy of `input` with `src` in the place of ``input.select(dim, index)``.
+    """A copy of `input` with `src` instead of ``input.select(dim, index)``.
 
     Examples
     --------
@@ -227,14 +220,14 @@ def slice_scatter(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """A copy of `input` with `src` in the place of the slice ``start:end:step`` of a dimension."""
+    """A copy of `input` with `src` instead of the slice ``start:end:step`` of a dimension."""
     result = _with_part(input, src, lambda x: _sliced(x, dim, start, end, step))
     return give(out, result, "slice_scatter", converts=False)
 
 
 @composition
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A copy of `input` with `src` in the place of ``input.diagonal(offset, dim1, dim2)``."""
+    """A copy of `input` with `src` instead of ``input.diagonal(offset, dim1, dim2)``."""
     return _with_part(input, src, lambda x: x.diagonal(offset, dim1, dim2))
 
 
@@ -242,7 +235,7 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
 def as_strided_scatter(
     input: Tensor, src: Tensor, size: Shape, stride: Ints, storage_offset: int | None = None
 ) -> Tensor:
-    """A copy of `input` with `src` in the place of ``input.as_strided(size, stride, storage_offset)``."""
+    """A copy of `input` with `src` instead of ``input.as_strided(size, stride, storage_offset)``."""
     return _with_part(input, src, lambda x: x.as_strided(size, stride, storage_offset))
 
 
@@ -300,7 +293,7 @@ def scatter_reduce(
     include_self: bool = True,
     out: Tensor | None = None,
 ) -> Tensor:
-    """A copy of `input` in which the elements of `src` are combined where the indices along a dimension say.
+    """A copy of `input` in which the elements of `src` are reduced at the indices along a dimension.
 
     Parameters
     ----------
@@ -334,7 +327,7 @@ def index_reduce(
     include_self: bool = True,
     out: Tensor | None = None,
 ) -> Tensor:
-    """A copy of `input` in which the slices of `source` are combined with those that `index` names along a dimension.
+    """A copy of `input` in which the slices of `source` are reduced into those that `index` names along a dimension.
 
     Parameters
     ----------

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint._types import Params, Tensor
 
 from .each import EachParameter
 from .optimizer import check_at_least_zero, one_implementation, options
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint import Tensor
-    from adjoint._types import Params
 
 __all__ = ["Adafactor"]
 
@@ -24,16 +20,12 @@ class Adafactor(EachParameter):
 
     Parameters
     ----------
-    params : iterable of Tensor, of (name, Tensor) pairs, or of dicts (parameter groups)
     lr, beta2_decay : float
     eps : (float or None, float)
         Bounds below, of v (its root; None is the resolution of the dtype) and of rms(p).
     d : float, at least 1
     weight_decay : float
         Decoupled: it shrinks the parameter.
-    maximize : bool
-        Climb instead of descending.
-    foreach : kept in the groups for state dicts; there is one implementation
 
     Raises
     ------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import _C
+from adjoint._types import Any, Closure, Params, Tensor
 
 from .optimizer import (
     Optimizer,
@@ -19,13 +20,6 @@ from .optimizer import (
     with_gradients,
 )
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Closure, Params
-
 __all__ = ["Adam", "AdamW"]
 
 
@@ -38,18 +32,12 @@ class Adam(Optimizer):
 
     Parameters
     ----------
-    params : iterable of Tensor, of (name, Tensor) pairs, or of dicts (parameter groups)
     lr : float
     betas : (float, float), or two tensors of one element, each in [0, 1)
     eps, weight_decay : float
     amsgrad : bool
-    maximize : bool
-        Climb instead of descending.
-    differentiable : bool
-        Record the step, so that it can be differentiated itself.
     decoupled_weight_decay : bool
         Shrink the parameter by 1 - lr · weight_decay instead of adding to the gradient: this is AdamW.
-    foreach, capturable, fused : kept in the groups for state dicts; there is one implementation
 
     Raises
     ------
@@ -169,7 +157,7 @@ class Adam(Optimizer):
 class AdamW(Adam):
     """Adam with decoupled weight decay (Loshchilov and Hutter, 2019): p shrinks by 1 - lr · weight_decay.
 
-    Parameters as of `Adam`; `weight_decay` is 0.01 by default.
+    Parameters like those of `Adam`; `weight_decay` is 0.01 by default.
 
     Examples
     --------

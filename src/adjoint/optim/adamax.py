@@ -1,16 +1,12 @@
-"""Adamax: Adam with the largest gradient in place of the root mean square."""
+"""Adamax: Adam with the maximum norm instead of the root mean square."""
 
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint._types import Params, Tensor
 
 from .each import EachParameter
 from .optimizer import check_at_least_zero, check_betas, one_implementation, options
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint import Tensor
-    from adjoint._types import Params
 
 __all__ = ["Adamax"]
 
@@ -20,18 +16,6 @@ class Adamax(EachParameter):
 
     With g = ±∇ + weight_decay · p, m = β₁ m + (1 - β₁) g and u = max(β₂ u, |g| + eps), step t is
     p -= lr / (1 - β₁ᵗ) · m / u.
-
-    Parameters
-    ----------
-    params : iterable of Tensor, of (name, Tensor) pairs, or of dicts (parameter groups)
-    lr : float
-    betas : (float, float), each in [0, 1)
-    eps, weight_decay : float
-    maximize : bool
-        Climb instead of descending.
-    differentiable : bool
-        Record the step, so that it can be differentiated itself.
-    foreach, capturable : kept in the groups for state dicts; there is one implementation
 
     Raises
     ------

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint._types import Params, Tensor
 
 from .each import EachParameter
 from .optimizer import check_at_least_zero, one_implementation, options
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint import Tensor
-    from adjoint._types import Params
 
 __all__ = ["ASGD"]
 
@@ -24,16 +20,10 @@ class ASGD(EachParameter):
 
     Parameters
     ----------
-    params : iterable of Tensor, of (name, Tensor) pairs, or of dicts (parameter groups)
     lr, lambd, alpha : float
     t0 : float
         The step at which averaging starts.
     weight_decay : float
-    maximize : bool
-        Climb instead of descending.
-    differentiable : bool
-        Record the step, so that it can be differentiated itself.
-    foreach, capturable : kept in the groups for state dicts; there is one implementation
 
     Raises
     ------

@@ -14,15 +14,10 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import _C
+from adjoint._types import Any, Closure
 
 from .element import Element, Program
 from .optimizer import Optimizer, as_real, new_step, read_steps, with_gradients
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import Closure
 
 __all__ = ["EachParameter"]
 

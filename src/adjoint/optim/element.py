@@ -9,10 +9,7 @@ gives its register back, so that few blocks of memory are in use. Start reading 
 from __future__ import annotations
 
 from adjoint import _C
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._types import Any
 
 __all__ = ["Element", "Program"]
 

@@ -9,15 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import adjoint as ad
+from adjoint._types import Any, Closure, Params, Tensor
 
 from .optimizer import Optimizer, as_real, check_at_least_zero, options
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Closure, Params
 
 __all__ = ["LBFGS"]
 

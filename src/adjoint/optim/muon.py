@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint._types import Params, Sequence, Tensor
 
 from .each import EachParameter
 from .optimizer import check_at_least_zero, options
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from adjoint import Tensor
-    from adjoint._types import Params
 
 __all__ = ["Muon"]
 

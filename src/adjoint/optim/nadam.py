@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint._types import Params, Tensor
 
 from .each import EachParameter
 from .optimizer import check_at_least_zero, check_betas, one_implementation, options
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint import Tensor
-    from adjoint._types import Params
 
 __all__ = ["NAdam"]
 
@@ -25,17 +21,9 @@ class NAdam(EachParameter):
 
     Parameters
     ----------
-    params : iterable of Tensor, of (name, Tensor) pairs, or of dicts (parameter groups)
     lr : float
     betas : (float, float), each in [0, 1)
     eps, weight_decay, momentum_decay : float
-    decoupled_weight_decay : bool
-        Shrink the parameter by 1 - lr · weight_decay instead of adding to the gradient.
-    maximize : bool
-        Climb instead of descending.
-    differentiable : bool
-        Record the step, so that it can be differentiated itself.
-    foreach, capturable : kept in the groups for state dicts; there is one implementation
 
     Raises
     ------

@@ -28,16 +28,10 @@ from copy import deepcopy
 import adjoint as ad
 from adjoint import _C
 from adjoint._arguments import ignores
+from adjoint._types import Any, Callable, Closure, F, Params, StateDict
 
 from ..utils.hooks import HookTable
 from .step_hooks import StepHooks, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from adjoint._types import Closure, F, Params, StateDict
 
 __all__ = [
     "Optimizer",
@@ -189,7 +183,17 @@ class Optimizer(StepHooks):
                     grad.zero_()
 
     def step(self, closure: Closure | None = None) -> Any:
-        """Update the parameters once; `closure`, if given, recomputes and returns the loss."""
+        """Update the parameters once; `closure`, if given, recomputes and returns the loss.
+
+        Parameters
+        ----------
+        closure : callable, optional
+
+        Returns
+        -------
+        object
+            What `closure` returned.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not define step()")
 
     def _evaluate(self, closure):
@@ -206,19 +210,39 @@ class Optimizer(StepHooks):
         return self._state_hooks.setdefault(name, HookTable()).add(hook, prepend)
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False):
-        """Run ``hook(optimizer)`` before `state_dict`."""
+        """Run ``hook(optimizer)`` before `state_dict`.
+
+        Returns
+        -------
+        RemovableHandle
+        """
         return self._own_state_hook("save_pre", hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False):
-        """Run ``hook(optimizer, state_dict)`` after `state_dict`; it may return another one."""
+        """Run ``hook(optimizer, state_dict)`` after `state_dict`; it may return another one.
+
+        Returns
+        -------
+        RemovableHandle
+        """
         return self._own_state_hook("save_post", hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False):
-        """Run ``hook(optimizer, state_dict)`` before `load_state_dict`; it may return another one."""
+        """Run ``hook(optimizer, state_dict)`` before `load_state_dict`; it may return another one.
+
+        Returns
+        -------
+        RemovableHandle
+        """
         return self._own_state_hook("load_pre", hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False):
-        """Run ``hook(optimizer)`` after `load_state_dict`."""
+        """Run ``hook(optimizer)`` after `load_state_dict`.
+
+        Returns
+        -------
+        RemovableHandle
+        """
         return self._own_state_hook("load_post", hook, prepend)
 
     def _state_hook_list(self, name):

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint._types import Params, Tensor
 
 from .each import EachParameter
 from .optimizer import check_at_least_zero, check_betas, one_implementation, options
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint import Tensor
-    from adjoint._types import Params
 
 __all__ = ["RAdam"]
 
@@ -21,20 +17,6 @@ class RAdam(EachParameter):
     With g = ±∇ + weight_decay · p, m = β₁ m + (1 - β₁) g and v = β₂ v + (1 - β₂) g², let m̂ = m / (1 - β₁ᵗ),
     ρ∞ = 2 / (1 - β₂) - 1 and ρ = ρ∞ - 2 t β₂ᵗ / (1 - β₂ᵗ). Step t is p -= lr · m̂ while ρ ≤ 5, and then
     p -= lr · r · m̂ · √(1 - β₂ᵗ) / (√v + eps), where r² = (ρ - 4)(ρ - 2) ρ∞ / ((ρ∞ - 4)(ρ∞ - 2) ρ).
-
-    Parameters
-    ----------
-    params : iterable of Tensor, of (name, Tensor) pairs, or of dicts (parameter groups)
-    lr : float
-    betas : (float, float), each in [0, 1)
-    eps, weight_decay : float
-    decoupled_weight_decay : bool
-        Shrink the parameter by 1 - lr · weight_decay instead of adding to the gradient.
-    maximize : bool
-        Climb instead of descending.
-    differentiable : bool
-        Record the step, so that it can be differentiated itself.
-    foreach, capturable : kept in the groups for state dicts; there is one implementation
 
     Raises
     ------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import _C
+from adjoint._types import Any, Closure, Params, Tensor
 
 from .optimizer import (
     Optimizer,
@@ -17,13 +18,6 @@ from .optimizer import (
     with_gradients,
 )
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Closure, Params
-
 __all__ = ["RMSprop"]
 
 
@@ -36,14 +30,8 @@ class RMSprop(Optimizer):
 
     Parameters
     ----------
-    params : iterable of Tensor, of (name, Tensor) pairs, or of dicts (parameter groups)
     lr, alpha, eps, weight_decay, momentum : float
     centered : bool
-    maximize : bool
-        Climb instead of descending.
-    differentiable : bool
-        Record the step, so that it can be differentiated itself.
-    foreach, capturable : kept in the groups for state dicts; there is one implementation
 
     Raises
     ------

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint._types import Params, Tensor
 
 from .each import EachParameter
 from .optimizer import check_at_least_zero, one_implementation, options
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint import Tensor
-    from adjoint._types import Params
 
 __all__ = ["Rprop"]
 
@@ -23,17 +19,11 @@ class Rprop(EachParameter):
 
     Parameters
     ----------
-    params : iterable of Tensor, of (name, Tensor) pairs, or of dicts (parameter groups)
     lr : float
     etas : (float, float)
         η₋ in (0, 1) and η₊ above 1.
     step_sizes : (float, float)
         The smallest and the largest step.
-    maximize : bool
-        Climb instead of descending.
-    differentiable : bool
-        Record the step, so that it can be differentiated itself.
-    foreach, capturable : kept in the groups for state dicts; there is one implementation
 
     Raises
     ------

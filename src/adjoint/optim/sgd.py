@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import _C
+from adjoint._types import Any, Closure, Params, Tensor
 
 from .optimizer import Optimizer, check_at_least_zero, one_implementation, options, with_gradients
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Closure, Params
 
 __all__ = ["SGD"]
 
@@ -28,16 +22,10 @@ class SGD(Optimizer):
 
     Parameters
     ----------
-    params : iterable of Tensor, of (name, Tensor) pairs, or of dicts (parameter groups)
     lr : float
     momentum, dampening, weight_decay : float
     nesterov : bool
         Needs momentum and no dampening.
-    maximize : bool
-        Climb instead of descending.
-    differentiable : bool
-        Record the step, so that it can be differentiated itself.
-    foreach, fused : kept in the groups for state dicts; there is one implementation
 
     Raises
     ------

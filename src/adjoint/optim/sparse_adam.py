@@ -6,15 +6,9 @@ from math import sqrt
 
 import adjoint as ad
 from adjoint import _C
+from adjoint._types import Any, Closure, Params, Tensor
 
 from .optimizer import Optimizer, check_betas, options, with_gradients
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Closure, Params
 
 __all__ = ["SparseAdam"]
 
@@ -32,8 +26,6 @@ class SparseAdam(Optimizer):
     lr : float
     betas : pair of float
     eps : float
-    maximize : bool
-        Climb instead of descending.
 
     Raises
     ------

@@ -5,12 +5,9 @@ A step without hooks tests one attribute, ``_hooks``, and goes straight through.
 
 from __future__ import annotations
 
-from ..utils.hooks import HookTable
+from adjoint._types import Any, Callable
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from ..utils.hooks import HookTable
 
 __all__ = ["StepHooks", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 
@@ -98,7 +95,7 @@ class StepHooks:
     _in_hooked_step = False
     # Schedulers look at this to warn when they step first.
     _stepped = False
-    # What a program had put in the place of `step` when the last schedule began.
+    # What a program had put instead of `step` when the last schedule began.
     _step_known = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

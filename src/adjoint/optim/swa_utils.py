@@ -1,4 +1,4 @@
-"""Averages of models: stochastic weight averaging and exponential moving averages.
+"""Averaged models: stochastic weight averaging and exponential moving averages.
 
 `AveragedModel` keeps the average, `SWALR` the rate of the optimiser meanwhile, and `update_bn` recomputes the
 statistics of batch normalisation for it.
@@ -11,17 +11,13 @@ from copy import deepcopy
 
 import adjoint as ad
 from adjoint._register import listing
+from adjoint._types import Any, Callable, Device, Iterable, Sequence, Tensor
 
 from ..nn.module import Module
 from .lr_scheduler._base import LRScheduler, _each_group
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Device
     from adjoint.optim.optimizer import Optimizer
 
 __all__ = [
@@ -39,10 +35,25 @@ __dir__ = listing(__name__)
 def get_ema_avg_fn(decay: float = 0.999) -> Any:
     """The exponential moving average of one parameter: decay · average + (1 - decay) · parameter.
 
+    Parameters
+    ----------
+    decay : float
+
+    Returns
+    -------
+    callable
+        Of the average, the parameter and the number of averages so far.
+
     Raises
     ------
     ValueError
         `decay` is outside [0, 1].
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.optim.swa_utils.get_ema_avg_fn(0.75)(ad.tensor(1.0), ad.tensor(5.0), 1)
+    tensor(2.)
     """
     _check_decay(decay)
 
@@ -55,6 +66,15 @@ def get_ema_avg_fn(decay: float = 0.999) -> Any:
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Any:
     """The exponential moving average of a list of parameters, in place.
+
+    Parameters
+    ----------
+    decay : float
+
+    Returns
+    -------
+    callable
+        Of a list of averages, the list of parameters and the number of averages so far.
 
     Raises
     ------
@@ -73,7 +93,19 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Any:
 
 
 def get_swa_avg_fn() -> Any:
-    """The mean of all values of one parameter so far."""
+    """The mean of all values of one parameter so far.
+
+    Returns
+    -------
+    callable
+        Of the average, the parameter and the number of averages so far.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.optim.swa_utils.get_swa_avg_fn()(ad.tensor(1.0), ad.tensor(5.0), 1)
+    tensor(3.)
+    """
 
     def swa_update(averaged_param, current_param, num_averaged):
         with ad.no_grad():
@@ -83,7 +115,21 @@ def get_swa_avg_fn() -> Any:
 
 
 def get_swa_multi_avg_fn() -> Any:
-    """The mean of all values of the parameters of a list so far, in place."""
+    """The mean of all values of the parameters of a list so far, in place.
+
+    Returns
+    -------
+    callable
+        Of a list of averages, the list of parameters and the number of averages so far.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> average = [ad.tensor(1.0)]
+    >>> ad.optim.swa_utils.get_swa_multi_avg_fn()(average, [ad.tensor(5.0)], 1)
+    >>> average
+    [tensor(3.)]
+    """
     return _over_lists(get_swa_avg_fn())
 
 

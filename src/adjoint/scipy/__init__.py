@@ -22,16 +22,10 @@ from __future__ import annotations
 import math
 
 import adjoint as ad
+from adjoint import tree
 from adjoint._register import listing
+from adjoint._types import Any, Callable, Tensor
 from adjoint.func import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize
-from adjoint.utils import _pytree
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from adjoint import Tensor
 
 __all__ = ["Objective", "Residuals", "RightHandSide", "value_and_grad"]
 __dir__ = listing(__name__)
@@ -53,7 +47,7 @@ class _Flat:
         self._spec = self._shapes = self.x0 = None
         if like is None:
             return
-        leaves, self._spec = _pytree.tree_flatten(like)
+        leaves, self._spec = tree.flatten(like)
         for leaf in leaves:
             if isinstance(leaf, ad.Tensor) and leaf.is_complex():
                 raise TypeError(
@@ -80,7 +74,7 @@ class _Flat:
                 f"expected a flat array of {sum(sizes)} elements, as x0 is, but got shape {tuple(x.shape)}"
             )
         parts = [part.reshape(shape) for part, shape in zip(x.split(sizes), self._shapes)]
-        return _pytree.tree_unflatten(parts, self._spec)
+        return tree.unflatten(parts, self._spec)
 
     def _tensor(self, x):
         # Solvers write into their arrays: what is computed from them must not change later.
@@ -118,30 +112,96 @@ class Objective(_Flat):
         return value.reshape(()).to(ad.float64)
 
     def value(self, x: Tensor, *args: Any) -> Any:
-        """f(x), a float."""
+        """f(x), a float.
+
+        Parameters
+        ----------
+        x : array
+        *args
+            What the function takes besides.
+
+        Returns
+        -------
+        float
+        """
         with ad.no_grad():
             return self._of(self._tensor(x), args).item()
 
     def value_and_grad(self, x: Tensor, *args: Any) -> Any:
-        """f(x) and its gradient, an array of the shape of `x`: what ``jac=True`` asks for."""
+        """f(x) and its gradient, an array of the shape of `x`: what ``jac=True`` asks for.
+
+        Parameters
+        ----------
+        x : array
+        *args
+            What the function takes besides.
+
+        Returns
+        -------
+        (float, array)
+        """
         gradient, value = grad_and_value(lambda x: self._of(x, args))(self._tensor(x))
         return value.item(), gradient.numpy()
 
     def grad(self, x: Tensor, *args: Any) -> Any:
-        """The gradient, an array of the shape of `x`."""
+        """The gradient, an array of the shape of `x`.
+
+        Parameters
+        ----------
+        x : array
+        *args
+            What the function takes besides.
+
+        Returns
+        -------
+        array
+        """
         return self.value_and_grad(x, *args)[1]
 
     def hess(self, x: Tensor, *args: Any) -> Any:
-        """The Hessian, an array of shape (n, n): forward mode over reverse mode."""
+        """The Hessian, an array of shape (n, n): forward mode over reverse mode.
+
+        Parameters
+        ----------
+        x : array
+        *args
+            What the function takes besides.
+
+        Returns
+        -------
+        array
+        """
         return hessian(lambda x: self._of(x, args))(self._tensor(x)).numpy()
 
     def hessp(self, x: Tensor, p: float, *args: Any) -> Any:
-        """The Hessian times `p`, without the Hessian."""
+        """The Hessian times `p`, without the Hessian.
+
+        Parameters
+        ----------
+        x, p : array
+        *args
+            What the function takes besides.
+
+        Returns
+        -------
+        array
+        """
         gradient = grad(lambda x: self._of(x, args))
         return jvp(gradient, (self._tensor(x),), (self._tensor(p),))[1].numpy()
 
     def hess_operator(self, x: Tensor, *args: Any) -> Any:
-        """The Hessian at `x` as a `scipy.sparse.linalg.LinearOperator`, linearised once."""
+        """The Hessian at `x` as a `scipy.sparse.linalg.LinearOperator`, linearised once.
+
+        Parameters
+        ----------
+        x : array
+        *args
+            What the function takes besides.
+
+        Returns
+        -------
+        scipy.sparse.linalg.LinearOperator
+        """
         from scipy.sparse.linalg import LinearOperator
 
         x = self._tensor(x)
@@ -164,6 +224,11 @@ def value_and_grad(f: Callable[..., Any], like: Any = None) -> Any:
     f : function of a container of tensors (and of `args`), whose value is a tensor of one element
     like : container of tensors, optional
         What `f` takes; ``.x0`` is its values, ``.unravel(x)`` a container of the same form.
+
+    Returns
+    -------
+    Objective
+        Returns the value as a float and the gradient as an array.
 
     Examples
     --------
@@ -204,7 +269,7 @@ class Residuals(_Flat):
     """
 
     def _of(self, x, args):
-        leaves = _pytree.tree_leaves(self._f(self.unravel(x), *args))
+        leaves = tree.leaves(self._f(self.unravel(x), *args))
         for leaf in leaves:
             if not isinstance(leaf, ad.Tensor) or leaf.is_complex():
                 raise TypeError(
@@ -213,14 +278,36 @@ class Residuals(_Flat):
         return ad.cat([leaf.to(ad.float64).reshape(-1) for leaf in leaves])
 
     def value(self, x: Tensor, *args: Any) -> Any:
-        """The residuals, an array of shape (m,)."""
+        """The residuals, an array of shape (m,).
+
+        Parameters
+        ----------
+        x : array
+        *args
+            What the function takes besides.
+
+        Returns
+        -------
+        array
+        """
         with ad.no_grad():
             return self._of(self._tensor(x), args).numpy()
 
     __call__ = value
 
     def jac(self, x: Tensor, *args: Any) -> Any:
-        """The Jacobian, an array of shape (m, n)."""
+        """The Jacobian, an array of shape (m, n).
+
+        Parameters
+        ----------
+        x : array
+        *args
+            What the function takes besides.
+
+        Returns
+        -------
+        array
+        """
         rows = len(self.value(x, *args))
         return _jacobian(lambda x: self._of(x, args), self._tensor(x), rows)
 
@@ -249,7 +336,7 @@ class RightHandSide(_Flat):
 
     def _of(self, t, y, args):
         slope = self._f(ad.tensor(t, dtype=ad.float64), self.unravel(y), *args)
-        leaves, spec = _pytree.tree_flatten(slope)
+        leaves, spec = tree.flatten(slope)
         if self._spec is not None and spec != self._spec:
             raise TypeError(
                 f"expected the right-hand side to have the form of y, {self._spec}, but got {spec}"
@@ -268,6 +355,18 @@ class RightHandSide(_Flat):
             return self._of(t, self._tensor(y), args).numpy()
 
     def jac(self, t: Any, y: Tensor, *args: Any) -> Any:
-        """The Jacobian of f by y, an array of shape (n, n)."""
+        """The Jacobian of f by y, an array of shape (n, n).
+
+        Parameters
+        ----------
+        t : float
+        y : array
+        *args
+            What the function takes besides.
+
+        Returns
+        -------
+        array
+        """
         y = self._tensor(y)
         return _jacobian(lambda y: self._of(t, y, args), y, y.numel())

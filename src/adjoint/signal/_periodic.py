@@ -5,13 +5,8 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._creation_keywords import creation
+from adjoint._types import Any, DType
 from adjoint.signal.windows import cosines, kaiser_of, places, triangle
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import DType
 
 __all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"]
 

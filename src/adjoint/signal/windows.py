@@ -14,19 +14,7 @@ from adjoint._C import Tensor
 from adjoint._creation import arange
 from adjoint._creation_keywords import creation
 from adjoint._register import listing
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from adjoint._types import DType
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from adjoint._types import DType
-
+from adjoint._types import DType, Sequence
 
 __all__ = [
     "bartlett",

@@ -16,15 +16,9 @@ from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._device import LAYOUTS
 from adjoint._register import listing, publish
+from adjoint._types import Any, Dims, DType, F, Number
 from adjoint.sparse import _products, _reductions
 from adjoint.sparse._invariants import check_sparse_tensor_invariants
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import Dims, DType, F, Number
-
 
 __all__ = [
     "addmm",

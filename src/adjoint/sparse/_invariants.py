@@ -10,6 +10,10 @@ class check_sparse_tensor_invariants:
 
     Operators look at the indices that they use in any case. A context or a decorator; for the whole process `enable` and `disable`.
 
+    Parameters
+    ----------
+    enable : bool
+
     Examples
     --------
     >>> import adjoint as ad

@@ -9,14 +9,8 @@ from adjoint import _C
 from adjoint._arguments import refuse_pinned
 from adjoint._C import Tensor
 from adjoint._device import LAYOUTS, device_number
+from adjoint._types import Any, Device, DType, Layout, Shape
 from adjoint.sparse._invariants import check_sparse_tensor_invariants
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import Device, DType, Layout, Shape
-
 
 __all__ = ["sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor", "sparse_csr_tensor"]
 

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._arguments import dimension
+from adjoint._types import Any, Dims, Tensor
 from adjoint.sparse._converting import to_coo
 from adjoint.sparse._making import coo, flat_of
 from adjoint.sparse._registry import form, with_values
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._C import Tensor
-    from adjoint._types import Dims
-
 
 __all__ = ["softmax", "summed"]
 

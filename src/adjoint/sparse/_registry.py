@@ -1,4 +1,4 @@
-"""Where the forms of operators on sparse tensors are listed; core/bind/sparse.cpp looks them up by the names of rows.
+"""The registry of the forms of operators on sparse tensors; core/bind/sparse.cpp looks them up by the names of rows.
 
 A form takes all arguments of its row, in their order, and gives the row's result, or NotImplemented where it has none for
 these. It is written in recorded operators on values, so that derivatives follow. Start reading at `form`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._arguments import dimension
+from adjoint._switches import switches
 from adjoint.sparse._making import COO, CSC, CSR, compressed, coo
 from adjoint.sparse._registry import form
 
@@ -121,7 +122,7 @@ def _indexed(x, spec):
                 return NotImplemented
             if step != 1:
                 raise NotImplementedError(
-                    "__getitem__() with steps is not there for tensors of layout torch.sparse_coo; use index_select()"
+                    f"__getitem__() with steps is not there for tensors of layout {switches.package}.sparse_coo; use index_select()"
                 )
             x = x.narrow(dim, start, length)
         dim += 1

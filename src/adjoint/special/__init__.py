@@ -26,13 +26,9 @@ from adjoint._C import (
     xlogy,
 )
 from adjoint._register import listing
+from adjoint._types import DType, Number
 from adjoint.ops.special import mvlgamma as multigammaln
 from adjoint.ops.special import polygamma
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._types import DType, Number
-
 
 __all__ = [
     "airy_ai",

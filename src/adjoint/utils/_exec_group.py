@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import threading
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._types import Any
 
 __all__ = ["GraphExecGroup"]
 

@@ -7,10 +7,9 @@ goes to the modes around it, and is recorded as anywhere. See Note: one door.
 from __future__ import annotations
 
 from adjoint import _C
+from adjoint._types import Any
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["TorchDispatchMode"]
 

@@ -11,16 +11,27 @@ from enum import Enum
 from threading import get_ident
 
 from adjoint import _C
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._types import Any
 
 __all__ = ["CheckpointPolicy", "SelectiveCheckpointContext", "create_selective_checkpoint_contexts"]
 
 
 class CheckpointPolicy(Enum):
-    """What a policy says of an operator. ``PREFER_…`` and ``MUST_…`` mean the same here, where no compiler decides."""
+    """What a policy says of an operator. ``PREFER_…`` and ``MUST_…`` mean the same here, where no compiler decides.
+
+    Parameters
+    ----------
+    value : int
+    names, module, qualname, type, start, boundary
+        Those of `enum.Enum`.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint.utils import checkpoint
+    >>> checkpoint.CheckpointPolicy.MUST_SAVE.name
+    'MUST_SAVE'
+    """
 
     MUST_SAVE = 0
     PREFER_SAVE = 1
@@ -34,10 +45,23 @@ _SAVE = (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
 class SelectiveCheckpointContext:
     """What a policy is given first.
 
+    Parameters
+    ----------
+    is_recompute : bool
+
     Attributes
     ----------
     is_recompute : bool
         Whether the part runs again, for a backward pass: False, since a policy is asked but once.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint.utils import checkpoint
+    >>> def keep_products(context, operator, *args, **kwargs):
+    ...     assert not context.is_recompute
+    ...     return operator == ad.matmul
+    >>> contexts = checkpoint.create_selective_checkpoint_contexts(keep_products)
     """
 
     def __init__(self, *, is_recompute: Any) -> None:
@@ -47,7 +71,7 @@ class SelectiveCheckpointContext:
 def create_selective_checkpoint_contexts(
     policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False
 ) -> Any:
-    """Two context managers, for ``checkpoint(..., context_fn=...)``, that keep the results of some operators.
+    """The two context managers of ``checkpoint(..., context_fn=...)`` that save the results of some operators.
 
     Parameters
     ----------

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._copying import _slot_names
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._types import Any
 
 __all__ = ["swap_tensors"]
 
 
 def swap_tensors(t1: Any, t2: Any) -> None:
-    """Let two Python objects exchange the tensors that they stand for, with their attributes, gradients and classes.
+    """Swap the tensors of two Python objects, with their attributes, gradients and classes.
 
     Parameters
     ----------

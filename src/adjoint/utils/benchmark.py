@@ -1,4 +1,4 @@
-"""Times of statements, with torch.utils.benchmark's interface: `Timer` takes them, `Measurement` holds them, `Compare` sets them side by side.
+"""Timing statements, with torch.utils.benchmark's interface: `Timer` measures, `Measurement` holds the times, `Compare` tabulates them.
 
 A statement runs as in `timeit`, on one thread unless told otherwise. A measurement is a list of runs of many repetitions each; its
 figures are of one repetition. Start reading at `Timer.blocked_autorange`.
@@ -143,7 +143,7 @@ def _readable(seconds):
 
 
 class Timer:
-    """Takes the time of a statement.
+    """Times a statement.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ class Timer:
         max_run_time: float = 10.0,
         callback: Any = None,
     ) -> Measurement:
-        """As `blocked_autorange`, until the times vary by less than a part `threshold` of their median."""
+        """Like `blocked_autorange`, until the times vary by less than a part `threshold` of their median."""
         number = self._number_for(0.05 if min_run_time > 0.05 else min_run_time)
         times: list[float] = []
         while True:

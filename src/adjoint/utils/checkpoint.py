@@ -10,22 +10,26 @@ from __future__ import annotations
 from contextlib import contextmanager, nullcontext
 
 from adjoint import _C
-from adjoint._C import Tensor, float32
+from adjoint._C import Tensor
 from adjoint._register import listing
-from adjoint.autograd.function import Function
-from adjoint.autograd.grad_mode import enable_grad, no_grad
+from adjoint._switches import announce, switches
+from adjoint._types import Any, Callable
+from adjoint.autograd.grad_mode import enable_grad
 from adjoint.autograd.graph import saved_tensors_hooks
 from adjoint.utils._exec_group import USED, GraphExecGroup
+from adjoint.utils._reentrant import (
+    CheckpointFunction,
+    _random_state,
+    _with_autocast,
+    _with_random_state,
+    check_backward_validity,
+    detach_variable,
+)
 from adjoint.utils._selective import (
     CheckpointPolicy,
     SelectiveCheckpointContext,
     create_selective_checkpoint_contexts,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 __all__ = [
     "CheckpointError",
@@ -46,24 +50,22 @@ __dir__ = listing(__name__)
 
 
 class CheckpointError(RuntimeError):
-    """What was computed again is not what was computed first."""
+    """The recomputed tensors differ from those of the first run.
 
-
-def detach_variable(inputs: tuple) -> tuple:
-    """A tuple of arguments with its tensors cut off from their history; they require gradients as before."""
-    if not isinstance(inputs, tuple):
-        raise RuntimeError(
-            f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}"
-        )
-    return tuple(x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs)
-
-
-def check_backward_validity(inputs: Any, *, stacklevel: int = 2) -> None:
-    """Warn where no input requires a gradient, so that a reentrant checkpoint has none either."""
-    if not any(x.requires_grad for x in inputs if isinstance(x, Tensor)):
-        from warnings import warn
-
-        warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=stacklevel)
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint.utils import checkpoint
+    >>> x, calls = ad.ones(2, requires_grad=True), []
+    >>> def changes(x):
+    ...     calls.append(1)
+    ...     return (x[: len(calls)] ** 2).sum()
+    >>> try:
+    ...     checkpoint.checkpoint(changes, x, use_reentrant=False).backward()
+    ... except checkpoint.CheckpointError as error:
+    ...     print("different" in str(error))
+    True
+    """
 
 
 class _Stop(Exception):
@@ -81,6 +83,20 @@ def set_checkpoint_early_stop(enable: bool) -> Any:
     Parameters
     ----------
     enable : bool
+
+    Yields
+    ------
+    None
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint.utils import checkpoint
+    >>> x = ad.ones(1, requires_grad=True)
+    >>> with checkpoint.set_checkpoint_early_stop(False):
+    ...     checkpoint.checkpoint(ad.exp, x, use_reentrant=False).backward()
+    >>> x.grad
+    tensor([2.7183])
     """
     global _early_stop
     before, _early_stop = _early_stop, enable
@@ -100,6 +116,20 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Any:
     Parameters
     ----------
     enabled : bool or None
+
+    Yields
+    ------
+    None
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint.utils import checkpoint
+    >>> x = ad.ones(1, requires_grad=True)
+    >>> with checkpoint.set_checkpoint_debug_enabled(False):
+    ...     checkpoint.checkpoint(ad.exp, x, use_reentrant=False).backward()
+    >>> x.grad
+    tensor([2.7183])
     """
     global _debug
     before, _debug = _debug, enabled
@@ -110,42 +140,19 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Any:
 
 
 def noop_context_fn() -> Any:
-    """The default of ``context_fn``: two contexts that do nothing."""
+    """The default of ``context_fn``: two contexts that do nothing.
+
+    Returns
+    -------
+    pair of context managers
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint.utils import checkpoint
+    >>> forward, recompute = checkpoint.noop_context_fn()
+    """
     return nullcontext(), nullcontext()
-
-
-def _random_state():
-    from adjoint import get_rng_state
-
-    return get_rng_state()
-
-
-@contextmanager
-def _with_random_state(state):
-    """In this thread, draw from a generator in that state; other threads go on with theirs."""
-    if state is None:
-        yield
-        return
-    generator = _C.Generator().set_state(state)
-    before = _C._use_generator(generator)
-    try:
-        yield
-    finally:
-        _C._use_generator(before)
-
-
-@contextmanager
-def _with_autocast(state):
-    """In mixed precision as it was set then, if it was; see `amp.autocast`."""
-    before = _C._autocast()
-    if state is None and before is None:
-        yield
-        return
-    _C._set_autocast(*((False, False, float32, True) if state is None else (True, *state[:3])), None)
-    try:
-        yield
-    finally:
-        _C._set_autocast(*((False, False, float32, True, None) if before is None else (True, *before)))
 
 
 def _facts(tensor):
@@ -195,7 +202,7 @@ class _Frame:
         if holder.values.get(number) is USED:
             raise CheckpointError(
                 "Performing two backward calls that overlap (i.e. require the same saved activation in order to compute "
-                "gradients) is not allowed while under the torch.utils.checkpoint.GraphExecGroup context"
+                f"gradients) is not allowed while under the {switches.package}.utils.checkpoint.GraphExecGroup context"
             )
         if number not in holder.values:
             again = self.compute(number)
@@ -296,7 +303,7 @@ def checkpoint(
     preserve_rng_state: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """Run ``function(*args, **kwargs)`` without keeping what its backward pass needs: that is computed again then.
+    """Run ``function(*args, **kwargs)`` without saving tensors for its backward pass, which recomputes them.
 
     Parameters
     ----------
@@ -318,6 +325,8 @@ def checkpoint(
         Restore the state of the random generator for the second run, so that dropout drops the same.
     early_stop : bool
         Stop the second run once all that is needed is there; see `set_checkpoint_early_stop`.
+    *args, **kwargs
+        What `function` is given.
 
     Returns
     -------
@@ -338,7 +347,7 @@ def checkpoint(
     True
     """
     if use_reentrant is None:
-        _warn_of_choice("torch.utils.checkpoint")
+        _announce_choice("")
     if use_reentrant:
         if context_fn is not None or debug:
             raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
@@ -389,53 +398,10 @@ def _as_factories(first, again):
     return (lambda: first), (lambda: again)
 
 
-class CheckpointFunction(Function):
-    """The older form: runs the part without recording, and in the backward pass again, with."""
-
-    @staticmethod
-    def forward(ctx: Any, function: Callable[..., Any], preserve: Any, *args: Any) -> Any:
-        ctx.function = function
-        ctx.state = _random_state() if preserve else None
-        ctx.autocast = _C._autocast()
-        ctx.args = [None if isinstance(a, Tensor) else a for a in args]
-        ctx.positions = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
-        ctx.save_for_backward(*(args[i] for i in ctx.positions))
-        with no_grad():
-            return function(*args)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        from adjoint.autograd import backward
-
-        if _C._current_pass_is_selective():
-            raise RuntimeError(
-                "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
-                "parameter to .backward(), and so is this one. To resolve this error, you can either set use_reentrant=False, or call .backward() without "
-                "passing the `inputs` argument."
-            )
-        args = list(ctx.args)
-        for i, tensor in zip(ctx.positions, ctx.saved_tensors, strict=True):
-            args[i] = tensor.detach().requires_grad_(tensor.requires_grad)
-        with _with_random_state(ctx.state), enable_grad(), _with_autocast(ctx.autocast):
-            results = ctx.function(*args)
-        results = (results,) if isinstance(results, Tensor) else results
-        pairs = [
-            (r, g)
-            for r, g in zip(results, gradients, strict=True)
-            if isinstance(r, Tensor) and r.requires_grad
-        ]
-        if not pairs:
-            raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
-        backward([r for r, _ in pairs], [g for _, g in pairs])
-        return None, None, *(a.grad if isinstance(a, Tensor) else None for a in args)
-
-
-def _warn_of_choice(function):
-    from warnings import warn
-
-    warn(
-        f"{function}: the use_reentrant parameter should be passed explicitly. use_reentrant=False is recommended, and is "
-        "what is taken here; where torch takes use_reentrant=True and a program relies on that, pass it.",
+def _announce_choice(function):
+    announce(
+        f"torch.utils.checkpoint{function}: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
+        "recommended, and is what is taken here; where torch takes use_reentrant=True and a program relies on that, pass it.",
         stacklevel=3,
     )
 
@@ -452,7 +418,14 @@ def checkpoint_sequential(
     input : Tensor
         What the first function takes.
     **kwargs
-        As for `checkpoint`.
+        Like those of `checkpoint`.
+    use_reentrant : bool, optional
+        Like that of `checkpoint`.
+
+    Returns
+    -------
+    object
+        What the last function returns.
 
     Examples
     --------
@@ -462,7 +435,7 @@ def checkpoint_sequential(
     >>> y = ad.utils.checkpoint.checkpoint_sequential(layers, 2, x, use_reentrant=False)
     """
     if use_reentrant is None:
-        _warn_of_choice("torch.utils.checkpoint.checkpoint_sequential")
+        _announce_choice(".checkpoint_sequential")
         use_reentrant = False
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from adjoint import from_dlpack
 from adjoint._C import Tensor
 from adjoint._register import listing
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._types import Any
 
 __all__ = ["from_dlpack", "to_dlpack"]
 __dir__ = listing(__name__)

@@ -9,13 +9,7 @@ from __future__ import annotations
 import weakref
 
 from adjoint._register import listing
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from adjoint import Tensor
+from adjoint._types import Any, Callable, Tensor
 
 __all__ = [
     "ActionTable",
@@ -29,14 +23,29 @@ __dir__ = listing(__name__)
 
 
 class HookTable(dict):
-    """Hooks in the order in which they run, keyed by the id of their handle."""
+    """Hooks in the order in which they run, keyed by the id of their handle.
+
+    Examples
+    --------
+    >>> from adjoint.utils.hooks import HookTable
+    >>> table = HookTable()
+    >>> handle = table.add(print)
+    >>> len(table)
+    1
+    """
 
     __slots__ = ("__weakref__",)
 
     def add(self, entry: Any, prepend: bool = False, marks: Any = ()) -> RemovableHandle:
         """Append `entry` (or put it first) and return the handle that removes it.
 
-        `marks` are pairs of another table and whether it holds this entry's id too, from which it goes with the entry.
+        Parameters
+        ----------
+        entry : callable
+        prepend : bool
+            Whether it runs before those that are there.
+        marks : pairs of a table and a bool
+            Other tables, from which the entry's number goes with it, and whether each has that number.
         """
         handle = RemovableHandle(self, extra_dict=[table for table, _ in marks])
         for table, marked in marks:
@@ -53,7 +62,15 @@ class HookTable(dict):
 
 
 class ActionTable(HookTable):
-    """Functions, each of which is called when it is taken out: for hooks that lie elsewhere."""
+    """Functions, each of which is called when it is taken out: for hooks that lie elsewhere.
+
+    Examples
+    --------
+    >>> from adjoint.utils import hooks
+    >>> table = hooks.ActionTable()
+    >>> len(table)
+    0
+    """
 
     __slots__ = ()
 
@@ -65,7 +82,24 @@ class ActionTable(HookTable):
 
 
 def handle_that(remove: Any) -> RemovableHandle:
-    """A handle whose `remove` calls a function, once."""
+    """A handle whose `remove` calls a function, once.
+
+    Parameters
+    ----------
+    remove : callable
+
+    Returns
+    -------
+    RemovableHandle
+
+    Examples
+    --------
+    >>> from adjoint.utils import hooks
+    >>> handle = hooks.handle_that(lambda: print("removed"))
+    >>> handle.remove()
+    removed
+    >>> handle.remove()
+    """
     table = ActionTable()
     handle = table.add(remove)
     handle.table = table
@@ -113,6 +147,7 @@ class RemovableHandle:
         return self._tables[1:]
 
     def remove(self) -> None:
+        """Take the hook out; a second call does nothing."""
         for reference in self._tables:
             table = reference()
             if table is not None:
@@ -137,6 +172,15 @@ class RemovableHandle:
 def unserializable_hook(hook: Callable[..., Any]) -> Any:
     """Decorate a hook of a tensor so that pickling the tensor, which leaves its hooks out, does not warn of it.
 
+    Parameters
+    ----------
+    hook : callable
+
+    Returns
+    -------
+    callable
+        The hook itself.
+
     Examples
     --------
     >>> import pickle
@@ -152,7 +196,17 @@ def unserializable_hook(hook: Callable[..., Any]) -> Any:
 
 
 def warn_if_has_hooks(tensor: Tensor) -> None:
-    """Warn of each hook of a tensor that its pickle will not have, unless it is an `unserializable_hook`."""
+    """Warn of each hook of a tensor that its pickle will not have, unless it is an `unserializable_hook`.
+
+    Parameters
+    ----------
+    tensor : Tensor
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.utils.hooks.warn_if_has_hooks(ad.ones(1))
+    """
     from warnings import warn
 
     for hook in (tensor._backward_hooks or {}).values():

@@ -11,7 +11,7 @@ from adjoint import _C
 
 __all__ = ["foreach"]
 
-#: Those that are called otherwise.
+#: Those that have another name.
 _FUNCTIONS = {
     "norm": lambda x, ord=2, dtype=None: adjoint.linalg.vector_norm(x, ord, dtype=dtype),
     "powsum": lambda x, ord=2, dtype=None: x.abs().pow(ord).sum(dtype=dtype),

@@ -24,7 +24,7 @@ def _step(optimizer, params, grads, states) -> None:
 
 
 def _written(holder, key, tensor) -> None:
-    """What the step put in the place of `tensor`, into it."""
+    """What the step put instead of `tensor`, into it."""
     if holder[key] is not tensor:
         tensor.copy_(holder[key])
 

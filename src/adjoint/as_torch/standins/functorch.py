@@ -11,9 +11,9 @@ from copy import deepcopy
 from functools import wraps
 
 from adjoint import func
+from adjoint import tree as _tree
 from adjoint.as_torch.standins._refused import refusing
 from adjoint.func._vmap import spread_dims
-from adjoint.utils import _pytree as pytree
 
 __all__ = ["combine_state_for_ensemble", "make_functional", "make_functional_with_buffers"]
 
@@ -47,7 +47,7 @@ def chunk_vmap(func_, in_dims=0, out_dims=0, randomness="error", chunks=2):
 
     @wraps(func_)
     def in_parts(*args, **kwargs):
-        leaves, spec = pytree.tree_flatten(args)
+        leaves, spec = _tree.flatten(args)
         dims = spread_dims(in_dims, spec) or ()
         size = next((x.shape[d] for x, d in zip(leaves, dims) if d is not None and hasattr(x, "shape")), 1)
         step = max(1, -(-size // chunks))
@@ -117,7 +117,7 @@ def make_functional_with_buffers(model, disable_autograd_tracking=False):
 
 
 def combine_state_for_ensemble(models):
-    """A function as of `make_functional_with_buffers` for several modules of a kind, and their parameters and buffers, stacked.
+    """A function like that of `make_functional_with_buffers` for several modules of a kind, and their parameters and buffers, stacked.
 
     Raises
     ------

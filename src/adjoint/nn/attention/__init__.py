@@ -7,12 +7,9 @@ import enum
 
 from adjoint._arguments import ignores
 from adjoint._register import listing
+from adjoint._types import Any
 
 from . import bias
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["WARN_FOR_UNFUSED_KERNELS", "SDPBackend", "bias", "sdpa_kernel"]
 __dir__ = listing(__name__)
@@ -22,7 +19,20 @@ WARN_FOR_UNFUSED_KERNELS = False
 
 
 class SDPBackend(enum.IntEnum):
-    """torch's ways to compute `scaled_dot_product_attention`."""
+    """torch's ways to compute `scaled_dot_product_attention`.
+
+    Parameters
+    ----------
+    value : int
+    names, module, qualname, type, start, boundary
+        Those of `enum.IntEnum`.
+
+    Examples
+    --------
+    >>> from adjoint.nn.attention import SDPBackend
+    >>> SDPBackend.MATH.name
+    'MATH'
+    """
 
     ERROR = -1
     MATH = 0
@@ -42,6 +52,16 @@ def sdpa_kernel(backends: Any, set_priority: bool = False) -> Any:
 
     There is one way, in blocks that never hold the whole table of scores: it is what `MATH`, `FLASH_ATTENTION` and
     `EFFICIENT_ATTENTION` permit. With `set_priority` their order matters, of which nothing follows here.
+
+    Parameters
+    ----------
+    backends : SDPBackend, or list of SDPBackend
+    set_priority : bool
+        Without effect.
+
+    Yields
+    ------
+    None
 
     Raises
     ------

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint._register import listing
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._types import Any
 
 __all__ = ["causal_lower_right", "causal_upper_left"]
 __dir__ = listing(__name__)

@@ -12,14 +12,8 @@ from typing import NamedTuple
 
 import adjoint as ad
 from adjoint._arguments import ignores
+from adjoint._types import Any, Device, Tensor
 from adjoint.func import vmap
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Device
 
 __all__ = [
     "AuxOutput",
@@ -42,14 +36,14 @@ class FlexKernelOptions(dict):
 
 
 class AuxRequest(NamedTuple):
-    """What `flex_attention` shall return beside the result."""
+    """Which further results `flex_attention` returns."""
 
     lse: bool = False
     max_scores: bool = False
 
 
 class AuxOutput(NamedTuple):
-    """What it returns beside the result: the logarithm of the sum of exponentials, and the largest score, of each row."""
+    """Further results: the logarithm of the sum of exponentials, and the largest score, of each row."""
 
     lse: ad.Tensor | None = None
     max_scores: ad.Tensor | None = None
@@ -61,12 +55,12 @@ def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Any:
 
 
 def and_masks(*mask_mods: Any) -> Any:
-    """The mask that shows what all show."""
+    """The intersection of masks."""
     return _combined(mask_mods, True, lambda a, b: a & b)
 
 
 def or_masks(*mask_mods: Any) -> Any:
-    """The mask that shows what one of them shows."""
+    """The union of masks."""
     return _combined(mask_mods, False, lambda a, b: a | b)
 
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from adjoint._arguments import ignores
+from adjoint._types import Any
 
 from ..module import Module
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["DataParallel", "data_parallel"]
 
@@ -60,6 +57,19 @@ def data_parallel(
     module_kwargs: Any = None,
 ) -> Any:
     """Call a module on its inputs; devices have no effect, as a warning says.
+
+    Parameters
+    ----------
+    module : Module
+    inputs : Tensor, or tuple
+    device_ids, output_device, dim
+        Without effect: there is one device.
+    module_kwargs : dict, optional
+
+    Returns
+    -------
+    object
+        What the module returns.
 
     Examples
     --------

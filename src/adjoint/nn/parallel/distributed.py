@@ -12,16 +12,11 @@ import adjoint as ad
 from adjoint import _C
 from adjoint import distributed as dist
 from adjoint._arguments import ignores
+from adjoint._types import Any, Callable, Mapping
 from adjoint.distributed._buckets import Reducer
 from adjoint.distributed.algorithms.join import Join, Joinable, JoinHook
 
 from ..module import Module
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
 
 __all__ = ["DistributedDataParallel"]
 
@@ -72,6 +67,8 @@ class DistributedDataParallel(Module, Joinable):
         Whether gradients lie in the memory that is sent, which spares a copy.
     static_graph : bool
         Whether every pass is as the first. Parameters may then get their gradients in several parts, as by reentrant checkpoints.
+    check_reduction, delay_all_reduce_named_params, param_to_hook_all_reduce, mixed_precision, device_mesh, skip_all_reduce_unused_params
+        Options of torch's that have no effect here, or are refused.
 
     Raises
     ------
@@ -266,7 +263,7 @@ class DistributedDataParallel(Module, Joinable):
             if output.requires_grad:
                 output.register_hook(self._reached)
             return
-        from adjoint.utils._pytree import tree_leaves
+        from adjoint.tree import leaves as tree_leaves
 
         for leaf in tree_leaves(output):
             if isinstance(leaf, ad.Tensor) and leaf.requires_grad:
@@ -285,7 +282,12 @@ class DistributedDataParallel(Module, Joinable):
 
     @contextlib.contextmanager
     def no_sync(self) -> Any:
-        """For its scope, forward and backward add to this rank's gradients; the first pass after it averages all."""
+        """For its scope, forward and backward add to this rank's gradients; the first pass after it averages all.
+
+        Returns
+        -------
+        context manager
+        """
         before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
         try:
             yield
@@ -325,7 +327,12 @@ class DistributedDataParallel(Module, Joinable):
         enable: bool = True,
         throw_on_early_termination: bool = False,
     ) -> Any:
-        """A context in which ranks may have different numbers of inputs."""
+        """A context in which ranks may have different numbers of inputs.
+
+        Returns
+        -------
+        Join
+        """
         return Join(
             [self],
             enable,
@@ -354,7 +361,14 @@ class DistributedDataParallel(Module, Joinable):
     # --- hooks, logs, states -----------------------------------------------------------------------------------------
 
     def register_comm_hook(self, state: Any, hook: Callable[..., Any]) -> None:
-        """Let ``hook(state, bucket)`` average buckets; it returns a Future of a tensor. Ranks must register the same."""
+        """Let ``hook(state, bucket)`` average buckets; it returns a Future of a tensor. Ranks must register the same.
+
+        Parameters
+        ----------
+        state : object
+            The hook's first argument.
+        hook : callable
+        """
         if not callable(hook):
             raise TypeError("Communication hook must be callable.")
         if self.reducer.hook is not None:

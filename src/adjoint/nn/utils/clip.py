@@ -1,4 +1,4 @@
-"""Limiting gradients before an optimiser's step."""
+"""Clipping gradients before an optimiser's step."""
 
 from __future__ import annotations
 
@@ -8,12 +8,8 @@ from collections.abc import Generator
 import adjoint as ad
 from adjoint import _register
 from adjoint._arguments import ignores
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from adjoint import Tensor
+from adjoint._switches import announce
+from adjoint._types import Iterable, Sequence, Tensor
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
@@ -113,8 +109,17 @@ def clip_grad_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """`clip_grad_norm_` by its old name."""
-    warnings.warn(
+    """`clip_grad_norm_` by its old name.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> p = ad.nn.Parameter(ad.zeros(2))
+    >>> p.grad = ad.tensor([3.0, 4.0])
+    >>> ad.nn.utils.clip_grad_norm([p], 1.0)
+    tensor(5.)
+    """
+    announce(
         "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.",
         category=FutureWarning,
         stacklevel=2,

@@ -1,4 +1,4 @@
-"""Linear maps and convolutions that take over a batch normalisation behind them, for evaluation."""
+"""Fold a batch normalisation into the preceding convolution or linear map, for evaluation."""
 
 from __future__ import annotations
 
@@ -6,21 +6,16 @@ import copy
 
 import adjoint as ad
 from adjoint import _register
+from adjoint._types import Any, Tensor
+from adjoint.nn.module import Module
 
 from ..parameter import Parameter
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint.nn.module import Module
 
 __all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]
 
 
 def _fused(weight, bias, mean, var, eps, scale, shift, dim):
-    """Weight and bias of y ↦ (y - mean) / √(var + eps) · scale + shift behind the map; outputs lie along `dim`."""
+    """Weight and bias of y ↦ (y - mean) / √(var + eps) · scale + shift after the map; outputs lie along `dim`."""
     bias = ad.zeros_like(mean) if bias is None else bias
     scale = ad.ones_like(mean) if scale is None else scale
     shift = ad.zeros_like(mean) if shift is None else shift
@@ -81,12 +76,12 @@ def fuse_linear_bn_weights(
     bn_w: Tensor | None,
     bn_b: Tensor | None,
 ) -> Any:
-    """The weight and bias of a linear map followed by a batch normalisation; parameters as of `fuse_conv_bn_weights`."""
+    """The weight and bias of a linear map followed by a batch normalisation; parameters like those of `fuse_conv_bn_weights`."""
     return _fused(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, 0)
 
 
 def fuse_conv_bn_eval(conv: Module, bn: Module, transpose: bool = False) -> Module:
-    """A copy of a convolution that takes over the batch normalisation behind it; both in evaluation mode.
+    """A copy of a convolution with the batch normalisation that follows it folded in; both in evaluation mode.
 
     Raises
     ------
@@ -110,7 +105,7 @@ def fuse_conv_bn_eval(conv: Module, bn: Module, transpose: bool = False) -> Modu
 
 
 def fuse_linear_bn_eval(linear: Module, bn: Module) -> Any:
-    """A copy of a linear map that takes over the batch normalisation behind it; both in evaluation mode.
+    """A copy of a linear map with the batch normalisation that follows it folded in; both in evaluation mode.
 
     Raises
     ------

@@ -1,28 +1,29 @@
-"""`skip_init`: a module whose first values nobody needs."""
+"""`skip_init`: a module whose initial values are not needed."""
 
 from __future__ import annotations
 
 import inspect
 
 import adjoint as ad
+from adjoint._types import Any
 
 from ..module import Module
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["skip_init"]
 
 
 def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
-    """Make a module whose parameters will be overwritten; the state of the random numbers stays as it is.
+    """Make a module without initialising its parameters; no random numbers are drawn.
 
     Parameters
     ----------
     module_cls : class of Module that takes `device`
     *args, **kwargs
         Its arguments.
+
+    Returns
+    -------
+    Module
 
     Raises
     ------

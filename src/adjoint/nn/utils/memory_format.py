@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from adjoint import _register
+from adjoint._types import MemoryFormat
 
 from ..convolution import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
 from ..module import Module
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._types import MemoryFormat
 
 __all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"]
 

@@ -5,17 +5,11 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint._arguments import dimension
 from adjoint._register import listing
+from adjoint._types import Any, Dims, StateDict, Tensor
 
 from .. import functional as F
 from ..module import Module
 from . import parametrize
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Dims, StateDict
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 __dir__ = listing(__name__)

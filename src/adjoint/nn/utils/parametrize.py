@@ -11,16 +11,11 @@ from contextlib import contextmanager
 
 import adjoint as ad
 from adjoint._register import listing
+from adjoint._types import Any, Tensor
+from adjoint.nn.module import Module
 
 from ..containers import ModuleDict, ModuleList
 from ..parameter import Parameter
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint.nn.module import Module
 
 __all__ = [
     "ParametrizationList",
@@ -40,6 +35,10 @@ _cached_depth = 0
 @contextmanager
 def cached() -> Any:
     """Compute each parametrised tensor once within the block.
+
+    Yields
+    ------
+    None
 
     Examples
     --------
@@ -80,6 +79,17 @@ class ParametrizationList(ModuleList):
     ------
     ValueError
         The value computed has another shape or dtype than the tensor it stands for.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint.nn.utils import parametrize
+    >>> class Positive(ad.nn.Module):
+    ...     def forward(self, x):
+    ...         return x.exp()
+    >>> layer = parametrize.register_parametrization(ad.nn.Linear(2, 2), "weight", Positive())
+    >>> type(layer.parametrizations.weight).__name__, len(layer.parametrizations.weight)
+    ('ParametrizationList', 1)
     """
 
     def __init__(self, modules: Any, original: Any, unsafe: bool = False) -> None:
@@ -139,7 +149,12 @@ class ParametrizationList(ModuleList):
         return value
 
     def right_inverse(self, value: Any) -> None:
-        """Change the originals so that the value computed becomes `value`."""
+        """Change the originals so that the value computed becomes `value`.
+
+        Parameters
+        ----------
+        value : Tensor
+        """
         for module in self:
             if not hasattr(module, "right_inverse"):
                 raise RuntimeError(
@@ -322,7 +337,28 @@ def register_parametrization(
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether a tensor of the module, or the one named, is parametrised."""
+    """Whether a tensor of the module, or the one named, is parametrised.
+
+    Parameters
+    ----------
+    module : Module
+    tensor_name : str, optional
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint.nn.utils import parametrize
+    >>> class Positive(ad.nn.Module):
+    ...     def forward(self, x):
+    ...         return x.exp()
+    >>> layer = parametrize.register_parametrization(ad.nn.Linear(2, 2), "weight", Positive())
+    >>> parametrize.is_parametrized(layer, "weight"), parametrize.is_parametrized(layer, "bias")
+    (True, False)
+    """
     parametrizations = getattr(module, "parametrizations", None)
     if not isinstance(parametrizations, ModuleDict):
         return False
@@ -388,14 +424,58 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
 
 
 def type_before_parametrizations(module: Module) -> type:
-    """The class that the module had before it was parametrised."""
+    """The class that the module had before it was parametrised.
+
+    Parameters
+    ----------
+    module : Module
+
+    Returns
+    -------
+    type
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint.nn.utils import parametrize
+    >>> class Positive(ad.nn.Module):
+    ...     def forward(self, x):
+    ...         return x.exp()
+    >>> layer = parametrize.register_parametrization(ad.nn.Linear(2, 2), "weight", Positive())
+    >>> type(layer).__name__, parametrize.type_before_parametrizations(layer).__name__
+    ('ParametrizedLinear', 'Linear')
+    """
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Any:
-    """Give `to_module` the parametrisations of `from_module`, of one tensor or of all, with their tensors."""
+    """Give `to_module` the parametrisations of `from_module`, of one tensor or of all, with their tensors.
+
+    Parameters
+    ----------
+    from_module, to_module : Module
+    tensor_name : str, optional
+        All tensors if left out.
+
+    Returns
+    -------
+    Module
+        `to_module`.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint.nn.utils import parametrize
+    >>> class Positive(ad.nn.Module):
+    ...     def forward(self, x):
+    ...         return x.exp()
+    >>> layer = parametrize.register_parametrization(ad.nn.Linear(2, 2), "weight", Positive())
+    >>> other = parametrize.transfer_parametrizations_and_params(layer, ad.nn.Linear(2, 2))
+    >>> other.weight.equal(layer.weight)
+    True
+    """
     if not is_parametrized(from_module):
         return to_module
     for name in list(from_module.parametrizations) if tensor_name is None else [tensor_name]:

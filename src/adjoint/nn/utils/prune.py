@@ -5,6 +5,7 @@ each forward pass, by a hook that is an instance of a `BasePruningMethod`. Pruni
 `PruningContainer`. Start reading at `BasePruningMethod.apply`.
 """
 
+# mypy: disable-error-code="override"
 from __future__ import annotations
 
 import abc
@@ -13,6 +14,8 @@ from collections.abc import Iterable
 
 import adjoint as ad
 from adjoint._register import listing
+from adjoint._types import Any, Iterator, Tensor
+from adjoint.nn.module import Module
 
 __all__ = [
     "BasePruningMethod",
@@ -36,7 +39,7 @@ __all__ = [
 __dir__ = listing(__name__)
 
 
-def _methods_of(module):
+def _methods_of(module: Module) -> Iterator[tuple[int, BasePruningMethod]]:
     """The pruning methods among a module's hooks, by key."""
     for key, hook in list(module._forward_pre_hooks.items()):
         if isinstance(hook, BasePruningMethod):
@@ -44,7 +47,7 @@ def _methods_of(module):
 
 
 class BasePruningMethod(abc.ABC):
-    """What every way of pruning shares; a subclass says in `compute_mask` what stays.
+    """Base class of pruning methods; a subclass computes the mask in `compute_mask`.
 
     Attributes
     ----------
@@ -68,14 +71,14 @@ class BasePruningMethod(abc.ABC):
     _tensor_name: str
     PRUNING_TYPE = "unstructured"
 
-    def __call__(self, module, inputs):
+    def __call__(self, module: Module, inputs: Any) -> None:
         setattr(module, self._tensor_name, self.apply_mask(module))
 
     @abc.abstractmethod
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """The mask for scores `t`, given the mask so far: 1 for what stays."""
 
-    def apply_mask(self, module):
+    def apply_mask(self, module: Module) -> Tensor:
         """The original times its mask."""
         if self._tensor_name is None:
             raise AssertionError(f"Module {module} has to be pruned")
@@ -84,7 +87,9 @@ class BasePruningMethod(abc.ABC):
         return mask.to(original.dtype) * original
 
     @classmethod
-    def apply(cls, module, name, *args, importance_scores=None, **kwargs):
+    def apply(
+        cls, module: Module, name: str, *args: Any, importance_scores: Any = None, **kwargs: Any
+    ) -> Any:
         """Prune the parameter `name` of a module by this method, made of the further arguments.
 
         Parameters
@@ -135,7 +140,7 @@ class BasePruningMethod(abc.ABC):
         module.register_forward_pre_hook(method)
         return method
 
-    def prune(self, t, default_mask=None, importance_scores=None):
+    def prune(self, t: Tensor, default_mask: Any = None, importance_scores: Any = None) -> Tensor:
         """A tensor pruned by this method, without a module."""
         scores = t if importance_scores is None else importance_scores
         if scores.shape != t.shape:
@@ -145,13 +150,13 @@ class BasePruningMethod(abc.ABC):
         default_mask = ad.ones_like(t) if default_mask is None else default_mask
         return t * self.compute_mask(scores, default_mask=default_mask)
 
-    def remove(self, module) -> None:
+    def remove(self, module: Module) -> None:
         """Make the pruned tensor the parameter; the hook stays (see the function `remove`)."""
         name = self._tensor_name
         if name is None:
             raise AssertionError(f"Module {module} has to be pruned before pruning can be removed")
         weight = self.apply_mask(module).detach()
-        parameter = module._parameters[name + "_orig"]
+        parameter: Any = module._parameters[name + "_orig"]
         for which in (name, name + "_orig", name + "_mask"):
             delattr(module, which)
         parameter.data = weight
@@ -161,15 +166,14 @@ class BasePruningMethod(abc.ABC):
 class PruningContainer(BasePruningMethod):
     """Several methods for one parameter: each prunes what those before it left."""
 
-    def __init__(self, *args):
-        self._pruning_methods = ()
-        if not isinstance(args, Iterable) or not args:
-            return
-        self._tensor_name = args[0]._tensor_name
+    def __init__(self, *args: Any) -> None:
+        self._pruning_methods: tuple[Any, ...] = ()
+        if args:
+            self._tensor_name = args[0]._tensor_name
         for method in args:
             self.add_pruning_method(method)
 
-    def add_pruning_method(self, method) -> None:
+    def add_pruning_method(self, method: Any) -> None:
         """Add a method for the same parameter."""
         if not isinstance(method, BasePruningMethod) and method is not None:
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
@@ -180,19 +184,20 @@ class PruningContainer(BasePruningMethod):
             )
         self._pruning_methods += (method,)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._pruning_methods)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[BasePruningMethod]:
         return iter(self._pruning_methods)
 
-    def __getitem__(self, idx):
+    def __getitem__(self, idx: int) -> BasePruningMethod:
         return self._pruning_methods[idx]
 
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """The last method's mask within what the mask so far leaves."""
         method, mask = self._pruning_methods[-1], default_mask.to(t.dtype).clone()
         kind = method.PRUNING_TYPE
+        part: Any
         if kind == "global":
             part = (slice(None),) * t.dim()
         elif kind == "unstructured":
@@ -213,7 +218,7 @@ class PruningContainer(BasePruningMethod):
         return mask
 
 
-def _check_amount(amount):
+def _check_amount(amount: float) -> float:
     if not isinstance(amount, numbers.Real):
         raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
     whole = isinstance(amount, numbers.Integral)
@@ -224,7 +229,7 @@ def _check_amount(amount):
     return amount
 
 
-def _count(amount, tensor_size):
+def _count(amount: float, tensor_size: int) -> int:
     """How many of `tensor_size` to prune: an int as it is, a float as a share."""
     if isinstance(amount, numbers.Integral):
         if amount > tensor_size:
@@ -235,7 +240,7 @@ def _count(amount, tensor_size):
     return round(amount * tensor_size)
 
 
-def _check_slices(t, dim):
+def _check_slices(t: Tensor, dim: int) -> None:
     if t.dim() <= 1:
         raise ValueError(
             "Structured pruning can only be applied to multidimensional tensors. Found tensor of shape "
@@ -245,12 +250,12 @@ def _check_slices(t, dim):
         raise IndexError(f"Invalid index {dim} for tensor of size {t.shape}")
 
 
-def _norms(t, n, dim):
+def _norms(t: Tensor, n: Any, dim: int) -> Tensor:
     """The n-norm of each slice along `dim`."""
     return ad.norm(t, p=n, dim=[d for d in range(t.dim()) if d != dim % t.dim()])
 
 
-def _without(mask, scores, count):
+def _without(mask: Tensor, scores: Tensor, count: int) -> Tensor:
     """The mask with the elements of the `count` least scores at 0."""
     mask = mask.clone(memory_format=ad.contiguous_format)
     if count:
@@ -258,7 +263,7 @@ def _without(mask, scores, count):
     return mask
 
 
-def _slices(t, dim, scores, count):
+def _slices(t: Tensor, dim: int, scores: Tensor, count: int) -> Tensor:
     """A mask with the slices along `dim` of the `count` least scores at 0."""
     kept = _without(ad.ones(t.shape[dim], dtype=t.dtype), scores, count)
     shape = [1] * t.dim()
@@ -269,40 +274,40 @@ def _slices(t, dim, scores, count):
 class Identity(BasePruningMethod):
     """Prunes nothing, but lays out mask and original."""
 
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         return default_mask
 
     @classmethod
-    def apply(cls, module, name):
+    def apply(cls, module: Module, name: str) -> Any:
         return super().apply(module, name)
 
 
 class RandomUnstructured(BasePruningMethod):
     """Prunes elements drawn at random: `amount` of them, or that share where it is a float."""
 
-    def __init__(self, amount):
+    def __init__(self, amount: float) -> None:
         self.amount = _check_amount(amount)
 
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         # As torch, those of which the greatest numbers are drawn.
         return _without(default_mask, -ad.rand(t.shape), _count(self.amount, t.numel()))
 
     @classmethod
-    def apply(cls, module, name, amount):
+    def apply(cls, module: Module, name: str, amount: float) -> Any:
         return super().apply(module, name, amount=amount)
 
 
 class L1Unstructured(BasePruningMethod):
     """Prunes the elements of least size: `amount` of them, or that share where it is a float."""
 
-    def __init__(self, amount):
+    def __init__(self, amount: float) -> None:
         self.amount = _check_amount(amount)
 
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         return _without(default_mask, t.abs(), _count(self.amount, t.numel()))
 
     @classmethod
-    def apply(cls, module, name, amount, importance_scores=None):
+    def apply(cls, module: Module, name: str, amount: float, importance_scores: Tensor | None = None) -> Any:
         return super().apply(module, name, amount=amount, importance_scores=importance_scores)
 
 
@@ -311,17 +316,17 @@ class RandomStructured(BasePruningMethod):
 
     PRUNING_TYPE = "structured"
 
-    def __init__(self, amount, dim=-1):
+    def __init__(self, amount: float, dim: int = -1) -> None:
         self.amount = _check_amount(amount)
         self.dim = dim
 
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         _check_slices(t, self.dim)
         size = t.shape[self.dim]
         return default_mask * _slices(t, self.dim, ad.rand(size), _count(self.amount, size))
 
     @classmethod
-    def apply(cls, module, name, amount, dim=-1):
+    def apply(cls, module: Module, name: str, amount: float, dim: int = -1) -> Any:
         return super().apply(module, name, amount=amount, dim=dim)
 
 
@@ -330,30 +335,32 @@ class LnStructured(BasePruningMethod):
 
     PRUNING_TYPE = "structured"
 
-    def __init__(self, amount, n, dim=-1):
+    def __init__(self, amount: float, n: Any, dim: int = -1) -> None:
         self.amount = _check_amount(amount)
         self.n = n
         self.dim = dim
 
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         _check_slices(t, self.dim)
         norms = _norms(t, self.n, self.dim)
         return default_mask * _slices(t, self.dim, norms, _count(self.amount, t.shape[self.dim]))
 
     @classmethod
-    def apply(cls, module, name, amount, n, dim, importance_scores=None):
+    def apply(
+        cls, module: Module, name: str, amount: float, n: Any, dim: int, importance_scores: Any = None
+    ) -> Any:
         return super().apply(module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores)
 
 
 class CustomFromMask(BasePruningMethod):
-    """Prunes what a given mask says."""
+    """Prunes by a given mask."""
 
     PRUNING_TYPE = "global"
 
-    def __init__(self, mask):
+    def __init__(self, mask: Tensor) -> None:
         self.mask = mask
 
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         if default_mask.shape != self.mask.shape:
             raise AssertionError(
                 f"default_mask shape {default_mask.shape} must match self.mask shape {self.mask.shape}"
@@ -361,17 +368,17 @@ class CustomFromMask(BasePruningMethod):
         return default_mask * self.mask.to(default_mask.dtype)
 
     @classmethod
-    def apply(cls, module, name, mask):
+    def apply(cls, module: Module, name: str, mask: Tensor) -> Any:
         return super().apply(module, name, mask=mask)
 
 
-def identity(module, name):
+def identity(module: Module, name: str) -> Module:
     """Lay out mask and original without pruning anything; return the module."""
     Identity.apply(module, name)
     return module
 
 
-def random_unstructured(module, name, amount):
+def random_unstructured(module: Module, name: str, amount: float) -> Module:
     """Prune elements drawn at random; return the module.
 
     Examples
@@ -385,7 +392,7 @@ def random_unstructured(module, name, amount):
     return module
 
 
-def l1_unstructured(module, name, amount, importance_scores=None):
+def l1_unstructured(module: Module, name: str, amount: float, importance_scores: Any = None) -> Module:
     """Prune the elements of least size; return the module.
 
     Examples
@@ -399,25 +406,29 @@ def l1_unstructured(module, name, amount, importance_scores=None):
     return module
 
 
-def random_structured(module, name, amount, dim):
+def random_structured(module: Module, name: str, amount: float, dim: int) -> Module:
     """Prune slices along `dim`, drawn at random; return the module."""
     RandomStructured.apply(module, name, amount, dim)
     return module
 
 
-def ln_structured(module, name, amount, n, dim, importance_scores=None):
+def ln_structured(
+    module: Module, name: str, amount: float, n: Any, dim: int, importance_scores: Tensor | None = None
+) -> Module:
     """Prune the slices along `dim` whose n-norm is least; return the module."""
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
 
 
-def custom_from_mask(module, name, mask):
+def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
     """Prune what a mask of the parameter's shape has at 0; return the module."""
     CustomFromMask.apply(module, name, mask)
     return module
 
 
-def global_unstructured(parameters, pruning_method, importance_scores=None, **kwargs) -> None:
+def global_unstructured(
+    parameters: Any, pruning_method: Any, importance_scores: Any = None, **kwargs: Any
+) -> None:
     """Prune several parameters together, so that the least of all elements go.
 
     Parameters
@@ -462,7 +473,7 @@ def global_unstructured(parameters, pruning_method, importance_scores=None, **kw
         custom_from_mask(module, name, part.reshape(tensor.shape))
 
 
-def remove(module, name):
+def remove(module: Module, name: str) -> Module:
     """Make the pruned tensor an ordinary parameter again; return the module.
 
     Raises
@@ -478,6 +489,6 @@ def remove(module, name):
     raise ValueError(f"Parameter '{name}' of module {module} has to be pruned before pruning can be removed")
 
 
-def is_pruned(module) -> bool:
+def is_pruned(module: Module) -> bool:
     """Whether a parameter of the module, or of one below it, is pruned."""
     return any(True for part in module.modules() for _ in _methods_of(part))

@@ -12,13 +12,7 @@ from typing import NamedTuple
 import adjoint as ad
 from adjoint import _register
 from adjoint._register import listing
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from adjoint import Tensor
+from adjoint._types import Any, Sequence, Tensor
 
 __all__ = [
     "PackedSequence",
@@ -42,6 +36,15 @@ class _Fields(NamedTuple):
 
 class PackedSequence(_Fields):
     """Sequences of different lengths, packed. `pack_sequence` and `pack_padded_sequence` make one.
+
+    Parameters
+    ----------
+    data : Tensor
+        The elements, step by step.
+    batch_sizes : Tensor of int64, on the CPU
+        How many sequences reach each step.
+    sorted_indices, unsorted_indices : Tensor, optional
+        The order of the sequences by falling length, and its inverse; None where they came in that order.
 
     Attributes
     ----------
@@ -82,7 +85,13 @@ class PackedSequence(_Fields):
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """The packed sequence with its data converted as by `Tensor.to`; itself where nothing changes."""
+        """The packed sequence with its data converted as by `Tensor.to`; itself where nothing changes.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            Those of `Tensor.to`.
+        """
         data = self.data.to(*args, **kwargs)
         if data is self.data:
             return self
@@ -91,11 +100,23 @@ class PackedSequence(_Fields):
         return type(self)(data, self.batch_sizes, *indices)
 
     def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """On the CUDA device."""
+        """On the CUDA device.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            Those of `Tensor.cuda`.
+        """
         return self.to(*args, device="cuda", **kwargs)
 
     def cpu(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """On the CPU."""
+        """On the CPU.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            Those of `Tensor.cpu`.
+        """
         return self.to(*args, device="cpu", **kwargs)
 
     def double(self) -> PackedSequence:

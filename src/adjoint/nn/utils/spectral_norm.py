@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import _register
+from adjoint._types import Any, Callable, Dims, StateDict, Tensor
+from adjoint.nn.module import Module
 
 from .. import functional as F
 from ..parameter import Parameter, UninitializedParameter
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Dims, StateDict
-    from adjoint.nn.module import Module
 
 __all__ = ["SpectralNorm", "remove_spectral_norm", "spectral_norm"]
 
@@ -125,7 +118,7 @@ class _FindV(_OfState):
             return
         weight = prefix + self.fn.name
         if weight not in state_dict and all(weight + which in state_dict for which in ("_orig", "_u", "_v")):
-            return  # a state of now that somebody put together
+            return  # a current state, put together by hand
         missing = [weight + which for which in ("_orig", "", "_u") if weight + which not in state_dict]
         if missing:
             missing_keys.extend(missing if strict else ())

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from adjoint._register import listing
+from adjoint._switches import announce
+from adjoint._types import Any, Tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
     from adjoint.nn.module import Module
 
 __all__ = ["functional_call"]
@@ -26,25 +25,20 @@ def functional_call(
 ) -> Any:
     """Call a module with other parameters and buffers than its own: see `adjoint.func.functional_call`.
 
-    .. deprecated:: torch 2.0
+    By the name and place that it had before torch 2.0.
 
     Examples
     --------
-    >>> import warnings
     >>> import adjoint as ad
     >>> from adjoint.nn.utils.stateless import functional_call
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore")
-    ...     functional_call(ad.nn.Linear(1, 1, bias=False), {"weight": ad.tensor([[2.0]])}, ad.ones(1)).tolist()
+    >>> functional_call(ad.nn.Linear(1, 1, bias=False), {"weight": ad.tensor([[2.0]])}, ad.ones(1)).tolist()
     [2.0]
     """
-    from warnings import warn
-
     from adjoint import func
 
-    warn(
+    announce(
         "`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and will be removed in a future version of "
-        "PyTorch. Please use `torch.func.functional_call` instead: here `adjoint.func.functional_call`.",
+        "PyTorch. Please use `torch.func.functional_call` instead.",
         FutureWarning,
         stacklevel=2,
     )

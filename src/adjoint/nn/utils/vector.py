@@ -1,21 +1,16 @@
-"""Parameters as one vector, for methods that see a model as a function of a vector."""
+"""Flatten parameters into one vector, for methods that treat a model as a function of a vector."""
 
 from __future__ import annotations
 
 import adjoint as ad
 from adjoint import _register
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from adjoint import Tensor
+from adjoint._types import Iterable, Tensor
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
 
 def parameters_to_vector(parameters: Tensor | Iterable[Tensor]) -> Tensor:
-    """All elements of all parameters, one after the other; recorded.
+    """Concatenate all parameters, flattened; recorded.
 
     Examples
     --------

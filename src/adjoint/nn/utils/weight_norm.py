@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from adjoint._types import Any
+
 from ..module import Module
 from ..parameter import Parameter, UninitializedParameter
 from .parametrizations import norm_except
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
 
@@ -33,6 +31,18 @@ def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Any:
     """Split a weight into ``name_g``, its lengths, and ``name_v``, its direction.
 
     `parametrizations.weight_norm` does the same without a hook.
+
+    Parameters
+    ----------
+    module : Module
+    name : str
+    dim : int
+        The dimension that keeps a length each; None for one length of all.
+
+    Returns
+    -------
+    Module
+        The module itself.
 
     Raises
     ------
@@ -66,10 +76,27 @@ def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Any:
 def remove_weight_norm(module: Module, name: str = "weight") -> Any:
     """Make the weight a parameter again, with its present value.
 
+    Parameters
+    ----------
+    module : Module
+    name : str
+
+    Returns
+    -------
+    Module
+        The module itself.
+
     Raises
     ------
     ValueError
         The parameter has no `weight_norm`.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> layer = ad.nn.utils.remove_weight_norm(ad.nn.utils.weight_norm(ad.nn.Linear(3, 2)))
+    >>> sorted(layer.state_dict())
+    ['bias', 'weight']
     """
     key, hook = _hook_of(module, name, "remove_weight_norm")
     if key is None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import warnings
 
 import adjoint as ad
+from adjoint._switches import announce
+from adjoint._types import StateDict
 
 from ..optimizer import Optimizer
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint._types import StateDict
 
 __all__ = ["LRScheduler"]
 
@@ -57,7 +55,7 @@ _SEE = "See more details at https://pytorch.org/docs/stable/optim.html#how-to-ad
 
 
 def _warn_epoch(stacklevel):
-    warnings.warn(
+    announce(
         EPOCH_DEPRECATION_WARNING,
         UserWarning,
         stacklevel=stacklevel + 1,

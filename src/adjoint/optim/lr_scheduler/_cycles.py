@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 
+from adjoint._types import Any, Callable, Sequence, StateDict
+
 from ._base import LRScheduler, _check_optimizer, _each_group, _set_rate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from adjoint._types import StateDict
     from adjoint.optim.optimizer import Optimizer
 
 __all__ = ["CyclicLR", "OneCycleLR"]

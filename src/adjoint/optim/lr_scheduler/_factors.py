@@ -6,14 +6,12 @@ import types
 from bisect import bisect_right
 from collections import Counter
 
+from adjoint._types import Any, Callable, Sequence, StateDict
+
 from ._base import LRScheduler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from adjoint._types import StateDict
     from adjoint.optim.optimizer import Optimizer
 
 __all__ = [

@@ -1,16 +1,15 @@
-"""A schedule that looks at a metric."""
+"""A schedule driven by a metric."""
 
 from __future__ import annotations
 
 import math
 
+from adjoint._types import Sequence, Tensor
+
 from ._base import LRScheduler, _check_optimizer, _set_rate, _warn_epoch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from adjoint import Tensor
     from adjoint.optim.optimizer import Optimizer
 
 __all__ = ["ReduceLROnPlateau"]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
+from adjoint._types import Iterable, Sequence, StateDict
+
 from ._base import LRScheduler, _set_rate
 from ._plateau import ReduceLROnPlateau
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from adjoint._types import StateDict
     from adjoint.optim.optimizer import Optimizer
 
 __all__ = ["ChainedScheduler", "SequentialLR"]

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import os
 import signal
 import warnings
 import weakref
 from multiprocessing.connection import wait
-from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from adjoint._arguments import ignores
+from adjoint._types import Callable, Generator, Iterable, Iterator, Sequence
 from adjoint.utils.data._utils import options, shared, worker
 from adjoint.utils.data._utils.collate import default_collate, default_convert
 from adjoint.utils.data._utils.generic import Generic, T_co
@@ -26,9 +25,6 @@ from adjoint.utils.data.sampler import BatchSampler, RandomSampler, SequentialSa
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from adjoint._types import Generator
     from adjoint.utils.data.dataset import Dataset
 
 __all__ = ["DataLoader", "get_worker_info"]
@@ -281,13 +277,10 @@ class _Settings:
     drop_last: bool
     worker_init_fn: Any
     base_seed: int
-    prefix: str
 
 
 class _Workers(_Iterator):
     """Worker processes and one pass over their batches."""
-
-    _count = itertools.count()
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
@@ -297,7 +290,6 @@ class _Workers(_Iterator):
 
             fork = "fork" in multiprocessing.get_all_start_methods()
             context = multiprocessing.get_context("fork" if fork else None)
-        prefix = f"adjoint-{os.getpid()}-{next(self._count)}-"
         settings = _Settings(
             loader.num_workers,
             loader._iterable,
@@ -306,16 +298,15 @@ class _Workers(_Iterator):
             loader.drop_last,
             loader.worker_init_fn,
             _base_seed(loader),
-            prefix,
         )
         kind = _InTurn if loader._iterable else _ByNumber
         self._tasks, self._pipes, self._workers = [], [], []
         self.closed = False
-        self._end = weakref.finalize(self, _end, os.getpid(), self._tasks, self._pipes, self._workers, prefix)
+        self._end = weakref.finalize(self, _end, os.getpid(), self._tasks, self._pipes, self._workers)
         for number in range(loader.num_workers):
             tasks = context.Queue()
             tasks.cancel_join_thread()
-            receive, send = context.Pipe(duplex=False)
+            receive, send = context.Pipe()  # of sockets, through which descriptors go, too
             arguments = (kind, loader.dataset, tasks, send, number, settings)
             process = context.Process(target=worker.run, args=arguments, daemon=True)
             with warnings.catch_warnings():
@@ -348,11 +339,9 @@ class _Workers(_Iterator):
             tasks.put(worker.Restart(seed))
         waiting = set(range(len(self._workers)))
         while waiting:
-            number, answer, index = self._receive()
+            number, _, index = self._receive()
             if isinstance(number, worker.Restart):
                 waiting.discard(index)
-            elif not isinstance(answer, (worker.Failure, worker.Exhausted)):
-                shared.unpack(answer)
         self._begin()
 
     def _ask(self):
@@ -378,8 +367,8 @@ class _Workers(_Iterator):
             raise RuntimeError(f"DataLoader timed out after {self._loader.timeout} seconds")
         index = self._pipes.index(ready[0])
         try:
-            number, answer = ForkingPickler.loads(self._pipes[index].recv_bytes())
-        except EOFError:
+            number, answer = shared.receive(self._pipes[index])
+        except (EOFError, ConnectionResetError):
             self._died(index)
         return number, answer, index
 
@@ -425,7 +414,7 @@ class _Workers(_Iterator):
     def _exhausted(self, number, index):
         if index in self._alive:
             self._alive.remove(index)
-        # Its later tasks are answered by nobody.
+        # Its later tasks get no answer.
         for task in [n for n, i in self._of.items() if i == index and n not in self._arrived]:
             del self._of[task]
         self._ask()
@@ -437,8 +426,8 @@ class _Workers(_Iterator):
             self._given += 1
         self._ask()
         if isinstance(answer, worker.Failure):
-            answer.reraise()  # and the pass goes on, if somebody asks for more
-        return shared.unpack(answer)
+            answer.reraise()  # and the pass goes on, if more is asked for
+        return answer
 
     def close(self):
         """End the processes."""
@@ -446,7 +435,7 @@ class _Workers(_Iterator):
         self._end()
 
 
-def _end(owner, tasks, pipes, processes, prefix):
+def _end(owner, tasks, pipes, processes):
     if os.getpid() != owner:  # a copy in a process that was forked later: they are not its children
         return
     for queue, process in zip(tasks, processes):
@@ -461,4 +450,3 @@ def _end(owner, tasks, pipes, processes, prefix):
             process.join(2)
     for queue in tasks:
         queue.close()
-    shared.remove_unfetched(prefix)

@@ -8,15 +8,8 @@ import math
 import warnings
 
 from adjoint import _random
+from adjoint._types import Any, Generator, Iterable, Iterator, Sequence, Tensor
 from adjoint.utils.data._utils.generic import Generic, T, T_co
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Generator
 
 __all__ = [
     "ChainDataset",
@@ -58,7 +51,7 @@ class IterableDataset(Dataset[T_co]):
 
 
 class TensorDataset(Dataset[tuple["Tensor", ...]]):
-    """Samples that are slices of tensors along their first dimension.
+    """A data set of slices of tensors along their first dimension.
 
     Examples
     --------
@@ -123,7 +116,7 @@ class StackDataset(Dataset[T_co]):
 
 
 class ConcatDataset(Dataset[T_co]):
-    """Several data sets, one after the other."""
+    """The concatenation of several data sets."""
 
     def __init__(self, datasets: Iterable[Dataset[T_co]]) -> None:
         self.datasets = list(datasets)
@@ -155,7 +148,7 @@ class ConcatDataset(Dataset[T_co]):
 
 
 class ChainDataset(IterableDataset[T_co]):
-    """Several streams, one after the other."""
+    """The concatenation of several streams."""
 
     def __init__(self, datasets: Iterable[Dataset[T_co]]) -> None:
         self.datasets = datasets
@@ -171,7 +164,7 @@ class ChainDataset(IterableDataset[T_co]):
 
 
 class Subset(Dataset[T_co]):
-    """Those samples of a data set that a list of numbers names."""
+    """The samples of a data set at given indices."""
 
     def __init__(self, dataset: Dataset[T_co] | Sequence[T_co], indices: Sequence[int]) -> None:
         self.dataset = dataset
@@ -201,6 +194,7 @@ def random_split(
     lengths : list of int, or of float that sum to 1
         Of fractions the lengths are rounded down, and what is left goes to the first parts, one each.
     generator : Generator, optional
+    dataset : Dataset
 
     Returns
     -------

@@ -6,12 +6,8 @@ import math
 
 from adjoint import _random
 from adjoint._register import listing
+from adjoint._types import Any, Iterator
 from adjoint.utils.data.sampler import Sampler
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
 
 __all__ = ["DistributedSampler"]
 __dir__ = listing(__name__)

@@ -6,15 +6,8 @@ import itertools
 
 from adjoint import _C, _random
 from adjoint._register import listing
+from adjoint._types import Any, Generator, Iterable, Iterator, Sequence, Tensor
 from adjoint.utils.data._utils.generic import Generic, T_co
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from typing import Any
-
-    from adjoint import Tensor
-    from adjoint._types import Generator
 
 __all__ = [
     "BatchSampler",

@@ -1,4 +1,4 @@
-"""Putting samples together: tensors are stacked, numbers become tensors, containers are gone through. Start at `default_collate`."""
+"""Collating samples: tensors are stacked, numbers become tensors, containers are gone through. Start at `default_collate`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,15 @@ def _rebuilt(kind, original, values):
 
 
 def default_convert(data):
-    """NumPy's arrays in a nest of containers, as tensors; all else as it is.
+    """Convert NumPy arrays in nested containers to tensors; all else stays as it is.
+
+    Parameters
+    ----------
+    data : object
+
+    Returns
+    -------
+    object
 
     Examples
     --------
@@ -142,6 +150,10 @@ def default_collate(batch):
     batch : list of samples of one structure
         Tensors and NumPy arrays of one shape are stacked, ints become int64 and floats float64 tensors, strings stay a
         list; dicts, lists, tuples and named tuples are gone through.
+
+    Returns
+    -------
+    Tensor, or container of batches
 
     Examples
     --------

@@ -1,96 +1,94 @@
-"""Tensors on their way between processes: large ones through shared memory, which the receiver maps without a copy.
+"""Tensors on their way from a worker: the large ones of a batch in one shared segment, which the receiver maps without a copy.
 
-The sender writes a file in the memory file system and sends its name; the receiver maps and removes it at once, so that
-the memory is freed with the tensor. Names carry the prefix of their loader, which removes what nobody fetched. Where
-there is no such file system, and for small tensors, the bytes go through the pipe. Start reading at `pack`.
+The segment's descriptor follows the message through the same socket, so that the memory is freed with the last tensor over it,
+or with an unread message. Small tensors, and all where the system knows no such memory, go as bytes. Start reading at
+`pack`.
 """
 
 from __future__ import annotations
 
-import contextlib
-import glob
-import mmap
 import os
-import tempfile
+from typing import Any, NamedTuple
 
-from adjoint import _C
+from adjoint import _C, _segments
 from adjoint._C import Tensor
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+__all__ = ["pack", "receive", "send"]
 
-__all__ = ["pack", "remove_unfetched", "unpack"]
-
-FOLDER = "/dev/shm"
-#: Bytes below which a pipe is cheaper than a file.
+#: Bytes below which a copy is cheaper than a segment.
 SMALL = 16384
 
 
-class _Shared:
-    """A tensor in a file: what is sent instead of it."""
+class _Place(NamedTuple):
+    """Where a tensor is in the segment: what is sent instead of it."""
 
-    __slots__ = ("dtype", "name", "shape")
-
-    def __init__(self, name: Any, dtype: Any, shape: Any) -> None:
-        self.name, self.dtype, self.shape = name, dtype, shape
-
-    def __getstate__(self) -> Any:
-        return self.name, str(self.dtype).rpartition(".")[2], self.shape
-
-    def __setstate__(self, state: Any) -> None:
-        self.name, dtype, self.shape = state
-        self.dtype = getattr(_C, dtype)
+    start: int
+    nbytes: int
+    dtype: str
+    shape: tuple[int, ...]
 
 
-def _gone_through(value, f):
-    """`f` of every tensor, or what stands for one, in a nest of the plain containers."""
-    if isinstance(value, (Tensor, _Shared)):
+def _gone_through(value, kind, f):
+    """`f` of all that is of a type in a nest of the plain containers."""
+    if type(value) is kind:
         return f(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_gone_through(x, f) for x in value))
+        return type(value)(*(_gone_through(x, kind, f) for x in value))
     if type(value) in (list, tuple):
-        return type(value)(_gone_through(x, f) for x in value)
+        return type(value)(_gone_through(x, kind, f) for x in value)
     if type(value) is dict:
-        return {key: _gone_through(x, f) for key, x in value.items()}
+        return {key: _gone_through(x, kind, f) for key, x in value.items()}
     return value
 
 
-def pack(value, prefix):
-    """The value with its large tensors moved to shared memory."""
-    if not os.path.isdir(FOLDER):
-        return value
+def pack(value: Any) -> tuple[Any, list[tuple[int, Any]], int]:
+    """The value with places instead of its large tensors, where in a segment the bytes of each belong, and its length."""
+    parts: list[tuple[int, Any]] = []
+    end = 0
 
-    def move(tensor):
+    def place(tensor):
+        nonlocal end
         nbytes = tensor.numel() * tensor.element_size()
-        if nbytes < SMALL or type(tensor) is not Tensor or tensor.requires_grad:
+        if nbytes < SMALL or tensor.requires_grad or tensor.is_sparse or tensor.is_meta:
             return tensor
-        handle, path = tempfile.mkstemp(prefix=prefix, dir=FOLDER)
-        with os.fdopen(handle, "wb") as file:
-            file.write(memoryview(tensor.contiguous().view(-1).view(_C.uint8)))
-        return _Shared(os.path.basename(path), tensor.dtype, tuple(tensor.shape))
+        start, end = end, end + -(-nbytes // _segments.ALIGNMENT) * _segments.ALIGNMENT
+        parts.append((start, memoryview(tensor.contiguous().view(-1).view(_C.uint8))))
+        return _Place(start, nbytes, str(tensor.dtype).rpartition(".")[2], tuple(tensor.shape))
 
-    return _gone_through(value, move)
-
-
-def unpack(value):
-    """The value as it was, over memory that the sender wrote."""
-    import adjoint as ad
-
-    def fetch(shared):
-        if isinstance(shared, Tensor):
-            return shared
-        path = os.path.join(FOLDER, shared.name)
-        with open(path, "r+b") as file:
-            memory = mmap.mmap(file.fileno(), 0)
-        os.unlink(path)
-        return ad.frombuffer(memory, dtype=shared.dtype).view(shared.shape)
-
-    return _gone_through(value, fetch)
+    packed = _gone_through(value, Tensor, place) if hasattr(os, "memfd_create") else value
+    return packed, parts, end
 
 
-def remove_unfetched(prefix):
-    """Remove what senders with this prefix left behind."""
-    for path in glob.glob(os.path.join(FOLDER, glob.escape(prefix) + "*")):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
+def send(connection: Any, message: bytes, parts: list[tuple[int, Any]], nbytes: int) -> None:
+    """Send a pickle, and a segment with the bytes that it speaks of."""
+    connection.send_bytes(message)
+    if nbytes:
+        from multiprocessing.reduction import send_handle
+
+        fd = _segments.written(nbytes, parts)
+        try:
+            send_handle(connection, fd, None)
+        finally:
+            os.close(fd)
+
+
+def receive(connection: Any) -> tuple[Any, Any]:
+    """The pair that was sent, its value over the memory that the sender wrote."""
+    from multiprocessing.reduction import ForkingPickler, recv_handle
+
+    number, value, nbytes = ForkingPickler.loads(connection.recv_bytes())
+    if not nbytes:
+        return number, value
+    segment = _segments.mapped(recv_handle(connection), nbytes)
+
+    def fetch(place):
+        stride, step = [], 1
+        for size in reversed(place.shape):
+            stride.append(step)
+            step *= size
+        dtype = getattr(_C, place.dtype)
+        return _segments.tensor_over(
+            segment, place.start, place.nbytes, dtype, place.shape, tuple(stride[::-1]), 0
+        )
+
+    return number, _gone_through(value, _Place, fetch)

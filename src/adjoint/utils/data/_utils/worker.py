@@ -16,7 +16,7 @@ from typing import Any
 __all__ = ["WorkerInfo", "get_worker_info"]
 
 
-#: How often, in seconds, a worker that waits looks whether somebody is there to ask.
+#: How often, in seconds, a worker that waits looks whether its parent is alive.
 MP_STATUS_CHECK_INTERVAL = 5.0
 
 
@@ -101,7 +101,18 @@ _info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """In a worker process, which one it is; elsewhere None."""
+    """In a worker process, which one it is; elsewhere None.
+
+    Returns
+    -------
+    WorkerInfo, optional
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.utils.data.get_worker_info() is None
+    True
+    """
     return _info
 
 
@@ -148,10 +159,12 @@ def _serve(fetcher_type, dataset, tasks, answers, worker, settings):
 
     def send(number, answer):
         try:
-            message = _Pickler.dumps((number, answer))
+            packed, parts, nbytes = shared.pack(answer)
+            message = _Pickler.dumps((number, packed, nbytes))
         except Exception as error:  # noqa: BLE001 - what the data set gave cannot be sent
-            message = _Pickler.dumps((number, Failure(error, f"in DataLoader worker process {worker}")))
-        answers.send_bytes(message)
+            parts, nbytes = [], 0
+            message = _Pickler.dumps((number, Failure(error, f"in DataLoader worker process {worker}"), 0))
+        shared.send(answers, message, parts, nbytes)
 
     parent = os.getppid()
     start(settings.base_seed + worker)
@@ -161,7 +174,7 @@ def _serve(fetcher_type, dataset, tasks, answers, worker, settings):
             task = tasks.get(timeout=MP_STATUS_CHECK_INTERVAL)
         except queue.Empty:
             if os.getppid() != parent:
-                return  # nobody is there to ask any more
+                return  # the parent is gone
             continue
         if task is None:
             return
@@ -178,7 +191,7 @@ def _serve(fetcher_type, dataset, tasks, answers, worker, settings):
             answer, failure = failure, None
         else:
             try:
-                answer = shared.pack(fetcher.fetch(wanted), settings.prefix)
+                answer = fetcher.fetch(wanted)
             except StopIteration as error:
                 if not settings.iterable:
                     answer = Failure(error, f"in DataLoader worker process {worker}")

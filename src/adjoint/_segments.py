@@ -1,4 +1,4 @@
-"""Memory that processes share: a file without a name, mapped; it is gone when nobody maps it and nobody holds its descriptor.
+"""Anonymous shared memory (memfd): freed with its last mapping and descriptor.
 
 A tensor over such memory keeps its segment alive, and the segment is found by the tensor's address. Start reading at `move`.
 """
@@ -11,10 +11,7 @@ import sys
 import weakref
 
 from adjoint import _C
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._types import Any
 
 __all__ = ["Segment", "find", "mapped", "move", "tensor_over"]
 
@@ -48,15 +45,29 @@ def _identity(fd):
 
 def made(nbytes):
     """A new segment."""
-    fd = os.memfd_create("adjoint")
+    fd = written(nbytes, ())
     try:
-        os.ftruncate(fd, nbytes)
         segment = Segment(fd, nbytes)
     except BaseException:
         os.close(fd)
         raise
     _by_file[_identity(fd)] = segment
     return segment
+
+
+def written(nbytes, parts):
+    """The descriptor of memory with these pairs (where, bytes), which this process does not map: writing is faster than faults."""
+    fd = os.memfd_create("adjoint")
+    try:
+        os.ftruncate(fd, nbytes)
+        for at, part in parts:
+            while part:
+                count = os.pwrite(fd, part, at)
+                part, at = part[count:], at + count
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
 
 
 def mapped(fd, nbytes):
@@ -104,7 +115,7 @@ def move(tensors, asked) -> bool:
             if not asked:
                 return False
             raise RuntimeError(
-                f"{asked}(): other tensors share the memory of one of shape {tuple(group[0].shape)}, and would stay behind in "
+                f"{asked}(): other tensors share the memory of one of shape {tuple(group[0].shape)}, and would stay in "
                 "memory of this process alone: a view, a detached tensor, an array of numpy(), or a graph that has saved it. Call "
                 "it before these are made, or on a clone()"
             )
