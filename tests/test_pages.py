@@ -2,6 +2,7 @@
 
 import doctest
 import pathlib
+import re
 
 import pytest
 
@@ -17,3 +18,12 @@ def test_examples(page):
 
 def test_there_are_pages():
     assert "verifying.md" in {p.name for p in PAGES}
+
+
+def test_each_mistake_has_its_message_its_cause_and_its_remedy():
+    page = next(p for p in PAGES if p.name == "errors.md").read_text(encoding="utf-8")
+    title, *sections = re.split(r"^### ", page, flags=re.MULTILINE)
+    assert len(sections) >= 20
+    for section in sections:
+        order = [section.find(part) for part in (">>> ", "refused(", "**Why.** ", "**Do.** ")]
+        assert -1 not in order and order == sorted(order), section.splitlines()[0]

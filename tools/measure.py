@@ -34,23 +34,32 @@ FOLDER = ROOT / "docs" / "numbers"
 #: Above this, others compute while we measure. A table taken then is marked.
 QUIET = 0.5
 #: What every case of benchmarks/ goes through.
-HOT = ["core/autograd/engine.cpp", "core/dispatch/elementwise.cpp", "core/bind/plain_call.cpp", "benchmarks/harness.py"]
+HOT = [
+    "core/autograd/engine.cpp",
+    "core/dispatch/elementwise.cpp",
+    "core/bind/plain_call.cpp",
+    "benchmarks/harness.py",
+]
 
-#: README's rows: the name of a case, and what the page calls it.
-README = {
-    "scalar chain, 1000 × y = y * b, forward and backward": "1000 scalar multiplications, forward and backward",
-    "Hessian-vector product of a 10-dimensional Rosenbrock function, double backward": "Hessian-vector product, ten variables",
-    "MLP 64-64-10, batch 32, cross-entropy, SGD with momentum, whole step": "training step of a small network",
-    "(tanh(x)*x + exp(-x*x)).sum() and gradient, 10⁷ float32": "`(tanh(x)*x + exp(-x*x)).sum()` and its gradient, 10⁷ elements",
-    "import time": "`import`",
-}
+#: README's rows: the name of a case, how its row begins, and what the page calls it.
+README = (
+    ("scalar chain", "scalar chain", "1000 scalar multiplications, forward and backward"),
+    (
+        "Hessian-vector product of a 10",
+        "Hessian-vector product of a 10",
+        "Hessian-vector product, ten variables",
+    ),
+    ("MLP 64-64-10, batch 32", "MLP 64-64-10, batch 32", "training step of a small network"),
+    ("(tanh(x)*x", "(tanh(x)*x", "`(tanh(x)*x + exp(-x*x)).sum()` and its gradient, 10⁷ elements"),
+    ("import time", "import", "`import`"),
+)
 #: Groups of benchmarks/ whose rows are all on the page; of the others there is one line each.
 SHOWN = "small", "autograd", "training", "networks", "func", "large", "memory", "package"
 SUMMED = "calls", "rows", "linalg"
 
 
 def cases(*only):
-    """Run benchmarks, short; the rows as they are in its JSON."""
+    """Run benchmarks, with short samples; the rows as they are in its JSON."""
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "rows.json"
         chosen = [word for name in only for word in ("--only", name)]
@@ -64,12 +73,17 @@ def shown(row, name=None):
     from benchmarks.run import readable
 
     ratio = "—" if row["ratio"] is None else f"**{row['ratio']:.3g}**"
-    return [name or row["name"], readable(row["ours"], row["unit"]), readable(row["theirs"], row["unit"]), ratio]
+    return [
+        name or row["name"],
+        readable(row["ours"], row["unit"]),
+        readable(row["theirs"], row["unit"]),
+        ratio,
+    ]
 
 
 def readme():
-    found = {row["name"]: row for row in cases(*README)}
-    return [shown(next(r for n, r in found.items() if n.startswith(case)), name) for case, name in README.items()]
+    found = cases(*(case for case, _, _ in README))
+    return [shown(next(r for r in found if r["name"].startswith(row)), name) for _, row, name in README]
 
 
 def benchmarks():
@@ -80,7 +94,10 @@ def benchmarks():
         ratios = sorted(row["ratio"] for row in cases(group) if row["ratio"])
         mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
         text = f"{len(ratios)} cases: geometric mean of the ratios; lowest and highest"
-        lines += [[f"*{group}*", "", "", ""], [text, f"{ratios[0]:.2f}", f"{ratios[-1]:.2f}", f"**{mean:.2f}**"]]
+        lines += [
+            [f"*{group}*", "", "", ""],
+            [text, f"{ratios[0]:.2f}", f"{ratios[-1]:.2f}", f"**{mean:.2f}**"],
+        ]
     return lines
 
 
@@ -133,15 +150,20 @@ TABLES = {
 
 
 def digest(file):
-    """A hash of what a file says to a compiler: comments and spaces are left out."""
+    """A hash of what a file does: comments and spaces are left out, and of C++ the texts, which are errors'."""
     text = (ROOT / file).read_text(encoding="utf-8")
-    text = re.sub(r"//[^\n]*", "", text) if file.endswith((".h", ".cpp")) else re.sub(r"(?m)^\s*#.*$", "", text)
+    if file.endswith((".h", ".cpp")):
+        text = re.sub(r'"(?:[^"\\\n]|\\.)*"(\s*"(?:[^"\\\n]|\\.)*")*', '""', re.sub(r"//[^\n]*", "", text))
+    else:
+        text = re.sub(r"(?m)^\s*#.*$", "", text)
     return hashlib.sha256(" ".join(text.split()).encode()).hexdigest()[:16]
 
 
 def measured(name):
     """{file: hash} of what a table measures, as it is now."""
-    files = sorted({f.relative_to(ROOT).as_posix() for pattern in TABLES[name][2] for f in ROOT.glob(pattern)})
+    files = sorted(
+        {f.relative_to(ROOT).as_posix() for pattern in TABLES[name][2] for f in ROOT.glob(pattern)}
+    )
     if name == "gallery":
         rows = load(name)["rows"] if path(name).exists() else []
         named = {"compare_with_torch"} | {row[0] for row in rows}
@@ -217,7 +239,9 @@ def pasted(name, text):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(TABLES)}; all where none is given")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"of {', '.join(TABLES)}; all where none is given"
+    )
     parser.add_argument("--render", action="store_true", help="write the pages, measure nothing")
     options = parser.parse_args(arguments)
     names = options.names or list(TABLES)

@@ -71,7 +71,7 @@ OPTIONS = {
     },
     "python_display_short_literal_types": True,
     "toc_object_entries_show_parents": "hide",
-    "templates_path": [],
+    "templates_path": [str(FILES / "templates")],
 }
 
 
@@ -168,7 +168,9 @@ def build(sources, output, jobs):
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "build" / "site")
-    parser.add_argument("--fresh", action="store_true", help="build all pages, also those that have not changed")
+    parser.add_argument(
+        "--fresh", action="store_true", help="build all pages, also those that have not changed"
+    )
     parser.add_argument("--check", action="store_true", help="check what was built, too")
     parser.add_argument("--jobs", type=int, default=min(4, os.cpu_count() or 1))
     options = parser.parse_args(arguments)

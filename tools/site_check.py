@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import collections
 import concurrent.futures
+import fcntl
 import json
 import os
 import pathlib
@@ -77,8 +78,17 @@ def html_findings(root):
             there = (path.parent / urllib.parse.unquote(url.path)).resolve() if url.path else path
             if not there.is_file():
                 yield name, f"a link to {target}, which is not there"
-            elif url.fragment and there in pages and urllib.parse.unquote(url.fragment) not in pages[there].ids:
+            elif (
+                url.fragment and there in pages and urllib.parse.unquote(url.fragment) not in pages[there].ids
+            ):
                 yield name, f"a link to {target}: no such anchor"
+
+
+def _high(descriptor):
+    """The descriptor by a number above those that the browser's have."""
+    number = fcntl.fcntl(descriptor, fcntl.F_DUPFD, 20)
+    os.close(descriptor)
+    return number
 
 
 class Browser:
@@ -87,8 +97,15 @@ class Browser:
     def __init__(self, program):
         mine_in, its_out = os.pipe()
         its_in, mine_out = os.pipe()
+        its_in, its_out = _high(its_in), _high(its_out)
         self.profile = tempfile.mkdtemp()
-        options = ["--remote-debugging-pipe", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+        options = [
+            "--remote-debugging-pipe",
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--hide-scrollbars",
+        ]
         options += ["--no-first-run", "--disable-background-networking", f"--user-data-dir={self.profile}"]
         # Descriptors 3 and 4 are given by a shell: they may be in use in this process.
         line = f'exec "$0" "$@" 3<&{its_in} 4>&{its_out} {its_in}<&- {its_out}>&-'
@@ -211,8 +228,8 @@ CONTRAST = """(() => {
 })()"""
 THEME = "document.body.dataset.theme = '%s'; 0"
 #: What is wider than the window without a way to scroll.
-TOO_WIDE = """(() => document.documentElement.scrollWidth > innerWidth + 1
-  ? [`is ${document.documentElement.scrollWidth} wide where ${innerWidth} are there`] : [])()"""
+TOO_WIDE = """(() => { const e = document.documentElement;
+  return e.scrollWidth > e.clientWidth + 1 ? [`is ${e.scrollWidth} wide where ${e.clientWidth} are there`] : []; })()"""
 
 
 def blank(png):
@@ -236,7 +253,7 @@ def page_findings(browser, path, name, screenshots):
         browser.run(THEME % theme)
         for wrong in browser.run(CONTRAST):
             yield f"{theme}: {wrong}"
-        if theme == "light" or name in ("index.html", "reference/sorting.html"):
+        if theme == "light" or name in ("index.html", "reference/functions-sorting.html"):
             png = browser("Page.captureScreenshot", optimizeForSpeed=True)["data"]
             if blank(png):
                 yield "an empty screenshot"
@@ -245,7 +262,7 @@ def page_findings(browser, path, name, screenshots):
                 file.write_bytes(base64.b64decode(png))
     browser("Emulation.setDeviceMetricsOverride", width=375, height=700, deviceScaleFactor=1, mobile=True)
     yield from browser.run(TOO_WIDE)
-    if screenshots and name in ("index.html", "reference/sorting.html", "benchmarks.html"):
+    if screenshots and name in ("index.html", "reference/functions-sorting.html", "benchmarks.html"):
         png = browser("Page.captureScreenshot", optimizeForSpeed=True)["data"]
         (screenshots / f"{name.replace('/', '.')}.phone.png").write_bytes(base64.b64decode(png))
     yield from browser.errors()
@@ -286,7 +303,9 @@ def main(arguments):
     if program is None:
         print(f"NO BROWSER ({', '.join(BROWSERS)}): scripts, contrast, widths and pictures are not checked")
     else:
-        shown = [p for p in pages if not p.startswith("source/")] + [p for p in pages if p.startswith("source/")][:2]
+        shown = [p for p in pages if not p.startswith("source/")] + [
+            p for p in pages if p.startswith("source/")
+        ][:2]
         parts = [shown[k::2] for k in range(2)]
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             for part in pool.map(lambda names: browser_findings(program, root, names, screenshots), parts):

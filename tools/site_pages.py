@@ -172,10 +172,23 @@ def body(doc):
     for title, text in zip(found[::2], found[1::2], strict=True):
         lines += [f"**{title}**", ""]
         if title in ("Parameters", "Attributes", "Returns", "Raises", "Yields", "Warns"):
-            lines += [*map(prose, pages.items(text)), ""]
+            lines += [*items(text, title in ("Parameters", "Attributes")), ""]
         else:
             lines += [*examples(text.strip()), ""]
     return lines
+
+
+def items(text, named):
+    """`name : type` and its sentences as a list: - `name` (type): sentences. Results and errors have no names."""
+    found: list[list[str]] = []
+    for line in text.strip("\n").split("\n"):
+        if line[:1].strip():
+            name, colon, kind = line.partition(" : ")
+            head = f"`{name}`" + (f" ({prose(kind)})" if colon else "") if named else prose(line)
+            found.append([head])
+        elif line.strip() and found:
+            found[-1].append(prose(line.strip()))
+    return [f"- {head}" + (": " if rest else "") + "\n  ".join(rest) for head, *rest in found]
 
 
 def examples(text):
@@ -223,7 +236,9 @@ def entry(module, names, value, doc, kind=None):
     first, *others = [f"{owner}.{name}{signature}" for name in names]
     lines = [f"``````{{py:{kind}}} {first}", *others, ""]
     lines += link(names[0], value)
-    if is_class and (bases := [b.__name__ for b in value.__bases__ if b is not object and b.__name__[0] != "_"]):
+    if is_class and (
+        bases := [b.__name__ for b in value.__bases__ if b is not object and b.__name__[0] != "_"]
+    ):
         lines += [f"Bases: `{'`, `'.join(bases)}`.", ""]
     lines += body(doc)
     if is_class and value is not adjoint.Tensor:
@@ -236,7 +251,12 @@ def constants(module):
     owner = importlib.import_module("adjoint" + ("." + module if module else ""))
     for name in sorted(getattr(owner, "__all__", None) or dir(owner)):
         value = getattr(owner, name)
-        if name[0] == "_" or callable(value) or inspect.ismodule(value) or name in ("annotations", "TYPE_CHECKING"):
+        if (
+            name[0] == "_"
+            or callable(value)
+            or inspect.ismodule(value)
+            or name in ("annotations", "TYPE_CHECKING")
+        ):
             continue
         shown = repr(value)
         if " at 0x" not in shown and len(shown) < 80 and (module == "" or "__all__" in vars(owner)):
@@ -282,18 +302,26 @@ def reference():
         if value is adjoint.Tensor:
             continue
         by_topic.setdefault(topic(names[0], value), []).append((names, value, doc))
-    first = ["# Reference", "", "Every public name, by topic and by module. `import adjoint as ad` first; the"]
+    first = [
+        "# Reference",
+        "",
+        "Every public name, by topic and by module. `import adjoint as ad` first; the",
+    ]
     first += ["[index](genindex) lists all names, and `help(name)` says what stands here.", ""]
     parts: dict[str, list[str]] = {"Functions": [], "Modules": []}
     for key, title in TITLES.items():
         if key in by_topic:
-            written[f"reference/{key}.md"] = page(title, "", by_topic[key])
-            parts["Functions"].append(key)
+            written[f"reference/functions-{key}.md"] = page(title, "", by_topic[key])
+            parts["Functions"].append(f"functions-{key}")
     written["reference/Tensor.md"] = tensor_page()
     parts["Functions"].insert(0, "Tensor")
     parts["Functions"].append("constants")
     rows = [(f"`{name}`", f"`{shown}`") for name, shown in constants("")]
-    written["reference/constants.md"] = ["# Dtypes and constants", "", *table("In `adjoint`", ("name", "value"), rows)]
+    written["reference/constants.md"] = [
+        "# Dtypes and constants",
+        "",
+        *table("In `adjoint`", ("name", "value"), rows),
+    ]
     for module in sorted(MODULES):
         intro = (inspect.getdoc(importlib.import_module("adjoint." + module)) or "").partition("\n\n")[0]
         lines = page(f"adjoint.{module}", module, pages.entries(module), prose(intro))
@@ -325,7 +353,10 @@ def gallery():
         if name in rows:
             lines += [f"Takes {rows[name][1]}: see [all times](../gallery.md#times-beside-torchs).", ""]
         lines += [*examples(rest), "## The program", ""]
-        lines += [f'<a class="source" href="../source/examples/{file.name}.html">examples/{file.name}</a>', ""]
+        lines += [
+            f'<a class="source" href="../source/examples/{file.name}.html">examples/{file.name}</a>',
+            "",
+        ]
         lines += ["````python", code.rstrip(), "````", ""]
         written[f"gallery/{name}.md"] = "\n".join(lines)
     return written
@@ -343,7 +374,8 @@ def write_sources(folder):
     for file in sorted(SOURCES):
         text = (ROOT / file).read_text(encoding="utf-8").splitlines()
         lines = "\n".join(
-            f'<a id="L{n}" href="#L{n}">{n:4}</a> {html.escape(line, quote=False)}' for n, line in enumerate(text, 1)
+            f'<a id="L{n}" href="#L{n}">{n:4}</a> {html.escape(line, quote=False)}'
+            for n, line in enumerate(text, 1)
         )
         target = folder / "source" / (file + ".html")
         target.parent.mkdir(parents=True, exist_ok=True)
