@@ -246,8 +246,9 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     names = options.names or list(TABLES)
     if not options.render:
-        if importlib.util.find_spec("torch") is None:
-            print("torch is not installed, with which the tables compare: pip install torch", file=sys.stderr)
+        needed = "torch", "sklearn", "matplotlib"
+        if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
+            print(f"not installed: {', '.join(missing)}. pip install torch scikit-learn matplotlib", file=sys.stderr)
             return 2
         sys.path.insert(0, str(ROOT))
         for name in names:

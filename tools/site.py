@@ -48,6 +48,7 @@ ELSEWHERE = {
     "docs/reference.md": "reference/index.md",
     "docs/reference": "reference/index.md",
     "docs/notes": "notes/index.md",
+    "docs": "index.md",
 }
 OPTIONS = {
     "project": "Adjoint",
