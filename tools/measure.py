@@ -248,7 +248,10 @@ def main(arguments=None):
     if not options.render:
         needed = "torch", "sklearn", "matplotlib"
         if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
-            print(f"not installed: {', '.join(missing)}. pip install torch scikit-learn matplotlib", file=sys.stderr)
+            print(
+                f"not installed: {', '.join(missing)}. pip install torch scikit-learn matplotlib",
+                file=sys.stderr,
+            )
             return 2
         sys.path.insert(0, str(ROOT))
         for name in names:

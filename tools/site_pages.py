@@ -349,10 +349,12 @@ def gallery():
         SOURCES.add(relative(file))
         lines = [f"# {name.replace('_', ' ').capitalize()}", "", title.replace("\n", " "), ""]
         if (ROOT / "docs" / "pictures" / f"{name}.png").exists():
-            lines += [f"![What the program draws]( ../pictures/{name}.png)".replace("( ", "("), ""]
+            lines += [f"![What the program draws](../pictures/{name}.png)", ""]
+        printed = []
         if name in rows:
-            lines += [f"Takes {rows[name][1]}: see [all times](../gallery.md#times-beside-torchs).", ""]
-        lines += [*examples(rest), "## The program", ""]
+            lines += [f"Time: {rows[name][1]} ([all times](../gallery.md#times-beside-torchs)).", ""]
+            printed = ["## What it prints", "", "```text", rows[name][4], "```", ""]
+        lines += [*examples(rest), *printed, "## The program", ""]
         lines += [
             f'<a class="source" href="../source/examples/{file.name}.html">examples/{file.name}</a>',
             "",
