@@ -102,7 +102,7 @@ class LRScheduler:
 
     def __repr__(self) -> str:
         """The class, the numbers that it was given, and the present rates."""
-        given: dict[str, Any] = {
+        given: dict[str, object] = {
             k: v for k, v in vars(self).items() if k[0] != "_" and isinstance(v, (int, float, str))
         }
         given["rates"] = getattr(self, "_last_lr", None)
