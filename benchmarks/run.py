@@ -114,11 +114,13 @@ def main(argv=None):
     for m in (ours, theirs):
         if m is not None:
             harness.set_threads(m, 1)
-    rows = []
+    rows, groups = [], []
     for c in chosen:
         if sys.stderr.isatty():
             print(f"\r\033[K{c.name}", end="", file=sys.stderr, flush=True)
-        rows.extend(harness.rows_of(c, ours, theirs, settings))
+        found = list(harness.rows_of(c, ours, theirs, settings))
+        rows += found
+        groups += [c.group] * len(found)
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
     versions = {
@@ -131,7 +133,8 @@ def main(argv=None):
     print_table(rows, ", ".join(f"{k} {v}" for k, v in versions.items()))
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"versions": versions, "rows": [dataclasses.asdict(r) for r in rows]}, file, indent=1)
+            dicts = [dataclasses.asdict(r) | {"group": g} for r, g in zip(rows, groups, strict=True)]
+            json.dump({"versions": versions, "rows": dicts}, file, indent=1)
     return 0
 
 
