@@ -109,6 +109,8 @@ def linked(text, file, page):
         where = os.path.relpath(f"source/{path}.html", base or ".")
         return f'<a href="{where}">{found[1][1:-1].strip("`")}</a>'
 
+    # The empty line that ends a session for doctest is not shown.
+    text = re.sub(r"\n\n```$", "\n```", text, flags=re.M)
     parts = re.split(r"(^```.*?^```$)", text, flags=re.M | re.S)
     # Code comes first where it begins first: what looks like a link within it is none.
     pattern = re.compile(r"(!?\[(?:[^\[\]`]|`[^`]*`)*\])\(([^)\s]+)\)|`+[^`]+`+|^ {4,}.*$", re.M)
