@@ -59,8 +59,12 @@ def test_a_link_that_leads_nowhere_is_refused(site):
 def test_the_reference_has_every_public_name(site):
     pages = site.site_pages
     written = pages.reference()
-    text = "\n".join(written.values())
-    said = set(re.findall(r"^(?:`{5,6}\{py:\w+\} )?(adjoint\.[\w.]+)", text, re.MULTILINE))
+    said = set()
+    for text in written.values():
+        module = re.search(r"\{py:module\} (\S+)", text)
+        for block in re.findall(r"^`{6}\{py:\w+\} (.*?)\n\n", text, re.MULTILINE | re.DOTALL):
+            for line in block.split("\n"):
+                said.add((module[1] + "." if module else "") + re.match(r"[\w.]+", line)[0])
     for module in ["", *pages.MODULES]:
         for names, _, _ in pages.pages.entries(module):
             for name in names:

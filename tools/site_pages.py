@@ -229,11 +229,12 @@ def member_entries(cls):
 
 def entry(module, names, value, doc, kind=None):
     """An object of the Python domain, aliases with it."""
-    owner = "adjoint" + ("." + module if module else "")
+    # A page of a module has said its name, which Sphinx puts before those of its objects.
+    owner = {"": "adjoint.", "Tensor": "adjoint.Tensor."}.get(module, "")
     is_class = isinstance(value, type)
     kind = kind or ("class" if is_class else "function")
     signature = "" if kind == "property" else plain_signature(names[0], value)
-    first, *others = [f"{owner}.{name}{signature}" for name in names]
+    first, *others = [f"{owner}{name}{signature}" for name in names]
     lines = [f"``````{{py:{kind}}} {first}", *others, ""]
     lines += link(names[0], value)
     if is_class and (
