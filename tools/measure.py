@@ -141,7 +141,7 @@ TABLES = {
     ),
     "readme": (
         readme,
-        ["", "Adjoint", "torch", "ratio"],
+        ["what", "Adjoint", "torch", "ratio"],
         [*HOT, *(f"benchmarks/cases/{name}.py" for name in ("small", "training", "large", "package"))],
         "README.md",
     ),
