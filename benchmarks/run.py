@@ -95,6 +95,7 @@ def main(argv=None):
     parser.add_argument(
         "--only", action="append", metavar="NAME", help="cases whose name or group contains NAME"
     )
+    parser.add_argument("--group", action="append", metavar="NAME", help="cases of this group alone")
     parser.add_argument("--json", metavar="FILE", help="also write the rows as JSON")
     parser.add_argument("--list", action="store_true", help="print the names and stop")
     parser.add_argument("--ours", default="adjoint", help=argparse.SUPPRESS)
@@ -102,7 +103,10 @@ def main(argv=None):
     options = parser.parse_args(argv)
 
     chosen = [
-        c for c in harness.CASES if not options.only or any(o in c.name or o == c.group for o in options.only)
+        c
+        for c in harness.CASES
+        if (not options.only or any(o in c.name or o == c.group for o in options.only))
+        and (not options.group or c.group in options.group)
     ]
     chosen.sort(key=lambda c: (GROUPS.index(c.group), "") if c.group in GROUPS else (len(GROUPS), c.group))
     if options.list:

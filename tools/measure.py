@@ -58,11 +58,10 @@ SHOWN = "small", "autograd", "training", "networks", "func", "large", "memory", 
 SUMMED = "calls", "rows", "linalg"
 
 
-def cases(*only):
+def cases(*chosen):
     """Run benchmarks, with short samples; the rows as they are in its JSON."""
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "rows.json"
-        chosen = [word for name in only for word in ("--only", name)]
         command = [sys.executable, "-m", "benchmarks", "--quick", "--json", str(file), *chosen]
         subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
         return json.loads(file.read_text(encoding="utf-8"))["rows"]
@@ -86,7 +85,7 @@ FOUND: list[dict] = []
 
 
 def benchmarks():
-    FOUND[:] = cases(*SHOWN, *SUMMED)
+    FOUND[:] = cases(*(f"--group={name}" for name in (*SHOWN, *SUMMED)))
     lines = []
     for group in SHOWN:
         lines += [[f"*{group}*", "", "", ""], *(shown(row) for row in FOUND if row["group"] == group)]
@@ -102,7 +101,7 @@ def benchmarks():
 
 
 def readme():
-    found = FOUND or cases(*(case for case, _, _ in README))
+    found = FOUND or cases(*(f"--only={case}" for case, _, _ in README))
     return [shown(next(r for r in found if r["name"].startswith(row)), name) for _, row, name in README]
 
 
