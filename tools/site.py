@@ -71,7 +71,8 @@ OPTIONS = {
         "dark_css_variables": {"color-brand-primary": "#8ab8ff", "color-brand-content": "#8ab8ff"},
     },
     "python_display_short_literal_types": True,
-    "toc_object_entries_show_parents": "hide",
+    # Each page of the reference begins with a table of its names. In the navigation they would be copied for each page.
+    "toc_object_entries": False,
     "templates_path": [str(FILES / "templates")],
 }
 

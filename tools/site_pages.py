@@ -272,7 +272,14 @@ def table(title, heads, rows):
 
 def page(title, module, found, intro=""):
     lines = [f"# {title}", "", *([intro, ""] if intro else [])]
-    for names, value, doc in sorted(found, key=lambda e: e[0][0].lower()):
+    found = sorted(found, key=lambda e: e[0][0].lower())
+    owner = "adjoint." + (module + "." if module else "")
+    lines += ["| name | what it does |", "|---|---|"]
+    lines += [
+        f"| {{py:obj}}`~{owner}{names[0]}` | {prose(pages.index.summary(v))} |" for names, v, _ in found
+    ]
+    lines.append("")
+    for names, value, doc in found:
         lines += entry(module, names, value, doc)
     return lines
 
