@@ -95,6 +95,7 @@ def main(argv=None):
     parser.add_argument(
         "--only", action="append", metavar="NAME", help="cases whose name or group contains NAME"
     )
+    parser.add_argument("--group", action="append", metavar="NAME", help="cases of this group alone")
     parser.add_argument("--json", metavar="FILE", help="also write the rows as JSON")
     parser.add_argument("--list", action="store_true", help="print the names and stop")
     parser.add_argument("--ours", default="adjoint", help=argparse.SUPPRESS)
@@ -102,7 +103,10 @@ def main(argv=None):
     options = parser.parse_args(argv)
 
     chosen = [
-        c for c in harness.CASES if not options.only or any(o in c.name or o == c.group for o in options.only)
+        c
+        for c in harness.CASES
+        if (not options.only or any(o in c.name or o == c.group for o in options.only))
+        and (not options.group or c.group in options.group)
     ]
     chosen.sort(key=lambda c: (GROUPS.index(c.group), "") if c.group in GROUPS else (len(GROUPS), c.group))
     if options.list:
@@ -114,11 +118,13 @@ def main(argv=None):
     for m in (ours, theirs):
         if m is not None:
             harness.set_threads(m, 1)
-    rows = []
+    rows, groups = [], []
     for c in chosen:
         if sys.stderr.isatty():
             print(f"\r\033[K{c.name}", end="", file=sys.stderr, flush=True)
-        rows.extend(harness.rows_of(c, ours, theirs, settings))
+        found = list(harness.rows_of(c, ours, theirs, settings))
+        rows += found
+        groups += [c.group] * len(found)
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
     versions = {
@@ -131,7 +137,8 @@ def main(argv=None):
     print_table(rows, ", ".join(f"{k} {v}" for k, v in versions.items()))
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"versions": versions, "rows": [dataclasses.asdict(r) for r in rows]}, file, indent=1)
+            dicts = [dataclasses.asdict(r) | {"group": g} for r, g in zip(rows, groups, strict=True)]
+            json.dump({"versions": versions, "rows": dicts}, file, indent=1)
     return 0
 
 

@@ -57,7 +57,8 @@ Tensor argument_for(const Tensor& x, bool continued) {
     fail(
         "only Tensors of floating point dtype can require gradients: an argument of a function that is to be "
         "differentiated by it is ",
-        name_of(x.dtype()), " of shape ", to_string(x.sizes()));
+        name_of(x.dtype()), " of shape ", to_string(x.sizes()),
+        "; convert it first, for example with .to(float32)");
   Tensor t = batch_for_argument(x);
   if (!t.defined()) t = alias_with_tangents(x);
   if (continued && x.requires_grad())

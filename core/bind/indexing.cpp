@@ -161,7 +161,8 @@ Key read_key(const Tensor& self, PyObject* key) {
       const int64_t size = self.size(d++);
       const int64_t step = s->step == Py_None ? 1 : bounded(s->step);
       if (step == 0) fail<ValueError>("slice step cannot be zero");
-      if (step < 0) fail<ValueError>("step must be greater than zero, but it is ", step);
+      if (step < 0)
+        fail<ValueError>("step must be greater than zero, but it is ", step, "; flip() reverses a dimension");
       auto clip = [&](PyObject* o, int64_t otherwise) {
         if (o == Py_None) return otherwise;
         Py_ssize_t v = 0;

@@ -108,7 +108,8 @@ void check_out(const ElementwiseInfo& op, const Resolved& r, const Tensor& out, 
   } else {
     if (!can_cast(r.result_type, out.dtype()))
       fail("result type ", type_name_of(r.result_type), " can't be cast to the desired output type ",
-           type_name_of(out.dtype()), " in ", op.name, "_()");
+           type_name_of(out.dtype()), " in ", op.name, "_(): keep the result of ", op.name,
+           "() instead, or convert the tensor first, with .to(", name_of(r.result_type), ")");
     if (!same(out.sizes(), r.sizes))
       fail(op.name, "_(): output with shape ", to_string(out.sizes()), " doesn't match the broadcast shape ",
            to_string(r.sizes));

@@ -274,7 +274,8 @@ void become_result(const Tensor& self, const Tensor& result, const char* name) {
          to_string(result.sizes()));
   if (!can_cast(result.dtype(), self.dtype()))
     fail("result type ", type_name_of(result.dtype()), " can't be cast to the desired output type ",
-         type_name_of(self.dtype()), " in ", name, "_()");
+         type_name_of(self.dtype()), " in ", name, "_(): keep the result of ", name,
+         "() instead, or convert the tensor first, with .to(", name_of(result.dtype()), ")");
   // A result without history leaves none of what was there before. An interpreter sees a copy.
   if ((thread_state.grad && self.requires_grad() && !history(result)) ||
       (thread_state.watched && thread_state.interpreter) || is_transformed(self) || is_transformed(result)) {

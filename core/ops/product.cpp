@@ -79,7 +79,7 @@ Tensor matmul(const Tensor& a0, const Tensor& b0, const char* op, const Tensor& 
          type_name_of(b0.dtype()), " in ", op, "()");
   if (a0.dtype() != b0.dtype())
     fail(op, "(): expected m1 and m2 to have the same dtype, but got: ", cpp_name_of(a0.dtype()),
-         " != ", cpp_name_of(b0.dtype()), "; convert one of them");
+         " != ", cpp_name_of(b0.dtype()), "; convert one of them, as in x.to(", name_of(b0.dtype()), ")");
   if (a0.dtype() == DType::Bool)
     fail(op, "(): not implemented for 'bool'; convert first, for example with .to(int64)");
   const int64_t k = a0.size(-1), kb = b0.dim() == 1 ? b0.size(0) : b0.size(-2);
@@ -96,7 +96,8 @@ Tensor matmul(const Tensor& a0, const Tensor& b0, const char* op, const Tensor& 
            product(a0.sizes().first(static_cast<size_t>(a0.dim() - 2))), ", ", k, "] but got: [",
            product(b0.sizes().first(static_cast<size_t>(b0.dim() - 2))), ", ", kb, "].");
     fail(op, "(): mat1 and mat2 shapes cannot be multiplied (", by_x(a0.sizes()), " and ", by_x(b0.sizes()),
-         "): size mismatch, got ", k, " and ", kb);
+         "): size mismatch, got ", k, " and ", kb,
+         "; as many columns of the first as rows of the second are needed: transpose (.mT) or reshape one");
   }
   const DType type = a0.dtype(), c = compute_dtype(type);
   const bool row = a0.dim() == 1, column = b0.dim() == 1;

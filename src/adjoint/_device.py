@@ -158,7 +158,8 @@ def device_number(value: Any) -> int:
         known = {"cuda": "CUDA", "xpu": "XPU"}.get(asked.type)
         raise NoDeviceError(
             f"this build has no device {str(asked)!r}: the devices are 'cpu' and 'meta'"
-            + (f" (Torch not compiled with {known} enabled, as programs for torch know it)" if known else "")
+            + (f" (Torch not compiled with {known} enabled)" if known else "")
+            + "; leave device= out, or pass 'cpu'"
         )
     return _NUMBERS[asked.type]
 

@@ -3,6 +3,7 @@
 import random
 import re
 import shutil
+from xml.etree import ElementTree
 
 import pytest
 
@@ -177,19 +178,57 @@ def test_pictures(tmp_path):
     assert picture._repr_mimebundle_() == {"image/svg+xml": svg, "text/plain": repr(picture)}
 
 
-def test_without_dot(tmp_path, monkeypatch):
+@pytest.fixture
+def without_dot(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
+
+
+def test_without_dot(tmp_path, without_dot):
     picture = graph.draw(chain(2))
     with pytest.raises(
         RuntimeError, match="needs the program `dot` of Graphviz, which was not found: install Graphviz"
     ):
-        picture.save(tmp_path / "graph.svg")
-    assert not (tmp_path / "graph.svg").exists()
-    # A notebook shows the text instead of an error.
-    bundle = picture._repr_mimebundle_()
-    assert list(bundle) == ["text/plain"] and "install Graphviz" in bundle["text/plain"]
+        picture.save(tmp_path / "graph.png")
+    assert not (tmp_path / "graph.png").exists()
     picture.save(tmp_path / "graph.dot")
     assert (tmp_path / "graph.dot").read_text() == picture.source
+    picture.save(tmp_path / "graph.svg")
+    assert (tmp_path / "graph.svg").read_text() == picture._repr_svg_()
+    assert picture._repr_mimebundle_()["image/svg+xml"] in picture._repr_html_()
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.mark.parametrize("make", [chain, tangle])
+def test_a_picture_without_dot_has_all_nodes_and_edges(make, without_dot):
+    picture = graph.draw(make(300))
+    svg = ElementTree.fromstring(picture._repr_svg_())
+    boxes = svg.findall(f".//{SVG}rect")
+    assert len(boxes) == len(re.findall(r'^  \w+ \[label="', picture.source, re.MULTILINE)) > 200
+    lines = svg.findall(f".//{SVG}line")
+    assert len(lines) == picture.source.count("->")
+    # Arrows point up, to the result; boxes do not overlap.
+    assert all(float(e.get("y1")) > float(e.get("y2")) for e in lines)
+    places = [[float(b.get(k)) for k in ("x", "y", "width", "height")] for b in boxes]
+    for n, (x, y, w, h) in enumerate(places):
+        for u, v, s, t in places[:n]:
+            assert x >= u + s or u >= x + w or y >= v + t or v >= y + h
+
+
+def test_texts_of_a_picture_without_dot(without_dot):
+    w = ad.ones(3, requires_grad=True)
+    name = 'weights & <more> "w" \\n'
+    svg = ElementTree.fromstring(graph.draw((w * 2).sum(), params={name: w})._repr_svg_())
+    assert {name, "float32[3]", "SumBackward0"} <= {t.text for t in svg.iter(f"{SVG}text")}
+
+
+def test_notebooks_show_an_explanation_as_a_table():
+    table = graph.explain((ad.ones(1000, requires_grad=True) * 2.0).exp().sum())
+    rows = ElementTree.fromstring(table._repr_html_()).findall("./tbody/tr")
+    assert [[cell.text or "" for cell in row][:4] for row in rows] == [
+        [r["operation"], r["result"], ", ".join(r["saved"]), f"{r['bytes']:,}"] for r in table.rows
+    ]
 
 
 @needs_dot

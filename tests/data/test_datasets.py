@@ -190,3 +190,10 @@ def test_an_empty_part_of_a_split_and_an_old_name():
         assert [len(part) for part in data.random_split(range(2), [0.99, 0.01])] == [2, 0]
     with pytest.warns(FutureWarning, match="renamed to `cumulative_sizes`"):
         assert data.ConcatDataset([range(2), range(3)]).cummulative_sizes == [2, 5]
+
+
+def test_what_prints_says_what_it_is():
+    samples = data.TensorDataset(ad.ones(5, 2), ad.arange(5))
+    assert repr(samples) == "TensorDataset(5 samples of [2] adjoint.float32, [] adjoint.int64)"
+    assert repr(data.DataLoader(samples, 2)) == f"DataLoader({samples!r}, batch_size=2, num_workers=0)"
+    assert repr(data.DataLoader([1] * 1000)) == "DataLoader(list, batch_size=1, num_workers=0)"

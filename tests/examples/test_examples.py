@@ -16,9 +16,9 @@ def run(name, tmp_path, *arguments):
     return done.stdout
 
 
-def test_every_example_is_named_in_the_readme():
-    readme = (FOLDER.parent / "README.md").read_text()
-    assert [file.name for file in FOLDER.glob("*.py") if f"examples/{file.name}" not in readme] == []
+def test_every_example_is_in_the_gallery():
+    page = (FOLDER.parent / "docs" / "gallery.md").read_text()
+    assert [file.name for file in FOLDER.glob("*.py") if f"(../examples/{file.name})" not in page] == []
 
 
 def test_fine_tuning_learns_with_a_frozen_base_that_keeps_nothing(tmp_path):

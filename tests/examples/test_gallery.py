@@ -85,8 +85,8 @@ def test_the_renderer_finds_the_discs(tmp_path):
 
 def test_the_page_shows_every_example_with_a_small_picture():
     page = PAGE.read_text(encoding="utf-8")
-    named = re.findall(r"\(\.\./examples/(\w+)\.py\)", page)
-    assert len(named) == 9
-    for name in named:
-        assert f"(pictures/{name}.png)" in page
+    shown = re.findall(r"^!\[.+\]\(pictures/(\w+)\.png\)$", page, re.MULTILINE)
+    assert len(shown) == 9
+    for name in shown:
+        assert f"(../examples/{name}.py)" in page
         assert 1000 < (PAGE.parent / "pictures" / f"{name}.png").stat().st_size < 30_000

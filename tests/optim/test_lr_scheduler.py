@@ -300,3 +300,11 @@ def test_the_text_about_epochs_has_a_name():
     optimizer.step()
     with announced(UserWarning, re.escape(ad.optim.lr_scheduler.EPOCH_DEPRECATION_WARNING)):
         scheduler.step(2)
+
+
+def test_what_prints_says_what_it_was_given():
+    optimizer = ad.optim.SGD([ad.nn.Parameter(ad.ones(2))], lr=0.1)
+    steps = ad.optim.lr_scheduler.StepLR(optimizer, step_size=3)
+    assert repr(steps) == "StepLR(step_size=3, gamma=0.1, last_epoch=0, rates=[0.1])"
+    chained = ad.optim.lr_scheduler.ChainedScheduler([steps])
+    assert repr(chained) == "ChainedScheduler(rates=[0.1])"

@@ -87,6 +87,25 @@ class Explanation:
 
     __repr__ = __str__
 
+    def _repr_html_(self):
+        """What a notebook shows: the same as a table."""
+        from html import escape
+
+        def line(cells, tag):
+            parts = (
+                f'<{tag} style="text-align: {"right" if k == 3 else "left"}">{escape(c)}</{tag}>'
+                for k, c in enumerate(cells)
+            )
+            return "<tr>" + "".join(parts) + "</tr>"
+
+        body = [
+            line([r["operation"], r["result"], ", ".join(r["saved"]), f"{r['bytes']:,}", r["line"]], "td")
+            for r in self.rows
+        ]
+        head = line(["operation", "result", "saves", "bytes", "line"], "th")
+        foot = line([f"{len(self.rows)} operations", "", "", f"{self.bytes:,}", ""], "th")
+        return f"<table><thead>{head}</thead><tbody>{''.join(body)}</tbody><tfoot>{foot}</tfoot></table>"
+
 
 def explain(tensor: Tensor) -> Explanation:
     """A table of the graph of a tensor: each operation with its result, what it saves in bytes, and its source line.
@@ -149,7 +168,7 @@ class Drawing:
         except FileNotFoundError as error:
             raise RuntimeError(
                 "drawing a graph needs the program `dot` of Graphviz, which was not found: install Graphviz (apt install "
-                "graphviz, brew install graphviz, https://graphviz.org). `.save('graph.dot')` and `.source` need nothing"
+                "graphviz, brew install graphviz, https://graphviz.org). `.save('graph.svg')` and `.source` work without it"
             ) from error
         if done.returncode:
             raise RuntimeError(
@@ -158,26 +177,33 @@ class Drawing:
         return done.stdout
 
     def save(self, path: Any) -> None:
-        """Write the picture; the ending of the name (``.svg``, ``.png``, ``.pdf``, ``.dot``) says in which format."""
+        """Write the picture; the suffix (``.svg``, ``.png``, ``.pdf``, ``.dot``) selects the format."""
         import os
 
         path = os.fspath(path)
         format = os.path.splitext(path)[1][1:]
         if format not in ("svg", "png", "pdf", "dot", "gv"):
             raise ValueError(f"the name should end in .svg, .png, .pdf or .dot, but it is {path!r}")
-        content = self.source.encode() if format in ("dot", "gv") else self._pipe(format)
+        if format == "svg":
+            content = self._repr_svg_().encode()
+        else:
+            content = self.source.encode() if format in ("dot", "gv") else self._pipe(format)
         with open(path, "wb") as file:
             file.write(content)
 
     def _repr_svg_(self):
-        return self._pipe("svg").decode()
+        import shutil
+
+        from adjoint.autograd._layout import svg_of
+
+        return self._pipe("svg").decode() if shutil.which("dot") else svg_of(self.source)
+
+    def _repr_html_(self):
+        return f'<div style="overflow: auto">{self._repr_svg_()}</div>'
 
     def _repr_mimebundle_(self, include=None, exclude=None):
-        """What a notebook shows: the picture, or without `dot` the text, which says what to do."""
-        try:
-            return {"text/plain": repr(self), "image/svg+xml": self._repr_svg_()}
-        except RuntimeError as error:
-            return {"text/plain": f"{self!r}\n{error}"}
+        """What a notebook shows: the picture."""
+        return {"text/plain": repr(self), "image/svg+xml": self._repr_svg_()}
 
     def __repr__(self) -> str:
         return f"<Drawing of {self.source.count('[label=')} nodes and edges; .save('graph.svg') writes it>"
@@ -195,8 +221,8 @@ def draw(tensor: Tensor, params: Params | None = None) -> Drawing:
     Returns
     -------
     Drawing
-        ``.save(path)`` writes SVG, PNG or PDF; notebooks show it as it is. That needs the program ``dot`` of Graphviz;
-        ``.source`` and ``.save("graph.dot")`` do not.
+        ``.save(path)`` writes SVG, PNG, PDF or the source; notebooks show it. PNG and PDF need the program ``dot`` of
+        Graphviz, which also lays the others out better.
 
     Examples
     --------
@@ -230,7 +256,7 @@ def draw(tensor: Tensor, params: Params | None = None) -> Drawing:
             lines.append(f'  n{number[source]} -> n{i} [label="{list(sizes)}"];')
     for root in _roots(tensor):
         lines.append(
-            f'  r{number[root]} [label="{_shape(root)}" fillcolor="#fde9d0"]; n{number[root]} -> r{number[root]};'
+            f'  r{number[root]} [label="{_shape(root)}" fillcolor="#fde9d0"];\n  n{number[root]} -> r{number[root]};'
         )
     return Drawing("\n".join([*lines, "}"]))
 

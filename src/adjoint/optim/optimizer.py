@@ -97,7 +97,10 @@ class Optimizer(StepHooks):
         self.param_groups: list[Any] = []
         groups = list(params)
         if not groups:
-            raise ValueError("optimizer got an empty parameter list")
+            raise ValueError(
+                "optimizer got an empty parameter list: a generator such as model.parameters() can be read once "
+                "only; pass it anew, or a list"
+            )
         if not isinstance(groups[0], dict):
             groups = [{"params": groups}]
         for group in groups:
@@ -141,7 +144,11 @@ class Optimizer(StepHooks):
                     f"optimizer can only optimize Tensors, but one of the params is {type(param).__name__}"
                 )
             if not self.defaults.get("differentiable", False) and not (param.is_leaf or param.retains_grad):
-                raise ValueError("can't optimize a non-leaf Tensor")
+                raise ValueError(
+                    f"can't optimize a non-leaf Tensor: one of shape {list(param.shape)} is the result of "
+                    f"{param.grad_fn.name() if param.grad_fn else 'an operation'}. Pass leaves, such as "
+                    "model.parameters() or x.detach().requires_grad_(), or call retain_grad() on it before"
+                )
         for name, default in self.defaults.items():
             if default is required and name not in group:
                 raise ValueError(

@@ -98,6 +98,14 @@ class LRScheduler:
         self.last_epoch = last_epoch
         self._initial_step()
 
+    def __repr__(self) -> str:
+        """The class, the numbers that it was given, and the present rates."""
+        given: dict[str, object] = {
+            k: v for k, v in vars(self).items() if k[0] != "_" and isinstance(v, (int, float, str))
+        }
+        given["rates"] = getattr(self, "_last_lr", None)
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in given.items())})"
+
     def get_lr(self) -> list[float]:
         """The rates of this epoch, one for each group."""
         raise NotImplementedError(f"{type(self).__name__} does not define get_lr()")

@@ -210,6 +210,11 @@ class DataLoader(Generic[T_co]):
             self._kept.restart()
         return self._kept
 
+    def __repr__(self) -> str:
+        own = type(self.dataset).__repr__
+        of = type(self.dataset).__name__ if own in (object.__repr__, list.__repr__) else repr(self.dataset)
+        return f"{type(self).__name__}({of}, batch_size={self.batch_size}, num_workers={self.num_workers})"
+
     def __len__(self) -> int:
         if not self._iterable:
             return len(self._index_sampler)

@@ -74,6 +74,10 @@ class TensorDataset(Dataset[tuple["Tensor", ...]]):
     def __len__(self) -> int:
         return self.tensors[0].size(0)
 
+    def __repr__(self) -> str:
+        samples = ", ".join(f"{list(t.shape[1:])} {t.dtype}" for t in self.tensors)
+        return f"{type(self).__name__}({len(self)} samples of {samples})"
+
 
 class StackDataset(Dataset[T_co]):
     """Samples that are tuples, or dicts where keywords are given, of the samples of several data sets of one length."""
