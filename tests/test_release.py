@@ -20,7 +20,9 @@ METADATA = b"Metadata-Version: 2.4\nName: some-name\nVersion: 1.2\nSummary: For 
 def releasing(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    import releasing.build
     import releasing.page
+    import releasing.proofs
     import releasing.targets
     import releasing.wheel
 
@@ -88,8 +90,12 @@ def test_the_page_names_what_was_not_made_and_not_run(releasing):
     made = {"wheel": "w.whl", "size": 3_900_000, "auditwheel": "manylinux_2_28_aarch64"}
     lines = page.wheels({"linux-aarch64 3.11": made})
     assert any("`w.whl` | 3.90 MB" in line and "built, not run" in line for line in lines)
-    assert "linux-aarch64 for Python 3.10" in lines[-1] and "linux-x86_64 for Python 3.11" in lines[-1]
-    assert "linux-aarch64 for Python 3.11" not in lines[-1]
+    not_made = {line for line in lines if line.startswith("Not made")}
+    every = ", ".join(releasing.build.VERSIONS)
+    assert not_made == {
+        f"Not made for linux-x86_64 in this release: Python {every}.",
+        f"Not made for linux-aarch64 in this release: Python {every.replace('3.11, ', '')}.",
+    }
     assert all("not tried" in line for line in page.compiled({})[2:])
 
 
@@ -101,3 +107,11 @@ def test_workflows_call_scripts_of_the_repository():
     assert [c for c in commands if not re.fullmatch(allowed, c)] == []
     # Nothing that runs spans lines, where this test would not look.
     assert not any(re.search(r"run: [|>]", path.read_text()) for path in workflows)
+
+
+def test_what_pytest_says_at_its_end(releasing):
+    closing = releasing.proofs.closing_line
+    assert closing("....\n12 passed, 3 skipped in 4.5s\n") == "12 passed, 3 skipped"
+    assert closing("=== 1 xfailed, 12 passed in 4.50s (0:00:04) ===") == "1 xfailed, 12 passed"
+    with pytest.raises(SystemExit, match="no test has run"):
+        closing("no tests ran in 0.01s")

@@ -31,19 +31,19 @@ def megabytes(count: int) -> str:
 
 def wheels(seen: dict[str, dict]) -> list[str]:
     lines = ["| wheel | size | auditwheel | what was run | where |", "|---|---|---|---|---|"]
-    missing = []
+    missing: dict[str, list[str]] = {}
     for target in TARGETS.values():
         for version in VERSIONS if target.tag else ():
             of = seen.get(f"{target.name} {version}")
             if of is None:
-                missing.append(f"{target.name} for Python {version}")
+                missing.setdefault(target.name, []).append(version)
                 continue
             ran, where = of.get("tests", "nothing: **built, not run**"), of.get("where", "")
             lines.append(
                 f"| `{of['wheel']}` | {megabytes(of['size'])} | `{of['auditwheel']}` | {ran} | {where} |"
             )
-    if missing:
-        lines += ["", "Not made, since no such Python was at hand: " + ", ".join(missing) + "."]
+    for name, versions in missing.items():
+        lines += ["", f"Not made for {name} in this release: Python {', '.join(versions)}."]
     return lines
 
 

@@ -143,6 +143,14 @@ def install(
     return seen
 
 
+def closing_line(said: str) -> str:
+    """How many tests passed and how many were skipped, in pytest's words."""
+    found = re.findall(r"^=*\s*((?:\d+ \w+, )*\d+ passed(?:, \d+ \w+)*) in ", said, re.M)
+    if not found:
+        refuse(f"no test has run:\n{said[-2000:]}")
+    return found[-1]
+
+
 def pytest(
     command: list[str | os.PathLike[str]], tests: list[str], environment: dict[str, str], scratch: str
 ) -> str:
@@ -151,16 +159,15 @@ def pytest(
     shutil.copytree(ROOT / "tests", copied / "tests", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", copied)
     done = subprocess.run(
-        [*command, "-q", "-p", "no:cacheprovider", *tests],
+        [*command, "-p", "no:cacheprovider", "-p", "no:warnings", *tests],
         env=environment,
         cwd=copied,
         capture_output=True,
         text=True,
     )
-    closing = done.stdout.strip().splitlines()[-1:]
     if done.returncode:
         refuse(f"tests failed:\n{done.stdout[-6000:]}{done.stderr[-2000:]}")
-    return f"`{' '.join(tests)}`: {re.sub(r' in .*', '', closing[0]).strip('= ')}"
+    return f"`{' '.join(tests)}`: {closing_line(done.stdout)}"
 
 
 def make_root(root: pathlib.Path, architecture: str = "arm64") -> None:
@@ -258,7 +265,6 @@ def emulated(
         said = (folder / "emulated.log").read_text()
         if done.returncode:
             refuse(f"tests failed under emulation:\n{said[-8000:]}")
-        closing = re.sub(r" in .*", "", said.strip().splitlines()[-1]).strip("= ")
-        ran += f"; `{' '.join(tests)}`: {closing}"
+        ran += f"; `{' '.join(tests)}`: {closing_line(said)}"
     qemu = run(["qemu-aarch64-static", "--version"]).split()[2]
     return {"tests": ran, "where": f"qemu-user {qemu}, Debian 12 arm64, Python {version}"}
