@@ -30,7 +30,7 @@ def test_missing_packages_are_named(monkeypatch, capsys):
     monkeypatch.setattr(demo.importlib.util, "find_spec", lambda name: None)
     assert demo.main([]) == 2
     text = capsys.readouterr().err
-    assert 'pip install "adjoint[demo]"' in text
+    assert f'pip install "{demo.distribution}[demo]"' in text
     for package in ("numpy", "scikit-learn", "tqdm", "matplotlib"):
         assert package in text
     assert "matplotlib" not in " ".join(demo.missing_packages(plot=False))

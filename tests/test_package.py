@@ -14,6 +14,7 @@ import re
 import pytest
 
 import adjoint as ad
+from adjoint._version import distribution
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGE = pathlib.Path(ad.__file__).resolve().parent
@@ -27,9 +28,24 @@ def test_version():
     assert re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc|\.dev)\d+)?", ad.__version__)
 
 
+def test_the_name_on_the_index_is_stated_once():
+    # pyproject.toml states it; what is imported has it for messages, and text follows it: `adjoint` is somebody else's there.
+    stated = re.search(r'^name = "(.*)"$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.M)
+    assert stated[1] == distribution
+    texts = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.py")]
+    texts += [p for folder in ("src", "tests", "tools", "benchmarks") for p in (ROOT / folder).rglob("*.py")]
+    wrong = {
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in texts
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if re.search(r"pip install (?:-\S+ )*[\"']?adjoint(?!-ad\b)", line)
+    }
+    assert not wrong
+
+
 @installed
 def test_the_version_is_the_one_installed():
-    assert importlib.metadata.version("adjoint") == ad.__version__
+    assert importlib.metadata.version(distribution) == ad.__version__
 
 
 def test_typed():
@@ -88,14 +104,14 @@ def arguments(function):
 
 @installed
 def test_licence():
-    files = importlib.metadata.files("adjoint")
+    files = importlib.metadata.files(distribution)
     text = next(f for f in files if f.name == "LICENSE").read_text(encoding="utf-8")
     assert text == (ROOT / "LICENSE").read_text(encoding="utf-8") and "BSD 3-Clause" in text
 
 
 @installed
 def test_nothing_but_the_package_is_installed():
-    tops = {f.parts[0] for f in importlib.metadata.files("adjoint")}
+    tops = {f.parts[0] for f in importlib.metadata.files(distribution)}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"adjoint"}
 
 
@@ -103,7 +119,7 @@ def test_nothing_but_the_package_is_installed():
 def test_size():
     # What is promised: at most 40 MB on the disk, the BLAS included.
     total = 0
-    for name in ("adjoint", "scipy-openblas32"):
+    for name in (distribution, "scipy-openblas32"):
         files = importlib.metadata.files(name)
         total += sum(f.locate().stat().st_size for f in files if f.suffix != ".pyc" and f.locate().exists())
     assert total <= 40e6

@@ -93,3 +93,27 @@ def test_every_family_that_a_header_declares_is_in_the_table():
     assert len(declared) > 25
     # Rows that Python declares have no header.
     assert set(declared) == {row["family"] for row in ad._C.operators()} - {"Declared"}
+
+
+# What of a system is said elsewhere than in runtime/system.h, with its reason.
+SYSTEMS_ELSEWHERE = {
+    "bind/lock.cpp": {"unistd.h", "unwind.h"},  # where glibc unwinds the stack of a thread that ends
+    "kernels/cpu/grid_sampling.isa.cpp": {"immintrin.h"},  # the processor's
+    "kernels/cpu/copying.isa.cpp": {"immintrin.h"},
+    "runtime/allocator.h": {"__linux__"},  # the model of a thread-local variable
+    "runtime/philox.h": {"__linux__"},  # copies of a function for each instruction set
+}
+
+
+def test_what_differs_between_systems_stands_behind_one_header():
+    said = re.compile(
+        r"#\s*include\s*<((?:sys/)?(?:mman|unistd|dlfcn|pthread|signal|sched|fcntl|wait|time|resource|poll|windows|link|unwind|immintrin)\.h)>"
+        r"|\b(__linux__|__unix__|__APPLE__|_WIN32|_MSC_VER)\b"
+    )
+    found = {}
+    for path in CORE.rglob("*"):
+        if path.suffix in (".h", ".cpp") and not path.name.startswith("system"):
+            names = {a or b for a, b in said.findall(path.read_text(encoding="utf-8"))}
+            if names:
+                found[path.relative_to(CORE).as_posix()] = names
+    assert found == SYSTEMS_ELSEWHERE

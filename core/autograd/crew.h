@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "runtime/lock.h"
+#include "runtime/system.h"
 #include "tensor/tensor.h"
 
 namespace adjoint {
@@ -145,9 +146,7 @@ class Crew {
     for (int i = 0; i < kLooks; ++i) {
       if (ended()) return false;
       if (take(task)) return true;
-#if defined(__x86_64__)
-      __builtin_ia32_pause();
-#endif
+      runtime::system::pause();
     }
     std::unique_lock lock(mutex_);
     sleeping_.fetch_add(1, std::memory_order_seq_cst);

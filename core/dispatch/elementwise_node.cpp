@@ -2,8 +2,9 @@
 #include "dispatch/elementwise_node.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 
@@ -18,6 +19,18 @@ namespace adjoint {
 
 namespace {
 
+/// As few digits as give the number again. std::to_chars would do it with 130 KB of tables.
+std::string shortest(double value) {
+  char digits[32];
+  int length = 0;
+  for (int precision = 15; precision <= 17; ++precision) {
+    length = std::snprintf(digits, sizeof digits, "%.*g", precision, value);
+    if (std::strtod(digits, nullptr) == value) break;
+  }
+  std::replace(digits, digits + length, ',', '.');  // where the program has set a locale
+  return {digits, static_cast<size_t>(length)};
+}
+
 /// What a node shows of its parameter number k: a number as Python writes it, or None where it was not given.
 SavedValue saved_parameter(const ElementwiseInfo& op, DType type, int k, double value) {
   ParameterText parameter;
@@ -27,8 +40,7 @@ SavedValue saved_parameter(const ElementwiseInfo& op, DType type, int k, double 
   });
   const double absent = op.absent ? op.absent(k, type) : 0;
   const bool given = parameter.value != "None" || (value != absent && (value == value || absent == absent));
-  char digits[32];
-  const std::string number(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
+  const std::string number = shortest(value);
   return {.name = std::string(parameter.name()),
           .text = !given                 ? "None"
                   : std::isfinite(value) ? number

@@ -20,10 +20,7 @@
 
 #include "runtime/allocator_centre.h"
 #include "runtime/pages.h"
-
-#if defined(__unix__) || defined(__APPLE__)
-#include <pthread.h>
-#endif
+#include "runtime/system.h"
 
 namespace adjoint::runtime::detail {
 
@@ -268,15 +265,10 @@ struct AtThreadEnd {
   }
 };
 
-#if defined(__unix__) || defined(__APPLE__)
 // A child of fork has one thread; without this it could inherit a mutex held by a thread it does not have.
 void before_fork() { centre.mutex.lock(); }
 void after_fork() { centre.mutex.unlock(); }
-void watch_forks() { pthread_atfork(before_fork, after_fork, after_fork); }
-#else
-void watch_forks() {}
-#endif
-[[maybe_unused]] const bool forks_watched = (watch_forks(), true);
+[[maybe_unused]] const bool forks_watched = (system::at_fork(before_fork, after_fork, after_fork), true);
 
 /// Gives this thread its lists, unless it is ending or there is no memory for them.
 bool adopt_cache() {

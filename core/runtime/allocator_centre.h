@@ -9,6 +9,7 @@
 
 #include "runtime/allocator.h"
 #include "runtime/lock.h"
+#include "runtime/system.h"
 
 namespace adjoint::runtime::detail {
 
@@ -62,9 +63,7 @@ class CentreLock {
   void lock() noexcept {
     for (int i = 0; i < 64; ++i) {
       if (lock_.try_lock()) return;
-#if defined(__x86_64__)
-      __builtin_ia32_pause();
-#endif
+      system::pause();
     }
     lock_.lock();
   }

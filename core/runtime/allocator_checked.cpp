@@ -20,11 +20,7 @@
 #include <deque>
 
 #include "runtime/allocator_centre.h"
-
-#if defined(__unix__) || defined(__APPLE__)
-#include <sys/mman.h>
-#define ADJOINT_CLOSES_PAGES 1
-#endif
+#include "runtime/system.h"
 
 namespace adjoint::runtime::detail {
 
@@ -90,19 +86,16 @@ Head* place(char* start, size_t whole, size_t bytes, bool closed) {
 }
 
 Head* obtain(size_t bytes) {
-#ifdef ADJOINT_CLOSES_PAGES
   if (bytes >= closed_from()) {
     const size_t whole = rounded(sizeof(Head) + rounded(bytes + least_after, alignment), page) + 2 * page;
-    if (void* p = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        p != MAP_FAILED) {
+    if (void* p = system::map_pages(whole)) {
       char* const start = static_cast<char*>(p);
       // Where the system has no more pieces of pages to give, blocks do with a head.
-      if (mprotect(start, page, PROT_NONE) == 0 && mprotect(start + whole - page, page, PROT_NONE) == 0)
+      if (system::close_pages(start, page, true) && system::close_pages(start + whole - page, page, true))
         return place(start, whole, bytes, true);
-      munmap(p, whole);
+      system::unmap_pages(p, whole);
     }
   }
-#endif
   const size_t whole = sizeof(Head) + rounded(bytes + least_after, alignment);
   void* p = ::operator new(whole, std::align_val_t{alignment}, std::nothrow);
   return p ? place(static_cast<char*>(p), whole, bytes, false) : nullptr;
@@ -115,19 +108,17 @@ struct Resting {
 };
 Resting& resting = *new Resting;  // with the centre's mutex
 
-void let_rest([[maybe_unused]] Head* head) {
-#ifdef ADJOINT_CLOSES_PAGES
+void let_rest(Head* head) {
   if (head->closed) {
     const std::pair<char*, size_t> pages{head->start, head->whole};
-    madvise(pages.first, pages.second, MADV_DONTNEED);
-    mprotect(pages.first, pages.second, PROT_NONE);
+    system::discard_pages(pages.first, pages.second);
+    system::close_pages(pages.first, pages.second, true);
     resting.closed.push_back(pages);
     if (resting.closed.size() <= resting_closed) return;
-    munmap(resting.closed.front().first, resting.closed.front().second);
+    system::unmap_pages(resting.closed.front().first, resting.closed.front().second);
     resting.closed.pop_front();
     return;
   }
-#endif
   head->state = is_returned;
   fill(reinterpret_cast<char*>(head + 1), head->bytes, returned_word);
   resting.blocks.push_back(head);

@@ -1,8 +1,9 @@
 // Finds a BLAS library and its routines. Start reading at `search`.
 //
-// Looked for, in this order: what ADJOINT_BLAS names ("built-in": none at all); what set_blas_path was told;
-// the OpenBLAS wheel installed beside the package; the system's libraries by name. A library counts if it has
-// dgemm under its plain name or with the prefix that the wheel gives, and integers of 32 bits.
+// Looked for, in this order: what set_blas_path was told; the OpenBLAS wheel installed beside the package;
+// the system's libraries by name. ADJOINT_BLAS names one, of which there is a table below ("built-in": none
+// at all), or a file; then nothing else will do. A library counts if it has dgemm under its plain name or
+// with the prefix that the wheel gives, and integers of 32 bits.
 #include "runtime/blas_library.h"
 
 #include <atomic>
@@ -16,6 +17,7 @@
 #include "for_size.h"
 #include "runtime/blas.h"
 #include "runtime/library.h"
+#include "runtime/system.h"
 
 namespace adjoint::runtime::blas {
 namespace {
@@ -37,33 +39,60 @@ std::mutex path_mutex;
 std::string chosen_path;
 bool searched = false;
 
+const char* asked_for() {
+  const char* text = std::getenv("ADJOINT_BLAS");
+  return text && *text ? text : nullptr;
+}
+
+/// OpenBLAS where pip, the system, and the user's loader have it.
+std::vector<std::string> openblas_files(const std::string& folder) {
+  const std::string beside = folder + "/../scipy_openblas32/lib/libscipy_openblas" + system::library_suffix;
+  std::vector<std::string> files;
+  if (!folder.empty()) files.push_back(beside);
+  files.push_back(std::string("libscipy_openblas") + system::library_suffix);
+  files.emplace_back("libopenblas.so.0");
+  files.push_back(std::string("libopenblas") + system::library_suffix);
+  return files;
+}
+
+/// The files of a library that ADJOINT_BLAS knows by name; none for other names.
+std::vector<std::string> files_of(std::string_view name, const std::string& folder) {
+  if (name == "openblas") return openblas_files(folder);
+  if (name == "mkl") {
+    std::vector<std::string> files;
+    for (const char* file : {"libmkl_rt.so.3", "libmkl_rt.so.2"}) {
+      // pip puts it into the folder that holds Python's own.
+      if (!folder.empty()) files.push_back(folder + "/../../../" + file);
+      files.emplace_back(file);
+    }
+    for (const char* file : {"libmkl_rt.so", "mkl_rt.3.dll", "mkl_rt.2.dll"}) files.emplace_back(file);
+    return files;
+  }
+  if (name == "blis")
+    return {"libblis.so.4", "libblis.so.3", std::string("libblis") + system::library_suffix};
+  if (name == "accelerate") return {"/System/Library/Frameworks/Accelerate.framework/Accelerate"};
+  return {};
+}
+
 std::vector<std::string> candidates() {
   std::vector<std::string> paths;
-  const char* text = std::getenv("ADJOINT_BLAS");
-  if (text && *text) paths.emplace_back(text);
   {
     const std::lock_guard<std::mutex> lock(path_mutex);
     searched = true;
     if (!chosen_path.empty()) paths.push_back(chosen_path);
   }
-  if (text && std::string_view(text) == "built-in") return {};
   const std::string folder = own_folder();
-#if defined(__APPLE__)
-  const std::string suffix = ".dylib";
-#elif defined(_WIN32)
-  const std::string suffix = ".dll";
-#else
-  const std::string suffix = ".so";
-#endif
-  if (!folder.empty()) paths.push_back(folder + "/../scipy_openblas32/lib/libscipy_openblas" + suffix);
-  paths.push_back("libscipy_openblas" + suffix);
-#if defined(__linux__)
-  for (const char* name : {"libopenblas.so.0", "libcblas.so.3", "libblas.so.3"}) paths.emplace_back(name);
-#endif
-  paths.push_back("libopenblas" + suffix);
-#if defined(__APPLE__)
-  paths.emplace_back("/System/Library/Frameworks/Accelerate.framework/Accelerate");
-#endif
+  if (const char* name = asked_for()) {
+    if (std::string_view(name) == "built-in") return {};
+    std::vector<std::string> files = files_of(name, folder);
+    if (files.empty()) return {name};
+    paths.insert(paths.end(), files.begin(), files.end());
+    return paths;
+  }
+  const std::vector<std::string> openblas = openblas_files(folder);
+  paths.insert(paths.end(), openblas.begin(), openblas.end());
+  for (const char* name : {"libcblas.so.3", "libblas.so.3"}) paths.emplace_back(name);
+  paths.push_back(files_of("accelerate", folder).front());
   return paths;
 }
 
@@ -109,7 +138,19 @@ Table search() {
     }
     table.tried += "\n  " + path + ": " + reason;
   }
+  const char* asked = asked_for();
+  if (!table.library && asked && std::string_view(asked) != "built-in") {
+    throw std::runtime_error(std::string("ADJOINT_BLAS asks for '") + asked +
+                             "', which cannot be used (known by name are openblas, mkl, blis, accelerate and "
+                             "built-in; else it is a file). Tried:" +
+                             table.tried);
+  }
   if (!table.library) return table;
+  // Before its first use; its own threads would be of a second kind beside ours.
+  if (void* sequential = table.find("MKL_Set_Threading_Layer")) {
+    reinterpret_cast<int (*)(int)>(sequential)(1);
+    if (void* interface = table.find("MKL_Set_Interface_Layer")) reinterpret_cast<int (*)(int)>(interface)(0);
+  }
   fill(table, table.of_float, "s", false);
   fill(table, table.of_double, "d", false);
   fill(table, table.of_complex_float, "c", true);

@@ -6,10 +6,7 @@
 #include <new>
 
 #include "for_size.h"
-
-#if defined(__unix__) || defined(__APPLE__)
-#include <sys/mman.h>
-#endif
+#include "runtime/system.h"
 
 namespace adjoint::runtime::guarded {
 
@@ -20,22 +17,13 @@ std::mutex mutex;
 char* pages = nullptr;
 size_t used = 0, living = 0, opened = 0;
 
-#if defined(__unix__) || defined(__APPLE__)
-char* reserve() {
-  void* p = mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return p == MAP_FAILED ? nullptr : static_cast<char*>(p);
-}
-void protect(bool on) { mprotect(pages, kBytes, on ? PROT_NONE : PROT_READ | PROT_WRITE); }
-#else
-char* reserve() { return static_cast<char*>(::operator new(kBytes, std::nothrow)); }
-void protect(bool) {}
-#endif
+void protect(bool on) { system::close_pages(pages, kBytes, on); }
 
 }  // namespace
 
 void* allocate(size_t bytes) {
   std::lock_guard lock(mutex);
-  if (!pages && !(pages = reserve())) throw std::bad_alloc();
+  if (!pages && !(pages = static_cast<char*>(system::map_pages(kBytes, true)))) throw std::bad_alloc();
   const size_t wanted = (bytes + 63) / 64 * 64;
   if (wanted > kBytes - used) throw std::bad_alloc();
   char* const p = pages + used;

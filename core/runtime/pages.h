@@ -7,6 +7,8 @@
 
 #include <cstddef>
 
+#include "runtime/system.h"
+
 namespace adjoint::runtime::pages {
 
 /// Aligned to 64 bytes or more; null when the system refuses. `bytes` is a multiple of 64, and of the page
@@ -18,10 +20,6 @@ void release(void* block, size_t bytes) noexcept;
 /// zeros or as before.
 void discard(void* block, size_t bytes) noexcept;
 /// Whether the addresses read as zeros then, since their pages have gone.
-#if defined(__linux__)
-inline constexpr bool can_discard = true;
-#else
-inline constexpr bool can_discard = false;
-#endif
+inline constexpr bool can_discard = system::cheap_pages;
 
 }  // namespace adjoint::runtime::pages

@@ -3,19 +3,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <fstream>
 #include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
 
-#ifdef __linux__
-#include <sched.h>
-#endif
-
 #include "runtime/interrupt.h"
+#include "runtime/system.h"
 #include "runtime/workers.h"
 
 namespace adjoint::runtime {
@@ -40,19 +37,25 @@ int asked_by(const char* variable) {
   return whole && count >= 1 && count <= most_threads ? static_cast<int>(count) : 0;
 }
 
+/// What a small file of the system holds; nothing where it is not there.
+std::string content(const std::string& path) {
+  std::string text;
+  if (std::FILE* file = std::fopen(path.c_str(), "r")) {
+    char piece[4096];
+    while (const size_t count = std::fread(piece, 1, sizeof piece, file)) text.append(piece, count);
+    std::fclose(file);
+  }
+  return text;
+}
+
 /// Processors that a control group's quota amounts to, rounded up; 0 where it has none. `period` is empty
 /// where one file has both.
 int quota_of(const std::string& quota, const std::string& period) {
-  double time = 0, each = 0;
-  std::ifstream from(quota);
-  from >> time;  // "max" is no number
-  if (period.empty())
-    from >> each;
-  else
-    std::ifstream(period) >> each;
-  return from && time > 0 && each > 0
-             ? static_cast<int>(std::min<double>(std::ceil(time / each), most_threads))
-             : 0;
+  const std::string numbers = content(quota) + ' ' + (period.empty() ? "" : content(period));
+  char* end = nullptr;
+  const double time = std::strtod(numbers.c_str(), &end);  // "max" is no number
+  const double each = std::strtod(end, nullptr);
+  return time > 0 && each > 0 ? static_cast<int>(std::min<double>(std::ceil(time / each), most_threads)) : 0;
 }
 
 /// The smallest quota of this process's control groups and of those around them (versions 1 and 2).
@@ -61,8 +64,9 @@ int quota() {
   const auto take = [&](int count) {
     if (count > 0 && (least == 0 || count < least)) least = count;
   };
-  std::ifstream groups("/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
+  const std::string groups = content("/proc/self/cgroup");
+  for (size_t end = 0, start = 0; (end = groups.find('\n', start)) != groups.npos; start = end + 1) {
+    const std::string line = groups.substr(start, end - start);
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == line.npos || second == line.npos) continue;
     const std::string controllers = ',' + line.substr(first + 1, second - first - 1) + ',';
@@ -82,11 +86,8 @@ int quota() {
 
 /// Processors that this process may run on.
 int processors() {
-#ifdef __linux__
-  cpu_set_t mask;
-  if (sched_getaffinity(0, sizeof mask, &mask) == 0) return CPU_COUNT(&mask);
-#endif
-  return static_cast<int>(std::thread::hardware_concurrency());
+  const int allowed = system::processors();
+  return allowed ? allowed : static_cast<int>(std::thread::hardware_concurrency());
 }
 
 /// The smallest of what the environment asks for and of what the system gives.

@@ -9,10 +9,7 @@
 #include <system_error>
 #include <thread>
 
-#if defined(__unix__) || defined(__APPLE__)
-#include <pthread.h>
-#include <signal.h>
-#endif
+#include "runtime/system.h"
 
 namespace adjoint::runtime {
 namespace {
@@ -33,9 +30,7 @@ bool look_around(int microseconds, const Found& found) {
   do {
     for (int i = 0; i < 16; ++i) {
       if (found()) return true;
-#if defined(__x86_64__)
-      __builtin_ia32_pause();
-#endif
+      system::pause();
     }
   } while (std::chrono::steady_clock::now() < end);
   return false;
@@ -87,23 +82,14 @@ class Helpers {
 
   /// With the lock. False where the system gives no more threads.
   bool start() {
-#if defined(__unix__) || defined(__APPLE__)
-    // Signals are for threads of the program.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-#endif
-    bool started = true;
+    const system::WithoutSignals started_without;
     try {
       std::thread([this] { help(); }).detach();
       ++threads_;
+      return true;
     } catch (const std::system_error&) {
-      started = false;
+      return false;
     }
-#if defined(__unix__) || defined(__APPLE__)
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-#endif
-    return started;
   }
 
   [[noreturn]] void help() {
@@ -141,13 +127,12 @@ Helpers& all_helpers(Helping which) {
 
 constinit std::atomic<bool> forked = false;
 
-#if defined(__unix__) || defined(__APPLE__)
 void after_fork() {
   all_helpers(Helping::Passes).after_fork();
   all_helpers(Helping::Loops).after_fork();
 }
 [[maybe_unused]] const bool forks_watched = [] {
-  pthread_atfork(
+  system::at_fork(
       [] {
         all_helpers(Helping::Loops).before_fork();
         all_helpers(Helping::Passes).before_fork();
@@ -159,7 +144,6 @@ void after_fork() {
       });
   return true;
 }();
-#endif
 
 }  // namespace
 

@@ -12,13 +12,20 @@ from adjoint._version import __version__
 __all__ = ["bug_report", "show_config"]
 
 
+def _blas() -> str:
+    try:
+        return _C._blas_name()
+    except RuntimeError as error:  # ADJOINT_BLAS names one that cannot be used
+        return f"none: {error}"
+
+
 def _configuration() -> dict[str, object]:
     return {
         "adjoint": __version__,
         "compiler": _C._compiler(),
         "loops for": _C.instruction_set(),
         "threads": _C.get_num_threads(),
-        "BLAS": _C._blas_name(),
+        "BLAS": _blas(),
         "memory": "checked (ADJOINT_CHECKS)" if os.environ.get("ADJOINT_CHECKS") else "pooled",
     }
 

@@ -1,3 +1,4 @@
-"""The version, and nothing else: the build reads it from here."""
+"""The version, and the name on the package index, where `adjoint` is somebody else's: messages and the build read them here."""
 
 __version__ = "0.1.0"
+distribution = "adjoint-ad"

@@ -18,6 +18,7 @@ import time
 
 import adjoint as ad
 from adjoint import nn, optim
+from adjoint._version import distribution
 
 TARGET = 0.97
 HELD_OUT = 360
@@ -188,7 +189,7 @@ def main(arguments=None) -> int:
     missing = missing_packages(plot=not options.no_plot)
     if missing:
         print(
-            f'The demo needs {", ".join(missing)}. Install it with:  pip install "adjoint[demo]"',
+            f'The demo needs {", ".join(missing)}. Install it with:  pip install "{distribution}[demo]"',
             file=sys.stderr,
         )
         return 2

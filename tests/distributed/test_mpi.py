@@ -1,4 +1,4 @@
-"""The backend "mpi", where mpi4py and mpirun are installed: ``pip install adjoint[mpi]``.
+"""The backend "mpi", where mpi4py and mpirun are installed: ``pip install adjoint-ad[mpi]``.
 
 Start reading in `mpi_program.py`.
 """

@@ -15,6 +15,7 @@ import struct
 import threading
 import time
 
+from adjoint._version import distribution
 from adjoint.distributed import _wire
 from adjoint.distributed._call import HEADER, read_header
 from adjoint.distributed._errors import DistBackendError, DistNetworkError
@@ -126,7 +127,7 @@ class Mesh:
         if away := [peer for peer, (machine, _, _) in enumerate(found) if machine != found[0][0]]:
             raise DistNetworkError(
                 f"{_ranks(away, 'is', 'are')} on another machine than rank 0 ({found[away[0]][0].split()[0]}, {found[0][0].split()[0]}), "
-                "and sockets join processes of one. For several machines use the backend 'mpi' (pip install adjoint[mpi]):\n"
+                f"and sockets join processes of one. For several machines use the backend 'mpi' (pip install {distribution}[mpi]):\n"
                 f"    mpirun -n {size} --host HOST,HOST python program.py      or      srun -n {size} python program.py"
             )
         self._addresses = [address for _, _, address in found]

@@ -13,6 +13,7 @@ import threading
 import time
 
 import adjoint as ad
+from adjoint._version import distribution
 from adjoint.distributed._buffers import bytes_of, for_reading, for_writing
 from adjoint.distributed._errors import DistBackendError
 from adjoint.distributed._ordered import OrderedGroup, hash_of
@@ -43,7 +44,7 @@ def load():
         from mpi4py import MPI
     except ImportError as error:
         raise RuntimeError(
-            f"Distributed package doesn't have MPI built in: {error}. Install it by `pip install adjoint[mpi]`, or mpi4py over the MPI of "
+            f"Distributed package doesn't have MPI built in: {error}. Install it by `pip install {distribution}[mpi]`, or mpi4py over the MPI of "
             "this site, and start the program by `mpirun -n RANKS python program.py`"
         ) from None
     if not getattr(sys.excepthook, "_ends_job", False):

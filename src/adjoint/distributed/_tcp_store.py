@@ -14,6 +14,7 @@ import threading
 import time
 
 from adjoint._arguments import ignores
+from adjoint._version import distribution
 from adjoint.distributed import _wire
 from adjoint.distributed._errors import DistNetworkError, DistStoreError
 from adjoint.distributed._stores import DEFAULT, Store, Table, as_timedelta, late, seconds
@@ -49,7 +50,7 @@ def on_this_host(host: Any, what: Any) -> str:
             return "127.0.0.1"
     raise DistNetworkError(
         f"{what}: {host!r} ({found[0][4][0]}) is another machine, and sockets join processes of one. For several machines use the "
-        "backend 'mpi' (pip install adjoint[mpi]) and start the program by\n"
+        f"backend 'mpi' (pip install {distribution}[mpi]) and start the program by\n"
         "    mpirun -n RANKS --host HOST,HOST python program.py      or      srun -n RANKS python program.py"
     )
 

@@ -14,6 +14,7 @@ import os
 import sys
 
 from adjoint._switches import switches
+from adjoint._version import distribution
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ __all__ = ["get_args_parser", "main"]
 
 SEVERAL_NODES = """\
 adjoint.distributed.run starts ranks on this machine; for {nodes} machines use what starts programs there, with the backend "mpi"
-(pip install adjoint[mpi]; init_process_group("mpi")):
+(pip install {distribution}[mpi]; init_process_group("mpi")):
 
     mpirun -n {ranks} --host HOST:{each},HOST:{each} {command}
     srun --nodes={nodes} --ntasks-per-node={each} {command}
@@ -114,7 +115,9 @@ def main(args: Any = None) -> None:
     if int(nodes) > 1:
         words = " ".join(["python", *command[2:]] if not options.no_python else command)
         print(
-            SEVERAL_NODES.format(nodes=nodes, each=each, ranks=int(nodes) * each, command=words),
+            SEVERAL_NODES.format(
+                distribution=distribution, nodes=nodes, each=each, ranks=int(nodes) * each, command=words
+            ),
             file=sys.stderr,
         )
         raise SystemExit(2)

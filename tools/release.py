@@ -1,0 +1,160 @@
+"""Makes a release in dist/: the source package and the wheels; proves what is claimed of them and writes docs/platforms.md.
+
+    python tools/release.py                             all that can be made here
+    python tools/release.py linux-x86_64 --python 3.11  some of it
+    python tools/release.py --check                     short: the source package is whole, dist/'s wheels are as they should be
+    python tools/release.py --finish WHEEL FOLDER       completes a wheel that pip built in a container of manylinux
+    python tools/release.py linux-aarch64 --root FOLDER --tests tests/ops/test_trigonometric.py
+                                                        tests in an arm64 root, too
+
+Needs scikit-build-core, nanobind, cmake, ninja, ziglang, auditwheel and pip (the `release` extra), and for aarch64 GCC's cross
+compiler and, to run anything, qemu-user-static. What a tool is missing for is said and left out. Start reading at `main`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import pathlib
+import shutil
+import sys
+import tarfile
+from collections.abc import Callable
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from releasing import build, page, proofs, wheel  # noqa: E402
+from releasing.targets import BUILD, ROOT, TARGETS, Missing, Target, gnu_compiler, toolchain  # noqa: E402
+
+DIST = ROOT / "dist"
+
+
+def sha256(path: pathlib.Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def source_package() -> pathlib.Path:
+    """Twice, for two equal files; with all that is tracked but what pyproject.toml leaves out."""
+    made = twice(wheel.make_sdist, DIST)
+    with tarfile.open(made) as archive:
+        held = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = {path.relative_to(ROOT).as_posix() for path in wheel.tracked(".")}
+    lacking = {name for name in wanted - held if not name.startswith((".ci/", ".github/", ".git"))}
+    if lacking:
+        proofs.refuse(f"{made.name} lacks {sorted(lacking)[:10]}")
+    print(f"{made.name}: {made.stat().st_size / 1e6:.2f} MB, {len(held)} files")
+    return made
+
+
+def twice(make: Callable[[pathlib.Path], pathlib.Path], folder: pathlib.Path) -> pathlib.Path:
+    """What `make` makes in the folder, if it makes the same once more."""
+    again = BUILD / "again"
+    for place in (folder, again):
+        place.mkdir(parents=True, exist_ok=True)
+    made = make(folder)
+    if sha256(made) != sha256(make(again)):
+        proofs.refuse(f"{made.name} is another file when it is made again")
+    return made
+
+
+def linux(
+    target: Target, pythons: dict[str, build.Python], arguments: argparse.Namespace, sdist: pathlib.Path
+) -> None:
+    compiler, _ = gnu_compiler(target)
+    metadata = wheel.metadata(sdist)
+    stubs = BUILD / "stubs"
+    for version, python in pythons.items():
+        installed = build.build(target, python, arguments.jobs)
+        if target.native:
+            shutil.rmtree(stubs, ignore_errors=True)
+            stubs.mkdir(parents=True)
+            for path in installed.glob("*.pyi"):
+                shutil.copy(path, stubs)
+        elif not stubs.is_dir():
+            raise Missing("stubs, which a build for this machine writes: ask for one before")
+        files = wheel.assemble(target, python.tag, installed, stubs)
+        made = twice(
+            lambda folder: wheel.complete(files, metadata, (python.tag, target), compiler, folder), DIST
+        )
+        seen = {"wheel": made.name, "sha256": sha256(made), "size": proofs.size(made)}
+        seen["auditwheel"] = proofs.tag(made, target)
+        if target.native:
+            seen |= proofs.install(made, python.executable, version, BUILD, arguments.tests)
+        elif arguments.root and version == proofs.version_in(arguments.root):
+            seen |= proofs.emulated(made, arguments.root, BUILD, arguments.tests)
+        page.note(f"{target.name} {version}", **seen)
+        print(*(f"{key}: {value}" for key, value in seen.items()), sep="\n  ")
+
+
+def finish(made: pathlib.Path, folder: pathlib.Path) -> None:
+    """Completes a wheel that pip built in a container of manylinux, and proves it."""
+    (target,) = [t for t in TARGETS.values() if t.tag and made.stem.endswith(f"linux_{t.machine}")]
+    files, metadata = wheel.package_of(made)
+    python_tag = made.stem.split("-")[2]
+    done = twice(lambda place: wheel.complete(files, metadata, (python_tag, target), "c++", place), folder)
+    print(f"{done.name}: {proofs.size(done)} bytes, {proofs.tag(done, target)}")
+
+
+def compiles(target: Target, arguments: argparse.Namespace) -> None:
+    """The core and the C++ tests' library for a system that nothing here runs."""
+    state = "compiles without warnings; not run"
+    try:
+        build.build_core(target, arguments.jobs)
+    except SystemExit as error:
+        state = "does not compile yet"
+        print(str(error)[-3000:])
+    page.note(target.name, state=state)
+    print(f"{target.name}: {state}")
+
+
+def check() -> None:
+    source_package()
+    for path in sorted(DIST.glob("*.whl")):
+        target = next(t for t in TARGETS.values() if t.tag and t.tag in path.name)
+        print(f"{path.name}: {proofs.size(path)} bytes, {proofs.tag(path, target)}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "targets", nargs="*", choices=[*TARGETS, []], default=[], help="all, where none is named"
+    )
+    parser.add_argument("--python", nargs="*", default=list(build.VERSIONS), help="versions")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument(
+        "--root", type=pathlib.Path, help="an arm64 root to test in, made where it is not there"
+    )
+    parser.add_argument(
+        "--tests", nargs="*", default=[], help="paths for pytest, which run on each wheel that can be run"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="only look at what is in dist/, and make the source package"
+    )
+    parser.add_argument(
+        "--finish", nargs=2, type=pathlib.Path, metavar=("WHEEL", "FOLDER"), help="complete a wheel of pip's"
+    )
+    arguments = parser.parse_args()
+    if arguments.finish:
+        return finish(*arguments.finish)
+    if arguments.check:
+        return check()
+    if arguments.root and not arguments.root.is_dir():
+        proofs.make_root(arguments.root)
+    sdist = source_package()
+    pythons = build.find_pythons(arguments.python)
+    print("Python " + ", ".join(pythons))
+    for name in arguments.targets or TARGETS:
+        target = TARGETS[name]
+        try:
+            toolchain(target)
+            linux(target, pythons, arguments, sdist) if target.tag else compiles(target, arguments)
+        except Missing as missing:
+            print(f"{name} is left out, for want of {missing}")
+    page.write()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""Compiles the module for each Python. What the core is made of knows no Python, so the second Python's module takes the
+bindings alone: a target has one build folder, in which the interpreter is exchanged."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+from releasing.targets import ROOT, Target, run, toolchain, zig_environment
+
+#: Versions of Python that have wheels, as far as they are found.
+VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+
+
+@dataclasses.dataclass(frozen=True)
+class Python:
+    executable: str
+    version: str
+    include: str
+
+    @property
+    def tag(self) -> str:
+        return "cp" + self.version.replace(".", "")
+
+
+def find_pythons(versions: list[str]) -> dict[str, Python]:
+    """The interpreters at hand: this one, those on the path, and those that pyenv or a container of manylinux holds."""
+    ask = (
+        "import sys, sysconfig, json; print(json.dumps(['%d.%d' % sys.version_info[:2], "
+        "sysconfig.get_path('include'), bool(sysconfig.get_config_var('Py_GIL_DISABLED')), sys.executable]))"
+    )
+    found: dict[str, Python] = {}
+    pyenv = pathlib.Path(os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv")) / "versions"
+    for version in versions:
+        candidates = [sys.executable, shutil.which(f"python{version}")]
+        candidates += sorted(map(str, pyenv.glob(f"{version}.*/bin/python")))
+        candidates += sorted(
+            map(str, pathlib.Path("/opt/python").glob(f"cp{version.replace('.', '')}-*/bin/python"))
+        )
+        for candidate in filter(None, candidates):
+            try:
+                said = json.loads(run([candidate, "-c", ask]))
+            except (SystemExit, OSError, ValueError):
+                continue  # a shim may stand for an interpreter that is not installed
+            if said[0] == version and not said[2] and (pathlib.Path(said[1]) / "Python.h").is_file():
+                found[version] = Python(said[3], version, said[1])
+                break
+    return found
+
+
+def environment(target: Target) -> dict[str, str]:
+    # With a zone, a language or flags of somebody's own the same sources would make another file.
+    kept = {
+        key: value
+        for key, value in zig_environment(target).items()
+        if key not in ("CFLAGS", "CXXFLAGS", "LDFLAGS")
+    }
+    # Headers are compiled beforehand, which is quicker than a compiler's cache that is empty.
+    return kept | {"LC_ALL": "C", "TZ": "UTC", "CCACHE_DISABLE": "1"}
+
+
+def compile(target: Target, arguments: list[str | os.PathLike[str]], jobs: int) -> pathlib.Path:
+    """Configures and compiles; warnings are errors."""
+    folder = target.folder
+    command: list[str | os.PathLike[str]] = [
+        "cmake",
+        "-S",
+        ROOT,
+        "-B",
+        folder,
+        "-G",
+        "Ninja",
+        *toolchain(target),
+        *arguments,
+    ]
+    command.append("-DCMAKE_BUILD_TYPE=Release")
+    run(command, env=environment(target))
+    log = target.folder / "build.log"
+    with log.open("w") as stream:
+        command = ["ninja", "-C", folder, f"-j{jobs}"]
+        done = subprocess.run(command, env=environment(target), stdout=stream, stderr=subprocess.STDOUT)
+    words = log.read_text()
+    if done.returncode or "warning:" in words:
+        raise SystemExit(f"the build for {target.name} failed or has warnings ({log}):\n{words[-6000:]}")
+    return folder
+
+
+def build(target: Target, python: Python, jobs: int) -> pathlib.Path:
+    """A folder with what the build installs into the package: the module and, where it can be imported, its stubs."""
+    import nanobind
+
+    arguments: list[str | os.PathLike[str]] = [
+        "-U",
+        "*Python_*",
+        "-U",
+        "NB_*",
+        f"-DPython_EXECUTABLE={python.executable}",
+    ]
+    arguments += [f"-DPython_INCLUDE_DIR={python.include}", f"-Dnanobind_DIR={nanobind.cmake_dir()}"]
+    folder, installed = compile(target, arguments, jobs), target.folder / "installed"
+    shutil.rmtree(installed, ignore_errors=True)
+    run(["cmake", "--install", folder, "--strip", "--prefix", installed], env=environment(target))
+    return installed / "adjoint"
+
+
+def build_core(target: Target, jobs: int) -> None:
+    """The core alone, as a check that it compiles."""
+    compile(target, ["-DADJOINT_PYTHON=OFF"], jobs)

@@ -1,0 +1,89 @@
+"""The tables of docs/platforms.md, from what the release script saw; what was not run is in them by name."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+
+from releasing.build import VERSIONS
+from releasing.targets import BUILD, ROOT, TARGETS
+
+PAGE = ROOT / "docs" / "platforms.md"
+SEEN = BUILD / "seen.json"
+
+
+def load() -> dict[str, dict]:
+    return json.loads(SEEN.read_text()) if SEEN.is_file() else {}
+
+
+def note(name: str, **what: object) -> None:
+    """Add to what is known of a wheel, a target or the source package."""
+    seen = load()
+    seen.setdefault(name, {}).update(what)
+    SEEN.parent.mkdir(parents=True, exist_ok=True)
+    SEEN.write_text(json.dumps(seen, indent=1, sort_keys=True) + "\n")
+
+
+def megabytes(count: int) -> str:
+    return f"{count / 1e6:.2f} MB"
+
+
+def wheels(seen: dict[str, dict]) -> list[str]:
+    lines = ["| wheel | size | auditwheel | what was run | where |", "|---|---|---|---|---|"]
+    missing: dict[str, list[str]] = {}
+    for target in TARGETS.values():
+        for version in VERSIONS if target.tag else ():
+            of = seen.get(f"{target.name} {version}")
+            if of is None:
+                missing.setdefault(target.name, []).append(version)
+                continue
+            ran, where = of.get("tests", "nothing: **built, not run**"), of.get("where", "")
+            lines.append(
+                f"| `{of['wheel']}` | {megabytes(of['size'])} | `{of['auditwheel']}` | {ran} | {where} |"
+            )
+    for name, versions in missing.items():
+        lines += ["", f"Not made for {name} in this release: Python {', '.join(versions)}."]
+    return lines
+
+
+def installed(seen: dict[str, dict]) -> list[str]:
+    lines = [
+        "| wheel | installed, with BLAS and bytecode | installing | importing, above a bare interpreter |",
+        "|---|---|---|---|",
+    ]
+    for of in seen.values():
+        if "installed" in of:
+            lines.append(
+                f"| `{of['wheel']}` | {megabytes(of['installed'])} | {of['install_seconds']} s of a processor "
+                f"({of['install_clock']} s of the clock) | {of['import_ms']} ms |"
+            )
+    return lines
+
+
+def compiled(seen: dict[str, dict]) -> list[str]:
+    lines = ["| system | what | state |", "|---|---|---|"]
+    for target in TARGETS.values():
+        if target.tag is None:
+            of = seen.get(target.name, {})
+            state = of.get("state", "not tried in this release")
+            lines.append(f"| {target.name} | the core, without the bindings | {state} |")
+    return lines
+
+
+def write() -> None:
+    """Fill the page's tables; each stands between two comments that name it."""
+    seen, text = load(), PAGE.read_text()
+    for name, lines in {
+        "wheels": wheels(seen),
+        "installed": installed(seen),
+        "compiled": compiled(seen),
+    }.items():
+        begin, end = f"<!-- {name}: written by tools/release.py -->\n", f"<!-- end of {name} -->"
+        pattern = re.escape(begin) + ".*?" + re.escape(end)
+        text, count = re.subn(
+            pattern, lambda _: begin + "\n" + "\n".join(lines) + "\n\n" + end, text, flags=re.S
+        )
+        if count != 1:
+            raise SystemExit(f"{pathlib.Path(PAGE).name} has {count} places for the table {name!r}")
+    PAGE.write_text(text)

@@ -1,0 +1,270 @@
+"""What is checked of a wheel, and where: its tag, its size, that it installs where there is no compiler, its tests.
+
+Each proof returns what it saw, for the page; what must not be ends the release with a word.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from releasing.targets import ROOT, Missing, Target, run
+
+#: Most that a wheel without BLAS may take, and most that is installed with what it needs and bytecode, in bytes. Wanted are
+#: 4 and 40 MB: these may only become less.
+WHEEL, INSTALLED = 4_550_000, 43_300_000
+#: Most seconds of a processor that installing a wheel may take, and milliseconds that importing takes above a bare interpreter.
+SECONDS, MILLISECONDS = 3.0, 15.0
+
+
+def refuse(what: str) -> None:
+    raise SystemExit(f"refused: {what}")
+
+
+def tag(wheel: pathlib.Path, target: Target) -> str:
+    """What auditwheel says that the wheel runs on: the wheel's own tag, or an older system's."""
+    said = run([sys.executable, "-m", "auditwheel", "show", wheel])
+    found = re.search(r'following platform tag:\s*"([^"]+)"', said.replace("\n", " "))
+    if not found:
+        refuse(f"auditwheel finds no tag for {wheel.name}:\n{said}")
+    assert found and target.tag
+    number = re.match(r"manylinux_(\d+)_(\d+)_" + target.machine + "$", found[1])
+    allowed = re.match(r"manylinux_(\d+)_(\d+)_", target.tag)
+    assert allowed
+    if not number or tuple(map(int, number.groups())) > tuple(map(int, allowed.groups())):
+        refuse(f"{wheel.name} runs on {found[1]} only:\n{said}")
+    return found[1]
+
+
+def size(wheel: pathlib.Path) -> int:
+    taken = wheel.stat().st_size
+    if taken > WHEEL:
+        refuse(f"{wheel.name} takes {taken} bytes, and {WHEEL} are allowed")
+    return taken
+
+
+def below(folder: pathlib.Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def processor_seconds(command: list[str | os.PathLike[str]], **options: object) -> tuple[float, float]:
+    """Of a processor, and of the clock: the first is the same on a busy machine."""
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    run(command, **options)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return spent, time.perf_counter() - start
+
+
+def requirements(folder: pathlib.Path, machine: str, version: str) -> pathlib.Path:
+    """A folder with the wheel of BLAS that installing needs, so that the network is not measured."""
+    folder = folder / f"wheelhouse-{machine}"
+    if not list(folder.glob("scipy_openblas32-*.whl")):
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--only-binary=:all:",
+            "-d",
+            folder,
+        ]
+        platforms = [f"--platform=manylinux_2_{minor}_{machine}" for minor in (17, 27, 28)]
+        run([*command, f"--python-version={version}", *platforms, "scipy-openblas32>=0.3.27"])
+    return folder
+
+
+def import_milliseconds(interpreter: pathlib.Path, environment: dict[str, str], scratch: str) -> float:
+    """Of a processor, above a bare interpreter: the least of 15 times, or of up to 60 where others keep the machine busy."""
+    least = {"import adjoint": float("inf"), "pass": float("inf")}
+    for turn in range(60):
+        for program in least:
+            spent, _ = processor_seconds([interpreter, "-c", program], env=environment, cwd=scratch)
+            least[program] = min(least[program], spent)
+        above = (least["import adjoint"] - least["pass"]) * 1000
+        if turn >= 14 and above <= MILLISECONDS:
+            break
+    return above
+
+
+def install(
+    wheel: pathlib.Path, python: str, version: str, folder: pathlib.Path, tests: list[str]
+) -> dict[str, object]:
+    """Installs in an empty virtual environment with no compiler on its path, imports, runs the tour and tests."""
+    wheels = requirements(folder, "x86_64", version)
+    with tempfile.TemporaryDirectory() as scratch:
+        venv = pathlib.Path(scratch) / "venv"
+        run([python, "-m", "venv", venv])
+        interpreter = venv / "bin" / "python"
+        alone = {"PATH": str(venv / "bin"), "HOME": scratch, "LANG": "C.UTF-8"}
+        packages = venv / "lib" / f"python{version}" / "site-packages"
+        before = below(packages)
+        reached = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        pip = [interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        spent, clock = processor_seconds(
+            [*pip, "--no-index", "--find-links", wheels, wheel], env=alone, cwd=scratch
+        )
+        taken = below(packages) - before
+        importing = import_milliseconds(interpreter, alone, scratch)
+        run([interpreter, "-m", "pip", "install", "--quiet", "numpy"], env=reached)
+        run([interpreter, ROOT / "docs" / "tour.py"], env=alone, cwd=scratch)
+        ran = "the tour"
+        if tests:
+            run(
+                [interpreter, "-m", "pip", "install", "--quiet", "pytest", "hypothesis", "scipy", "mpmath"],
+                env=reached,
+            )
+            ran += "; " + pytest([interpreter, "-m", "pytest"], tests, alone, scratch)
+    seen = {
+        "installed": taken,
+        "install_seconds": round(spent, 1),
+        "install_clock": round(clock, 1),
+        "import_ms": round(importing, 1),
+        "tests": ran,
+        "where": f"here, Python {version}, without compiler",
+    }
+    if taken > INSTALLED:
+        refuse(
+            f"{wheel.name} takes {taken} bytes with what it needs and bytecode, and {INSTALLED} are allowed"
+        )
+    if spent > SECONDS:
+        refuse(f"installing {wheel.name} took {spent:.1f} s of a processor, and {SECONDS} are allowed")
+    if seen["import_ms"] > MILLISECONDS:  # type: ignore[operator]
+        refuse(f"importing {wheel.name} takes {seen['import_ms']} ms, and {MILLISECONDS} are allowed")
+    return seen
+
+
+def closing_line(said: str) -> str:
+    """How many tests passed and how many were skipped, in pytest's words."""
+    found = re.findall(r"^=*\s*((?:\d+ \w+, )*\d+ passed(?:, \d+ \w+)*) in ", said, re.M)
+    if not found:
+        refuse(f"no test has run:\n{said[-2000:]}")
+    return found[-1]
+
+
+def pytest(
+    command: list[str | os.PathLike[str]], tests: list[str], environment: dict[str, str], scratch: str
+) -> str:
+    """Runs tests on what is installed; the closing line, and the names of the tests."""
+    copied = pathlib.Path(scratch) / "suite"
+    shutil.copytree(ROOT / "tests", copied / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", copied)
+    done = subprocess.run(
+        [*command, "-p", "no:cacheprovider", "-p", "no:warnings", *tests],
+        env=environment,
+        cwd=copied,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        refuse(f"tests failed:\n{done.stdout[-6000:]}{done.stderr[-2000:]}")
+    return f"`{' '.join(tests)}`: {closing_line(done.stdout)}"
+
+
+def make_root(root: pathlib.Path, architecture: str = "arm64") -> None:
+    """A root of Debian 12 for another machine. Its packages are laid out, not configured, which no program of ours needs and
+    which would take emulated minutes."""
+    if not shutil.which("debootstrap"):
+        raise Missing("debootstrap and qemu-user-static (apt-get install)")
+    command = [
+        "debootstrap",
+        "--foreign",
+        f"--arch={architecture}",
+        "--variant=minbase",
+        "--include=python3-venv",
+    ]
+    run([*command, "bookworm", root, "http://deb.debian.org/debian"])
+    for package in sorted((root / "var/cache/apt/archives").glob("*.deb")):
+        run(["dpkg-deb", "-x", package, root])
+
+
+def version_in(root: pathlib.Path) -> str:
+    return run(
+        ["chroot", root, "/usr/bin/python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+    ).strip()
+
+
+def emulated(
+    wheel: pathlib.Path, root: pathlib.Path, folder: pathlib.Path, tests: list[str]
+) -> dict[str, object]:
+    """Installs and tests in a root of another machine, whose programs qemu-user runs (binfmt_misc knows it)."""
+    machine, version = run(["chroot", root, "/bin/uname", "-m"]).strip(), version_in(root)
+    wheels = requirements(folder, machine, version)
+    place = root / "release"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    for path in [wheel, *wheels.glob("*.whl"), ROOT / "docs" / "tour.py", ROOT / "pyproject.toml"]:
+        shutil.copy(path, place)
+    shutil.copytree(ROOT / "tests", place / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    # What tests need is laid out by this machine's pip, which is quicker; the wheel by the root's own.
+    others = root / "others"
+    if not others.is_dir():
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--only-binary=:all:",
+            "--target",
+            others,
+        ]
+        platforms = [f"--platform=manylinux_2_{minor}_{machine}" for minor in (17, 27, 28)]
+        run(
+            [
+                *command,
+                *platforms,
+                f"--python-version={version}",
+                "numpy",
+                "scipy",
+                "mpmath",
+                "pytest",
+                "hypothesis",
+            ]
+        )
+    inside = [
+        "chroot",
+        root,
+        "/usr/bin/env",
+        "-i",
+        "-C",
+        "/release",
+        "LC_ALL=C.UTF-8",
+        "PATH=/usr/bin:/bin",
+        "HOME=/release",
+    ]
+    run([*inside, "python3", "-m", "venv", "venv"])
+    run([*inside, "venv/bin/pip", "install", "--quiet", "--no-index", "--find-links", ".", wheel.name])
+    inside.append("PYTHONPATH=/others")
+    run([*inside, "venv/bin/python", "tour.py"])
+    ran = "the tour"
+    if tests:
+        command = [
+            *inside,
+            "venv/bin/python",
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:warnings",
+            *tests,
+        ]
+        with (folder / "emulated.log").open("w") as stream:
+            done = subprocess.run(command, stdout=stream, stderr=subprocess.STDOUT)
+        said = (folder / "emulated.log").read_text()
+        if done.returncode:
+            refuse(f"tests failed under emulation:\n{said[-8000:]}")
+        ran += f"; `{' '.join(tests)}`: {closing_line(said)}"
+    qemu = run(["qemu-aarch64-static", "--version"]).split()[2]
+    return {"tests": ran, "where": f"qemu-user {qemu}, Debian 12 arm64, Python {version}"}
