@@ -152,8 +152,14 @@ class Comparison {
     if (n.attributes) {
       nb::object dict = nb::steal(attributes_of(o, n.kind));
       std::vector<std::pair<PyObject*, int32_t>> before;
-      for (int32_t i = n.split; i < n.slots; ++i) before.emplace_back(l_.edges[i].key.ptr(), i);
-      entries("attribute", number, dict.ptr(), before);
+      for (int32_t i = n.split; i < n.slots; ++i)
+        if (!n.wraps || l_.edges[i].guard != Guard::Any) before.emplace_back(l_.edges[i].key.ptr(), i);
+      if (n.wraps)
+        for (const auto& [key, edge] : before)
+          item("attribute", number, edge, key,
+               dict.is_valid() ? PyDict_GetItemWithError(dict.ptr(), key) : nullptr);
+      else
+        entries("attribute", number, dict.ptr(), before);
     }
     for (int32_t i = n.slots; i < n.end; ++i)
       if (l_.edges[i].access == Access::Slot)

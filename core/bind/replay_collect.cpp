@@ -24,8 +24,8 @@ std::unordered_map<uint64_t, TypeFacts>& known_facts() {
 }
 
 bool is_descriptor(PyTypeObject* t) {
-  return (t->tp_descr_get && !t->tp_iter && !t->tp_dictoffset) || !std::strcmp(t->tp_name, "method-wrapper") ||
-         t == &PyBaseObject_Type;
+  return (t->tp_descr_get && !t->tp_iter && !t->tp_dictoffset) ||
+         !std::strcmp(t->tp_name, "method-wrapper") || t == &PyBaseObject_Type;
 }
 
 }  // namespace
@@ -80,7 +80,8 @@ void Collector::library(nb::object dict, nb::object read) {
 
 /// What must be found where `o` was found.
 void Collector::judge(Edge& e, PyObject* o) {
-  if (e.access == Access::Attribute && PyUnicode_CompareWithASCIIString(e.key.ptr(), "_steps_taken") == 0)
+  if (e.access == Access::Attribute && PyUnicode_Check(e.key.ptr()) &&
+      PyUnicode_CompareWithASCIIString(e.key.ptr(), "_steps_taken") == 0)
     return;
   if (guard_value(e, o)) return;
   PyTypeObject* const t = Py_TYPE(o);
@@ -159,6 +160,12 @@ void Collector::instance(Edge& e, PyObject* o, PyTypeObject* t) {
     return to_node(e, Kind::Number, o);
   if ((base == &PyBaseObject_Type && t != base) || base == types().namespace_)
     return to_node(e, Kind::Plain, o);
+  // A function that the library wraps, a jitted one: what it keeps besides is its own affair.
+  if (f.library && f.has_dict) {
+    nb::object dict = nb::steal(attributes_of(o, Kind::Plain));
+    if (dict.is_valid() && PyDict_Contains(dict.ptr(), names().wrapped) == 1)
+      return to_node(e, Kind::Plain, o);
+  }
   if (f.library || is_constant_type(t->tp_name)) return same(e, o);
   by_identity(e, o);
   if (base == &PyProperty_Type || base == &PyStaticMethod_Type || base == &PyClassMethod_Type ||

@@ -61,6 +61,8 @@ void Collector::expand(int32_t number) {
         members(number, {names().start, names().stop, names().step});
       else if (t == types().partial)
         members(number, {names().partial_func, names().args, names().keywords});
+      else if (const TypeFacts& own = facts_of(t); own.library && own.base != &PyBaseObject_Type)
+        node().wraps = true;
       else
         node().changes = true;
       break;
@@ -152,7 +154,8 @@ void Collector::expand(int32_t number) {
     Py_ssize_t at = 0;
     PyObject *key, *value;
     while (dict.is_valid() && PyDict_Next(dict.ptr(), &at, &key, &value))
-      if (named(key) || (f && f->is_module && is_registry(key)))
+      if (node().wraps ? PyUnicode_Check(key) && PyUnicode_Compare(key, names().wrapped) == 0
+                       : named(key) || (f && f->is_module && is_registry(key)))
         edge(number, Access::Attribute, 0, key, value);
       else
         ignored(number, Access::Attribute, key, value);

@@ -114,6 +114,8 @@ struct Node {
   Kind kind;
   /// Whether there is a dict of attributes; whether nothing of a module or class may change.
   bool attributes = false, strict = false;
+  /// Whether it is the library's, and of its attributes only the function that it wraps counts.
+  bool wraps = false;
   /// Of globals: whether they are read as attributes of a module, too. Of a dict: whether it is an
   /// OrderedDict.
   bool by_attributes = false, ordered = false;

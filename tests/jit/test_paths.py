@@ -722,6 +722,28 @@ def an_attribute_that_a_function_gets():
 
 
 @case("k is 3, was 2")
+def what_a_jitted_function_reads():
+    k = 2
+
+    @ad.jit
+    def scaled(x):
+        return x * k
+
+    def change():
+        nonlocal k
+        k = 3
+
+    return (lambda x: scaled(x)), (x,), change
+
+
+@case("'b', was 'a'")
+def an_attribute_whose_name_is_no_text():
+    o = Box()
+    o.__dict__[3] = "a"
+    return (lambda x: x * len(vars(o))), (x,), lambda: o.__dict__.__setitem__(3, "b")
+
+
+@case("k is 3, was 2")
 def an_attribute_of_a_metaclass():
     class Meta(type):
         k = 2
@@ -1301,6 +1323,25 @@ def test_layouts_agree():
     assert one.same_structure(laid_out(net, x)) == "scale is 3.0, was 2.0"
     net.extra = 1
     assert one.same_structure(laid_out(net, x)) is not True
+
+
+def test_code_that_did_not_run_before_is_told():
+    o = Box(on=False)
+
+    def more(x):
+        return x * 2
+
+    def f(x):
+        return more(x) if o.on else x
+
+    layout = laid_out(f, x)
+    with Watching(f) as watch:
+        f(x)
+    assert layout.covers(watch.codes) is True
+    o.on = True
+    with Watching(f) as watch:
+        f(x)
+    assert "'more'" in layout.covers(watch.codes)
 
 
 # ---- memory and threads -------------------------------------------------------------------------------------------

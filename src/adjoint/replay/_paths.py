@@ -326,6 +326,16 @@ class Layout(_Layout):
         Why the last `match` found no tensors.
     """
 
+    _codes: list[types.CodeType] = []
+
+    def covers(self, codes: Iterable[tuple[types.CodeType, Any]]) -> bool | str:
+        """True where all code that ran was known when this was collected, else a sentence: it may have read more."""
+        known = {id(code) for code in self._codes}
+        for code, _ in codes:
+            if id(code) not in known:
+                return f"'{code.co_name}' ({code.co_filename}:{code.co_firstlineno}) ran, which did not run before"
+        return True
+
     def changes(self, after: Layout | None = None) -> list[Change]:
         """What is other now than when this layout was collected; to be asked right after the run."""
         return [Change(self, found) for found in self._changes()]
@@ -343,10 +353,15 @@ def collect(
 ) -> Layout:
     """What the call reads, if this code runs in it: pairs of code and the globals that it ran with."""
     codes = list(codes)
-    facts, spaces, imports, _ = _gather(codes)
+    facts, spaces, imports, known = _gather(codes)
     layout = Layout()
+    layout._codes = known
     space = [(codes[at][1], used, library) for at, used, library in spaces]
-    own = {"globals": space, "parameters": _parameters(function), "imports": _modules(imports) if imports else ()}
+    own = {
+        "globals": space,
+        "parameters": _parameters(function),
+        "imports": _modules(imports) if imports else (),
+    }
     layout._collect(function, args, kwargs, facts | own)
     return layout
 
