@@ -21,7 +21,7 @@ struct TypeFacts {
 };
 
 struct KnownTypes {
-  PyTypeObject *partial, *enum_meta, *namespace_, *default_dict;
+  PyTypeObject *partial, *enum_meta, *namespace_, *default_dict, *deque, *attrgetter, *methodcaller;
   nb::object builtins, modules;
   KnownTypes();
 };

@@ -4,6 +4,7 @@ Each guard has a case in `CASES`: a function, something that changes outside of 
 if the layout matched before the change and does not match after it.
 """
 
+import abc
 import collections
 import contextlib
 import dataclasses
@@ -713,12 +714,74 @@ def a_special_method_that_a_class_gets():
     return (lambda x: x if o else -x), (x,), lambda: setattr(Own, "__bool__", lambda self: False)
 
 
-@case("another function")
+@case("g has 1 attributes, had 0")
 def an_attribute_that_a_function_gets():
     def g(x):
         return x
 
     return (lambda x: x * getattr(g, "k", 1)), (x,), lambda: setattr(g, "k", 3)
+
+
+@case("an element of items is 3, was 2")
+def an_item_of_a_deque():
+    items = collections.deque([2])
+    return (lambda x: x * items[0]), (x,), lambda: items.__setitem__(0, 3)
+
+
+@case("__name__ is 'other', was 'g'")
+def the_name_of_a_function():
+    def g():
+        pass
+
+    return (lambda x: x * len(g.__name__)), (x,), lambda: setattr(g, "__name__", "other")
+
+
+@case("__name__ is 'Other', was 'Own'")
+def the_name_of_a_class():
+    class Own:
+        pass
+
+    o = Own()
+    return (lambda x: x * len(type(o).__name__)), (x,), lambda: setattr(Own, "__name__", "Other")
+
+
+@case("k is 3, was 2")
+def an_attribute_of_a_member_of_an_enum():
+    class Own(enum.Enum):
+        A = 1
+
+    Own.A.k = 2
+    return (lambda x: x * Own.A.k), (x,), lambda: setattr(Own.A, "k", 3)
+
+
+@case("registered")
+def a_class_that_is_registered():
+    class Abstract(abc.ABC):
+        pass
+
+    class Own:
+        pass
+
+    o = Own()
+    return (lambda x: x if isinstance(o, Abstract) else -x), (x,), lambda: Abstract.register(Own)
+
+
+@case("k is 3, was 2")
+def what_an_attrgetter_reads():
+    o, get = Box(k=2), operator.attrgetter("k")
+    return (lambda x: x * get(o)), (x,), lambda: setattr(o, "k", 3)
+
+
+@case("rate is 0.25, was 0.5")
+def what_a_pattern_reads():
+    o = Options()
+
+    def f(x):
+        match o:
+            case Options(rate, _):
+                return x * rate
+
+    return f, (x,), lambda: setattr(o, "rate", 0.25)
 
 
 @case("k is 3, was 2")
@@ -1044,7 +1107,7 @@ def test_class_attributes_that_nothing_reads_may_change():
         zip([1], [2]),
         threading.Lock(),
         threading.local(),
-        collections.deque([1]),
+        bytearray(b"a"),
     ),
     ids=lambda t: type(t).__name__,
 )
