@@ -116,6 +116,8 @@ class Comparison {
         auto* const f = reinterpret_cast<PyFunctionObject*>(o);
         if (f->func_code != n.fact.ptr()) tell("code", number, nullptr, nullptr, nullptr);
         for (int32_t i = n.first; i < n.split; ++i) {
+          if (l_.edges[i].access == Access::Inner)
+            item("attribute of a function", number, i, nullptr, inner(o, l_.edges[i].at));
           if (l_.edges[i].access == Access::Defaults) item("defaults", number, i, nullptr, f->func_defaults);
           if (l_.edges[i].access == Access::KeywordDefaults)
             item("defaults", number, i, nullptr, f->func_kwdefaults);
@@ -152,8 +154,14 @@ class Comparison {
     if (n.attributes) {
       nb::object dict = nb::steal(attributes_of(o, n.kind));
       std::vector<std::pair<PyObject*, int32_t>> before;
-      for (int32_t i = n.split; i < n.slots; ++i) before.emplace_back(l_.edges[i].key.ptr(), i);
-      entries("attribute", number, dict.ptr(), before);
+      for (int32_t i = n.split; i < n.slots; ++i)
+        if (!n.wraps || l_.edges[i].guard != Guard::Any) before.emplace_back(l_.edges[i].key.ptr(), i);
+      if (n.wraps)
+        for (const auto& [key, edge] : before)
+          item("attribute", number, edge, key,
+               dict.is_valid() ? PyDict_GetItemWithError(dict.ptr(), key) : nullptr);
+      else
+        entries("attribute", number, dict.ptr(), before);
     }
     for (int32_t i = n.slots; i < n.end; ++i)
       if (l_.edges[i].access == Access::Slot)
@@ -248,6 +256,8 @@ nb::object follow(const Edge& e, PyObject* o, const Node& parent) {
     }
     case Access::Referent:
       return nb::borrow(referent(o));
+    case Access::Inner:
+      return nb::borrow(inner(o, e.at));
     case Access::ModuleDict:
       return nb::borrow(PyModule_GetDict(o));
     case Access::Name:

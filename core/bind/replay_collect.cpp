@@ -24,17 +24,22 @@ std::unordered_map<uint64_t, TypeFacts>& known_facts() {
 }
 
 bool is_descriptor(PyTypeObject* t) {
-  return (t->tp_descr_get && !t->tp_iter && !t->tp_dictoffset) || !std::strcmp(t->tp_name, "method-wrapper") ||
-         t == &PyBaseObject_Type;
+  return (t->tp_descr_get && !t->tp_iter && !t->tp_dictoffset) ||
+         !std::strcmp(t->tp_name, "method-wrapper") || t == &PyBaseObject_Type;
 }
 
 }  // namespace
 
-Collector::Collector(Layout& l, nb::dict facts) : l_(l), facts_(std::move(facts)) {
+Collector::Collector(Layout& l, nb::dict facts, bool all) : l_(l), facts_(std::move(facts)) {
   if (known_facts().size() > 4096) known_facts().clear();
   l.names = facts_["names"];
   l.ordered = facts_["ordered"];
-  l.all = nb::cast<bool>(facts_["all"]);
+  l.all = all || nb::cast<bool>(facts_["all"]);
+  l.inside = l.all || nb::cast<bool>(facts_["inside"]);
+  if (nb::cast<bool>(facts_["registries"])) {
+    l.registered = nb::steal(registrations());
+    if (!l.registered.is_valid()) throw nb::python_error();
+  }
   for (nb::handle code : facts_["ran"]) ran_.insert(code.ptr());
   for (nb::handle each : facts_["globals"]) {
     nb::tuple t = nb::borrow<nb::tuple>(each);
@@ -80,7 +85,8 @@ void Collector::library(nb::object dict, nb::object read) {
 
 /// What must be found where `o` was found.
 void Collector::judge(Edge& e, PyObject* o) {
-  if (e.access == Access::Attribute && PyUnicode_CompareWithASCIIString(e.key.ptr(), "_steps_taken") == 0)
+  if (e.access == Access::Attribute && PyUnicode_Check(e.key.ptr()) &&
+      PyUnicode_CompareWithASCIIString(e.key.ptr(), "_steps_taken") == 0)
     return;
   if (guard_value(e, o)) return;
   PyTypeObject* const t = Py_TYPE(o);
@@ -102,7 +108,7 @@ void Collector::judge(Edge& e, PyObject* o) {
     PyObject* code = PyFunction_GET_CODE(o);
     const bool ran = ran_.contains(code);
     if (ran) met_.insert(code);
-    if (ran || has_named(reinterpret_cast<PyFunctionObject*>(o)->func_dict)) {
+    if (ran || l_.inside || has_named(reinterpret_cast<PyFunctionObject*>(o)->func_dict)) {
       to_node(e, Kind::Function, o);
     } else {
       PyObject* dict = reinterpret_cast<PyFunctionObject*>(o)->func_dict;
@@ -117,6 +123,8 @@ void Collector::judge(Edge& e, PyObject* o) {
   } else if (PyModule_Check(o)) {
     to_node(e, Kind::Module, o);
   } else if (PyType_Check(o)) {
+    if (starts_with(reinterpret_cast<PyTypeObject*>(o)->tp_name, "decimal."))
+      unknown("what it gives depends on decimal's context");
     if (PyType_HasFeature(reinterpret_cast<PyTypeObject*>(o), Py_TPFLAGS_HEAPTYPE)) {
       e.guard = Guard::Node;
       e.node = klass(reinterpret_cast<PyTypeObject*>(o));
@@ -143,7 +151,16 @@ void Collector::judge(Edge& e, PyObject* o) {
 
 void Collector::instance(Edge& e, PyObject* o, PyTypeObject* t) {
   const TypeFacts& f = facts_of(t);
-  if (f.is_enum) return same(e, o);
+  if (f.is_enum) {
+    // Itself, and what the program put there.
+    nb::object dict = f.has_dict ? nb::steal(attributes_of(o, Kind::Plain)) : nb::object();
+    if (!has_named(dict.ptr(), true)) return same(e, o);
+    to_node(e, Kind::Plain, o);
+    l_.nodes[e.node].fact = nb::borrow(o);
+    return;
+  }
+  if (t == types().attrgetter || t == types().methodcaller) needs_all_ = true;
+  if (starts_with(t->tp_name, "decimal.")) unknown("what it gives depends on decimal's context");
   PyTypeObject* const base = f.base;
   if (PyType_IsSubtype(base, &PyList_Type)) return to_node(e, Kind::List, o);
   if (PyType_IsSubtype(base, &PyTuple_Type)) return to_node(e, Kind::Tuple, o);
@@ -152,13 +169,20 @@ void Collector::instance(Edge& e, PyObject* o, PyTypeObject* t) {
     if (base == &PyODict_Type && !in_order(o)) unknown("it is an OrderedDict whose order was changed");
     return;
   }
-  if (base == &PySet_Type || base == &PyFrozenSet_Type) return to_node(e, Kind::Set, o);
+  if (base == &PySet_Type || base == &PyFrozenSet_Type || base == types().deque)
+    return to_node(e, Kind::Set, o);
   if (PyType_IsSubtype(base, &PyLong_Type) || PyType_IsSubtype(base, &PyFloat_Type) ||
       PyType_IsSubtype(base, &PyComplex_Type) || PyType_IsSubtype(base, &PyUnicode_Type) ||
       PyType_IsSubtype(base, &PyBytes_Type))
     return to_node(e, Kind::Number, o);
   if ((base == &PyBaseObject_Type && t != base) || base == types().namespace_)
     return to_node(e, Kind::Plain, o);
+  // A function that the library wraps, a jitted one: what it keeps besides is its own affair.
+  if (f.library && f.has_dict) {
+    nb::object dict = nb::steal(attributes_of(o, Kind::Plain));
+    if (dict.is_valid() && PyDict_Contains(dict.ptr(), names().wrapped) == 1)
+      return to_node(e, Kind::Plain, o);
+  }
   if (f.library || is_constant_type(t->tp_name)) return same(e, o);
   by_identity(e, o);
   if (base == &PyProperty_Type || base == &PyStaticMethod_Type || base == &PyClassMethod_Type ||
@@ -167,12 +191,14 @@ void Collector::instance(Edge& e, PyObject* o, PyTypeObject* t) {
   unknown(adjoint::text("it is a ", t->tp_name, ", which cannot be looked into"));
 }
 
-bool Collector::has_named(PyObject* dict) const {
+bool Collector::has_named(PyObject* dict, bool open) const {
   if (!dict) return false;
   Py_ssize_t at = 0;
   PyObject *key, *value;
   while (PyDict_Next(dict, &at, &key, &value))
-    if (PySet_Contains(l_.names.ptr(), key) == 1) return true;
+    if (PySet_Contains(l_.names.ptr(), key) == 1 &&
+        !(open && PyUnicode_Check(key) && PyUnicode_GET_LENGTH(key) && PyUnicode_READ_CHAR(key, 0) == '_'))
+      return true;
   return false;
 }
 
@@ -267,7 +293,12 @@ const TypeFacts& Collector::facts_of(PyTypeObject* type) {
 }
 
 void collect(Layout& l, PyObject* function, PyObject* args, PyObject* kwargs, nb::dict facts) {
-  Collector(l, std::move(facts)).all(function, args, kwargs);
+  Collector first(l, facts, false);
+  first.all(function, args, kwargs);
+  if (l.all || !first.needs_all()) return;
+  // Something was met that reads attributes by names which no code has.
+  l = Layout();
+  Collector(l, std::move(facts), true).all(function, args, kwargs);
 }
 
 }  // namespace adjoint::bind::paths

@@ -14,7 +14,9 @@ constexpr size_t kMostEdges = 200'000;
 
 class Collector {
  public:
-  Collector(Layout& l, nb::dict facts);
+  /// With `all`, as if any attribute might be read.
+  Collector(Layout& l, nb::dict facts, bool all);
+  bool needs_all() const { return needs_all_; }
   void all(PyObject* function, PyObject* args, PyObject* kwargs);
 
  private:
@@ -86,7 +88,7 @@ class Collector {
   /// What must be found where `o` was found.
   void judge(Edge& e, PyObject* o);
   void instance(Edge& e, PyObject* o, PyTypeObject* t);
-  bool has_named(PyObject* dict) const;
+  bool has_named(PyObject* dict, bool open = false) const;
 
   int32_t klass(PyTypeObject* type);
   /// Globals of code that no path leads to, and a module that code imports when it runs: by themselves.
@@ -130,6 +132,7 @@ class Collector {
   nb::object missing_ = nb::steal(PyDict_New());
   int32_t current_ = -1;
   int depth_ = 0;
+  bool needs_all_ = false;
 };
 
 }  // namespace adjoint::bind::paths

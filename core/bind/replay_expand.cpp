@@ -61,6 +61,8 @@ void Collector::expand(int32_t number) {
         members(number, {names().start, names().stop, names().step});
       else if (t == types().partial)
         members(number, {names().partial_func, names().args, names().keywords});
+      else if (const TypeFacts& own = facts_of(t); own.library && own.base != &PyBaseObject_Type)
+        node().wraps = true;
       else
         node().changes = true;
       break;
@@ -88,10 +90,10 @@ void Collector::expand(int32_t number) {
       break;
     }
     case Kind::Set: {
-      node().changes = t == &PySet_Type;
-      node().length = PySet_GET_SIZE(o);
+      node().changes = !PyFrozenSet_Check(o);
       nb::object elements = nb::steal(elements_of(o));
       if (!elements.is_valid()) throw nb::python_error();
+      node().length = PyList_GET_SIZE(elements.ptr());
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(elements.ptr()); ++i)
         edge(number, Access::Element, static_cast<int32_t>(i), nullptr, PyList_GET_ITEM(elements.ptr(), i));
       break;
@@ -152,7 +154,8 @@ void Collector::expand(int32_t number) {
     Py_ssize_t at = 0;
     PyObject *key, *value;
     while (dict.is_valid() && PyDict_Next(dict.ptr(), &at, &key, &value))
-      if (named(key) || (f && f->is_module && is_registry(key)))
+      if (node().wraps ? PyUnicode_Check(key) && PyUnicode_Compare(key, names().wrapped) == 0
+                       : named(key) || (f && f->is_module && is_registry(key)))
         edge(number, Access::Attribute, 0, key, value);
       else
         ignored(number, Access::Attribute, key, value);
@@ -182,7 +185,9 @@ void Collector::members(int32_t number, std::initializer_list<PyObject*> which) 
 
 void Collector::function(int32_t number, PyFunctionObject* f) {
   l_.nodes[number].fact = nb::borrow(f->func_code);
-  if (!ran_.contains(f->func_code)) return;
+  for (int i = 0; l_.inside && i < kInnerOfFunction; ++i)
+    edge(number, Access::Inner, i, nullptr, inner(reinterpret_cast<PyObject*>(f), i));
+  if (!l_.inside && !ran_.contains(f->func_code)) return;
   if (f->func_builtins != PyModule_GetDict(types().builtins.ptr())) {
     current_ = l_.nodes[number].found_by;
     unknown("it has builtins of its own");
@@ -200,6 +205,16 @@ void Collector::function(int32_t number, PyFunctionObject* f) {
 }
 
 /// Leaves first, since they need no look while the version is the same.
+namespace {
+
+/// Whether an edge needs no look while the version is the same.
+bool is_leaf(const Edge& e) {
+  return e.guard != Guard::Node && e.guard != Guard::Tensor && e.guard != Guard::Float &&
+         e.access != Access::Inner;
+}
+
+}  // namespace
+
 void Collector::sorted(int32_t number, std::vector<Edge> edges, std::vector<nb::object> values) {
   const auto base = static_cast<int32_t>(l_.edges.size());
   std::vector<int32_t> order(edges.size());
@@ -211,9 +226,7 @@ void Collector::sorted(int32_t number, std::vector<Edge> edges, std::vector<nb::
     edges[i].parent = number;
     judge(edges[i], values[i].ptr());
   }
-  std::stable_partition(order.begin(), order.end(), [&](int32_t i) {
-    return edges[i].guard != Guard::Node && edges[i].guard != Guard::Tensor && edges[i].guard != Guard::Float;
-  });
+  std::stable_partition(order.begin(), order.end(), [&](int32_t i) { return is_leaf(edges[i]); });
   std::vector<int32_t> place(order.size());
   for (size_t i = 0; i < order.size(); ++i) place[order[i]] = static_cast<int32_t>(i);
   const auto replaced = [&](int32_t& found_by) {
@@ -225,8 +238,7 @@ void Collector::sorted(int32_t number, std::vector<Edge> edges, std::vector<nb::
   for (auto& [by, why] : l_.unknown) replaced(by);
   size_t leaves = 0;
   for (int32_t i : order) {
-    const Guard guard = edges[i].guard;
-    leaves += guard != Guard::Node && guard != Guard::Tensor && guard != Guard::Float;
+    leaves += is_leaf(edges[i]);
     l_.edges.push_back(std::move(edges[i]));
     l_.children.push_back(std::move(values[i]));
   }
@@ -287,6 +299,12 @@ void Collector::read_class(int32_t number, PyTypeObject* type) {
   }
   std::vector<Edge> edges;
   std::vector<nb::object> values;
+  for (int i = 0; l_.inside && i < kInnerOfClass; ++i) {
+    Edge e{Access::Inner};
+    e.at = i;
+    edges.push_back(std::move(e));
+    values.push_back(nb::borrow(inner(reinterpret_cast<PyObject*>(type), i)));
+  }
   nb::object taken = nb::steal(PySet_New(nullptr));
   for (Py_ssize_t i = 1; i < n.length; ++i) {
     auto* const base = PyTuple_GET_ITEM(type->tp_mro, i);

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "autograd/meta.h"
-#include "bind/replay_paths.h"
+#include "bind/replay_types.h"
 #include "dispatch/operator.h"
 
 namespace adjoint::bind::paths {
@@ -79,7 +79,27 @@ bool in_order(PyObject* ordered) {
   return same;
 }
 
+PyObject* inner(PyObject* o, int which) {
+  if (PyType_Check(o)) {
+    auto* const type = reinterpret_cast<PyHeapTypeObject*>(o);
+    return which == 0 ? type->ht_name : type->ht_qualname;
+  }
+  auto* const f = reinterpret_cast<PyFunctionObject*>(o);
+  PyObject* const all[] = {f->func_name, f->func_qualname, f->func_doc, f->func_annotations, f->func_module};
+  return all[which];
+}
+
+PyObject* registrations() {
+  static PyObject* const count =
+      nb::object(nb::module_::import_("_abc").attr("get_cache_token")).release().ptr();
+  return PyObject_CallNoArgs(count);
+}
+
 PyObject* elements_of(PyObject* set) {
+  if (!PyAnySet_Check(set)) {
+    nb::object elements = nb::steal(types().deque->tp_iter(set));
+    return elements.is_valid() ? PySequence_List(elements.ptr()) : nullptr;
+  }
   nb::object elements = nb::steal((PyFrozenSet_Check(set) ? PyFrozenSet_Type : PySet_Type).tp_iter(set));
   return elements.is_valid() ? PySequence_List(elements.ptr()) : nullptr;
 }

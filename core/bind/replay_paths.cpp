@@ -206,6 +206,8 @@ bool Walk::klass(Node& n, PyObject* o) {
     if (e.access == Access::Base) {
       if (PyTuple_GET_SIZE(type->tp_mro) != n.length) return fails(n, o, " with other bases than before");
       value = PyTuple_GET_ITEM(type->tp_mro, e.at);
+    } else if (e.access == Access::Inner) {
+      value = inner(o, e.at);
     } else {
       value = _PyType_Lookup(type, e.key.ptr());
     }
@@ -237,6 +239,7 @@ bool Walk::node(int32_t number) {
     case Kind::Tensor:
       break;
     case Kind::Plain:
+      if (n.fact.is_valid() && n.fact.ptr() != o) return fails(n, o, ", another than before");
       for (int32_t i = n.first; i < n.split; ++i)
         if (!member(edges[i])) return false;
       break;
@@ -259,13 +262,11 @@ bool Walk::node(int32_t number) {
       if (!dict(n, o)) return false;
       break;
     case Kind::Set: {
-      if (PySet_GET_SIZE(o) != n.length)
-        return fails(n, o, adjoint::text(" of ", PySet_GET_SIZE(o), " elements, had ", n.length).c_str());
       nb::object elements = nb::steal(elements_of(o));
-      if (!elements.is_valid() || PyList_GET_SIZE(elements.ptr()) != n.length) {
-        PyErr_Clear();
-        return fails(n, o, " that changes");
-      }
+      const Py_ssize_t count = elements.is_valid() ? PyList_GET_SIZE(elements.ptr()) : -1;
+      if (count < 0) PyErr_Clear();
+      if (count != n.length)
+        return fails(n, o, adjoint::text(" of ", count, " elements, had ", n.length).c_str());
       for (int32_t i = n.first; i < n.split; ++i)
         if (!edge(edges[i], PyList_GET_ITEM(elements.ptr(), edges[i].at))) return false;
       break;
@@ -290,6 +291,9 @@ bool Walk::node(int32_t number) {
             break;
           case Access::Defaults:
             value = f->func_defaults;
+            break;
+          case Access::Inner:
+            value = inner(o, e.at);
             break;
           case Access::KeywordDefaults:
             value = f->func_kwdefaults;
@@ -390,6 +394,12 @@ bool Walk::distinct() {
 }
 
 bool Walk::libraries() {
+  if (layout.registered.is_valid()) {
+    nb::object now = nb::steal(registrations());
+    if (!now.is_valid()) PyErr_Clear();
+    if (!now.is_valid() || PyObject_RichCompareBool(now.ptr(), layout.registered.ptr(), Py_EQ) != 1)
+      return fails("a class was registered with an abstract class, and the function asks for such");
+  }
   for (Layout::Library& l : layout.libraries) {
     const uint64_t version = version_of_dict(l.dict.ptr());
     if (version && version == l.version) continue;

@@ -53,6 +53,8 @@ enum class Access : uint8_t {
   Name,
   ClassName,
   Base,
+  // What makes a function or a class, by its number.
+  Inner,
   // Of a tensor.
   Grad,
 };
@@ -114,6 +116,8 @@ struct Node {
   Kind kind;
   /// Whether there is a dict of attributes; whether nothing of a module or class may change.
   bool attributes = false, strict = false;
+  /// Whether it is the library's, and of its attributes only the function that it wraps counts.
+  bool wraps = false;
   /// Of globals: whether they are read as attributes of a module, too. Of a dict: whether it is an
   /// OrderedDict.
   bool by_attributes = false, ordered = false;
@@ -178,6 +182,10 @@ struct Layout {
   /// The names of attributes that ran code reads, and whether it may read any.
   nb::object names, ordered;
   bool all = false;
+  /// Whether it may look at what makes a function or a class: names, defaults, annotations, closures.
+  bool inside = false;
+  /// How often a class was registered with an abstract one, where that is asked for.
+  nb::object registered;
   /// Whether bytes of others are among the tensors', which may overlap although their storages differ.
   bool external = false;
   /// Nodes that are reached by themselves, and those that must be objects of their own.
@@ -277,6 +285,12 @@ PyObject* attributes_of(PyObject* o, Kind kind);
 /// What an edge to a plain value guards; false where the object is no such value.
 bool guard_value(Edge& e, PyObject* o);
 bool passes(const Edge& e, PyObject* value);
+/// What makes a function, or a class, borrowed: name, qualified name, and of a function documentation,
+/// annotations, module.
+inline constexpr int kInnerOfFunction = 5, kInnerOfClass = 2;
+PyObject* inner(PyObject* o, int which);
+/// How often any class was registered with an abstract one, so far; new.
+PyObject* registrations();
 /// Of a weak reference, borrowed; null when it is gone.
 PyObject* referent(PyObject* weak);
 /// The object of a node that is reached by itself, borrowed.

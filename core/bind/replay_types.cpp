@@ -26,6 +26,9 @@ KnownTypes::KnownTypes()
       enum_meta(Py_TYPE(found("enum", "Enum").ptr())),
       namespace_(type_of("types", "SimpleNamespace")),
       default_dict(type_of("collections", "defaultdict")),
+      deque(type_of("collections", "deque")),
+      attrgetter(type_of("operator", "attrgetter")),
+      methodcaller(type_of("operator", "methodcaller")),
       builtins(nb::module_::import_("builtins")),
       modules(found("sys", "modules")) {}
 
@@ -45,9 +48,8 @@ bool starts_with(const char* text, std::string_view start) {
 
 /// Types of C whose objects never change, or whose changes the core sees.
 bool is_constant_type(const char* name) {
-  for (std::string_view start :
-       {"numpy.", "nanobind.", "datetime.", "decimal.Decimal", "re.Pattern", "types.GenericAlias",
-        "types.UnionType", "typing.", "operator.", "_operator.", "_abc."})
+  for (std::string_view start : {"numpy.", "nanobind.", "datetime.", "re.Pattern", "types.GenericAlias",
+                                 "types.UnionType", "typing.", "operator.", "_operator.", "_abc."})
     if (starts_with(name, start)) {
       for (std::string_view changes :
            {"numpy.ndarray", "numpy.random", "numpy.flatiter", "numpy.nditer", "numpy.broadcast"})

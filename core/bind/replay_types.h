@@ -21,7 +21,7 @@ struct TypeFacts {
 };
 
 struct KnownTypes {
-  PyTypeObject *partial, *enum_meta, *namespace_, *default_dict;
+  PyTypeObject *partial, *enum_meta, *namespace_, *default_dict, *deque, *attrgetter, *methodcaller;
   nb::object builtins, modules;
   KnownTypes();
 };
@@ -38,7 +38,8 @@ struct KnownNames {
   PyObject *start = PyUnicode_InternFromString("start"), *stop = PyUnicode_InternFromString("stop"),
            *step = PyUnicode_InternFromString("step");
   PyObject *factory = PyUnicode_InternFromString("default_factory"),
-           *getattr = PyUnicode_InternFromString("__getattr__");
+           *getattr = PyUnicode_InternFromString("__getattr__"),
+           *wrapped = PyUnicode_InternFromString("__wrapped__");
   PyObject* registries[5] = {PyUnicode_InternFromString("_parameters"),
                              PyUnicode_InternFromString("_buffers"), PyUnicode_InternFromString("_modules"),
                              PyUnicode_InternFromString("training"), PyUnicode_InternFromString("_hooks")};

@@ -108,6 +108,11 @@ std::string Layout::path(int32_t number) const {
     }
     case Access::Base:
       return adjoint::text("base ", e.at, " of ", path_of_node(e.parent));
+    case Access::Inner: {
+      static constexpr const char* kNames[] = {"__name__", "__qualname__", "__doc__", "__annotations__",
+                                               "__module__"};
+      return member(kNames[e.at]);
+    }
     case Access::Grad:
       return member("grad");
   }

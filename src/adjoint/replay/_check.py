@@ -77,7 +77,9 @@ class _State:
 
     def difference(self, after: _State, names: dict[int, str]) -> str:
         """Where a later state of the same tensors differs from this one; empty where it does not."""
-        for t, a, b, v, w in zip(self.tensors, self.memory, after.memory, self.versions, after.versions, strict=True):
+        for t, a, b, v, w in zip(
+            self.tensors, self.memory, after.memory, self.versions, after.versions, strict=True
+        ):
             if not _same(a, b):
                 return f"{names[id(t)]} has other elements"
             if v != w:
@@ -131,7 +133,9 @@ def checked(
     if [(c.kind, c.where) for c in ours] != [(c.kind, c.where) for c, _ in changes]:
         raise differs(f"it changes {[c.where for c in ours]}, and a replay {[c.where for c, _ in changes]}")
     for change in ours:
-        own.extend(t for t in (change.value if change.kind == "append" else [change.value]) if isinstance(t, _Tensor))
+        own.extend(
+            t for t in (change.value if change.kind == "append" else [change.value]) if isinstance(t, _Tensor)
+        )
     if (wanted := _pictures(own, tensors)) != picture[: len(own)]:
         raise differs(f"tensors are {picture}, and eagerly {wanted}")
     for k, (t, found) in enumerate(zip(own, elements, strict=False)):

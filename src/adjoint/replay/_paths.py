@@ -50,6 +50,12 @@ _LOADS_GLOBAL = frozenset(
 )
 _IMPORTS = dis.opmap["IMPORT_NAME"]
 _EXTENDS = dis.opmap["EXTENDED_ARG"]
+#: A pattern of a class reads attributes that the class names in `__match_args__`.
+_MATCHES = dis.opmap.get("MATCH_CLASS")
+#: Who names one of these looks at what makes a function or a class.
+_INSIDE = frozenset(
+    "__name__ __qualname__ __doc__ __annotations__ __defaults__ __kwdefaults__ __closure__ __module__ __code__ cell_contents".split()
+)
 _LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
 #: LOAD_GLOBAL holds one more bit since 3.11.
 _SHIFT = 1 if sys.version_info >= (3, 11) else 0
@@ -58,14 +64,14 @@ _SHIFT = 1 if sys.version_info >= (3, 11) else 0
 class CodeFacts:
     """What code can name: attributes, globals, modules that it imports; and whether it may read any attribute."""
 
-    __slots__ = ("any", "attributes", "globals", "imports", "library", "nested", "weak")
+    __slots__ = ("any", "attributes", "globals", "imports", "inside", "library", "nested", "weak")
 
     def __init__(self, code: types.CodeType) -> None:
         self.library = code.co_filename.startswith(LIBRARY)
         named = code.co_names
         used: dict[str, None] = {}  # in the order of the code, so that layouts agree
         imports = set()
-        raw, extended = code.co_code, 0
+        raw, extended, matches = code.co_code, 0, False
         for i in range(0, len(raw), 2):
             op, arg = raw[i], raw[i + 1] | extended
             extended = arg << 8 if op == _EXTENDS else 0
@@ -73,8 +79,11 @@ class CodeFacts:
                 used[named[arg >> _SHIFT if op == _LOAD_GLOBAL else arg]] = None
             elif op == _IMPORTS:
                 imports.add(named[arg])
+            elif op == _MATCHES:
+                matches = True
         names = dict.fromkeys(named)
-        self.any = not _READS_ANY.isdisjoint(named) and not self.library
+        self.any = (matches or not _READS_ANY.isdisjoint(named)) and not self.library
+        self.inside = not _INSIDE.isdisjoint(named) and not self.library
         self.nested = []
         for const in code.co_consts:
             if isinstance(const, types.CodeType):
@@ -117,12 +126,14 @@ def _gather(codes):
         return known
     names: dict[str, None] = {}
     by_globals: dict[int, tuple[int, dict[str, None], bool]] = {}
-    ran, nested, any_attribute = [], set(), False
+    ran, nested, any_attribute, inside, registries = [], set(), False, False, False
     imports: dict[tuple[str, str], None] = {}
     for at, (code, namespace) in enumerate(codes):
         facts = facts_of(code)
         names.update(dict.fromkeys(facts.attributes))
         any_attribute = any_attribute or facts.any
+        inside = inside or facts.inside
+        registries = registries or code.co_name in ("__instancecheck__", "__subclasscheck__")
         nested.update(map(id, facts.nested))
         if not facts.library or code.co_freevars:
             ran.append(code)
@@ -138,6 +149,8 @@ def _gather(codes):
         "names": frozenset(names),
         "ordered": tuple(names),
         "all": any_attribute,
+        "inside": inside or any_attribute,
+        "registries": registries,
         "ran": ran,
         "closures": met,
     }
@@ -326,6 +339,16 @@ class Layout(_Layout):
         Why the last `match` found no tensors.
     """
 
+    _codes: list[types.CodeType] = []
+
+    def covers(self, codes: Iterable[tuple[types.CodeType, Any]]) -> bool | str:
+        """True where all code that ran was known when this was collected, else a sentence: it may have read more."""
+        known = {id(code) for code in self._codes}
+        for code, _ in codes:
+            if id(code) not in known:
+                return f"'{code.co_name}' ({code.co_filename}:{code.co_firstlineno}) ran, which did not run before"
+        return True
+
     def changes(self, after: Layout | None = None) -> list[Change]:
         """What is other now than when this layout was collected; to be asked right after the run."""
         return [Change(self, found) for found in self._changes()]
@@ -343,10 +366,15 @@ def collect(
 ) -> Layout:
     """What the call reads, if this code runs in it: pairs of code and the globals that it ran with."""
     codes = list(codes)
-    facts, spaces, imports, _ = _gather(codes)
+    facts, spaces, imports, known = _gather(codes)
     layout = Layout()
+    layout._codes = known
     space = [(codes[at][1], used, library) for at, used, library in spaces]
-    own = {"globals": space, "parameters": _parameters(function), "imports": _modules(imports) if imports else ()}
+    own = {
+        "globals": space,
+        "parameters": _parameters(function),
+        "imports": _modules(imports) if imports else (),
+    }
     layout._collect(function, args, kwargs, facts | own)
     return layout
 

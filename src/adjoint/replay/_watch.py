@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import os
+import re
 import types
 
 from adjoint import _C
@@ -42,6 +43,7 @@ _PURE_TYPES = frozenset(
         *(collections.deque, collections.OrderedDict, collections.defaultdict),
         *(types.GeneratorType, types.CoroutineType, types.MappingProxyType, types.CodeType, types.CellType),
         *(type({}.keys()), type({}.values()), type({}.items()), types.SimpleNamespace),
+        *(re.Pattern, re.Match),
         *(_C.Tensor, _C.Node, _C.Size, _C.dtype),
     )
 )
@@ -52,7 +54,7 @@ _PURE_MODULES = frozenset(
 #: Functions of these modules that are not pure.
 _IMPURE = frozenset("print input open exec eval compile breakpoint __import__ id hash globals locals".split())
 #: But these are, where the library or the standard library calls them, for tables that they drop.
-_INNER = frozenset("id hash globals locals".split())
+_INNER = frozenset("id hash globals locals exc_info getrecursionlimit".split())
 _FOLDERS = [
     os.path.dirname(path) + os.sep for path in (os.path.dirname(os.path.abspath(__file__)), os.__file__)
 ] + ["<frozen "]

@@ -167,7 +167,9 @@ def _spent(tensors: list[Any], which: list[int], inputs: list[Any], by: list[int
         t, texts, reached = tensors[i], set(), []
         for k in by:
             try:
-                g = grad([t], [inputs[k]], [t.detach().new_ones(t.shape)], retain_graph=True, allow_unused=True)
+                g = grad(
+                    [t], [inputs[k]], [t.detach().new_ones(t.shape)], retain_graph=True, allow_unused=True
+                )
             except RuntimeError as error:
                 if _SECOND_TIME not in str(error):
                     raise Unfit(f"its result requires grad, and a pass through it fails: {error}") from None
@@ -182,7 +184,9 @@ def _spent(tensors: list[Any], which: list[int], inputs: list[Any], by: list[int
     return found
 
 
-def _passes(recorder: Any, tensors: list[Any], inputs: list[Any]) -> tuple[list[Any], list[int], list[int], list[Any]]:
+def _passes(
+    recorder: Any, tensors: list[Any], inputs: list[Any]
+) -> tuple[list[Any], list[int], list[int], list[Any]]:
     """Run backward passes through what was recorded, to be recorded with it: see Note: replay."""
     from adjoint.autograd import grad
 
@@ -223,7 +227,9 @@ def _passes(recorder: Any, tensors: list[Any], inputs: list[Any]) -> tuple[list[
     return passes, [by[k] for k in reached], which, []
 
 
-def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], codes: Any) -> Recorded:
+def record(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], codes: Any
+) -> Recorded:
     """Call a function and record it; `codes`: what ran in it the last time. Without, only that is found out."""
     made = Recorded()
     if codes is None:
@@ -275,7 +281,9 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, hist
         if id(t) in known:
             continue
         if type(t) is not _Tensor or t.__dict__ or (t.is_leaf and t.grad is not None):
-            raise Unfit(f"it makes a tensor of the class {type(t).__qualname__}, or with attributes, that stays")
+            raise Unfit(
+                f"it makes a tensor of the class {type(t).__qualname__}, or with attributes, that stays"
+            )
         if k >= returned and t.requires_grad:
             raise Unfit("it stores a tensor that requires grad")
         base = t._base
@@ -334,7 +342,9 @@ class Trace:
         again = self.again(function, args, kwargs) if self.program.recorded and self.mode & 1 else None
         return self.program.run(tensors, again)
 
-    def change(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Any, made: Any) -> None:
+    def change(
+        self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Any, made: Any
+    ) -> None:
         """What the call does to Python's state."""
         for change, form in self.changes:
             value = _build(form, made)
@@ -394,6 +404,8 @@ def agree(one: Recorded, other: Recorded) -> str | None:
     same = one.layout.same_structure(other.layout)
     if same is not True:
         return str(same)
-    if [(c.kind, c.where, form) for c, form in one.changes] != [(c.kind, c.where, form) for c, form in other.changes]:
+    if [(c.kind, c.where, form) for c, form in one.changes] != [
+        (c.kind, c.where, form) for c, form in other.changes
+    ]:
         return "it changes something else at each call"
     return one.recording.difference(other.recording) or None
