@@ -37,13 +37,15 @@ def checking() -> Iterator[None]:
 
 def _bytes(t: Any) -> Any:
     """The elements, as bytes in memory of their own."""
-    from adjoint import contiguous_format
+    from adjoint import contiguous_format, uint8
 
-    return t.detach().clone(memory_format=contiguous_format).reshape(-1).view(_C.uint8)
+    return t.detach().clone(memory_format=contiguous_format).reshape(-1).view(uint8)
 
 
 def _same(a: Any, b: Any) -> bool:
-    return a.shape == b.shape and _C.equal(a, b)
+    from adjoint import equal
+
+    return a.shape == b.shape and equal(a, b)
 
 
 class _State:
@@ -87,9 +89,9 @@ class _State:
 
 def _whole(t: Any) -> Any:
     """All bytes of the memory under a tensor, shared."""
-    from adjoint import empty
+    from adjoint import empty, uint8
 
-    return empty(0, dtype=_C.uint8).set_(t.untyped_storage())
+    return empty(0, dtype=uint8).set_(t.untyped_storage())
 
 
 def checked(
