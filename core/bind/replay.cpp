@@ -1,14 +1,14 @@
 // Recording and replaying for Python: see adjoint/jit. Start reading at `bind_replay`.
+#include "bind/replay.h"
+
 #include <set>
 #include <unordered_map>
 
 #include "autograd/meta.h"
 #include "autograd/views.h"
-#include "bind/caster.h"
 #include "bind/node_object.h"
 #include "bind/overrides.h"
 #include "for_size.h"
-#include "replay/derivative.h"
 
 namespace nb = nanobind;
 
@@ -62,26 +62,7 @@ struct Recorder {
   Recorder(const Recorder&) = delete;
 };
 
-struct Replayed {
-  std::shared_ptr<Replay> replay;
-};
-
 std::string line() { return where_now ? where_now() : std::string(); }
-
-/// Why calls cannot be followed or replaced as this thread is; null where they can.
-const char* reason_of_thread() {
-  const ThreadState& s = thread_state;
-  if (any_mode()) return "a mode of __torch_function__ is on";
-  if (s.interpreter) return "a mode or autocast is on";
-  if (s.observer) return "something else looks on";
-  if (s.dual_level) return "forward mode is on";
-  if (s.batch_level) return "it runs inside of vmap()";
-  if (s.saved_hooks) return "hooks for saved tensors are on";
-  if (s.device != Device::CPU || s.default_device != Device::CPU) return "the default device is not the CPU";
-  if (s.holomorphic) return "gradients are holomorphic";
-  if (s.parallel_backward) return "backward passes run in several threads";
-  return nullptr;
-}
 
 /// What runs again in Python, where a backward pass asks for what was not recorded:
 /// again(inputs, seeds, create_graph) gives the gradients. It goes with the node, wherever that goes.
@@ -156,6 +137,8 @@ nb::dict statistics(const std::shared_ptr<Replay>& replay) {
   nb::dict d;
   d["operations"] = s.operations;
   d["loops"] = s.loops;
+  d["chains"] = s.chains;
+  d["chained"] = s.chained;
   d["moves"] = s.moves;
   d["rows"] = s.rows;
   d["guards"] = s.guards;
@@ -167,6 +150,25 @@ nb::dict statistics(const std::shared_ptr<Replay>& replay) {
 }
 
 }  // namespace
+
+const char* reason_not_to_replay() {
+  const ThreadState& s = thread_state;
+  if (any_mode()) return "a mode of __torch_function__ is on";
+  if (s.interpreter) return "a mode or autocast is on";
+  if (s.observer) return "something else looks on";
+  if (s.dual_level) return "forward mode is on";
+  if (s.batch_level) return "it runs inside of vmap()";
+  if (s.saved_hooks) return "hooks for saved tensors are on";
+  if (s.device != Device::CPU || s.default_device != Device::CPU) return "the default device is not the CPU";
+  if (s.holomorphic) return "gradients are holomorphic";
+  if (s.parallel_backward) return "backward passes run in several threads";
+  return nullptr;
+}
+
+int mode_of_replay() {
+  const ThreadState& s = thread_state;
+  return int{s.grad} | int{s.inference} << 1 | static_cast<int>(default_dtype()) << 2;
+}
 
 void bind_replay(nb::module_& m) {
   nb::class_<Recording>(m, "_Recording", "What a call did to elements.")
@@ -183,7 +185,9 @@ void bind_replay(nb::module_& m) {
       .def_prop_ro("refused", [](const Recorder& r) { return r.tracer->trace.refused; })
       .def_prop_ro("steps", [](const Recorder& r) { return r.tracer->trace.steps.size(); })
       .def("open",
-           [](Recorder& r) {
+           [](Recorder& r, nb::list made) {
+             for (nb::handle t : made)
+               if (is_tensor(t.ptr())) r.tracer->meet(unwrap(t.ptr()));
              push(Ref<Observer>(r.tracer));
              r.open = true;
              return r.tracer->trace.steps.size();
@@ -228,12 +232,10 @@ void bind_replay(nb::module_& m) {
       .def("__str__", [](const Replayed& p) { return p.replay->text(); });
   m.def("_record", [] { return new Recorder(Ref<Tracer>::steal(new Tracer(&line))); },
         nb::rv_policy::take_ownership, "Begin to record the calls of this thread.");
-  m.def("_reason_not_to_replay", &reason_of_thread);
+  m.def("_reason_not_to_replay", &reason_not_to_replay);
   m.def("_reason_of_graph", &reason_of_graph);
-  m.def("_mode_of_replay", [] {
-    const ThreadState& s = thread_state;
-    return int{s.grad} | int{s.inference} << 1 | static_cast<int>(default_dtype()) << 2;
-  });
+  m.def("_mode_of_replay", &mode_of_replay);
+  bind_replay_entry(m);
 }
 
 }  // namespace adjoint::bind

@@ -126,7 +126,7 @@ class Comparison {
         for (int32_t i = n.first; i < n.end; ++i)
           item("global", number, i, l_.edges[i].key.ptr(), PyDict_GetItemWithError(o, l_.edges[i].key.ptr()));
         if (n.by_attributes && (version_of_dict(o) != n.version || !n.version))
-          for (nb::handle name : l_.names)
+          for (nb::handle name : l_.ordered)
             if (PyObject* now = PyDict_GetItemWithError(o, name.ptr()); now && !has_edge(n, name.ptr()))
               tell("global", number, name.ptr(), nullptr, now);
         if (PyErr_Occurred()) throw nb::python_error();
@@ -139,7 +139,7 @@ class Comparison {
           if (l_.edges[i].access == Access::ClassName)
             item("class attribute", number, i, l_.edges[i].key.ptr(),
                  _PyType_Lookup(type, l_.edges[i].key.ptr()));
-        for (nb::handle name : l_.names)
+        for (nb::handle name : l_.ordered)
           if (PyObject* now = _PyType_Lookup(type, name.ptr());
               now && !n.strict && !has_edge(n, name.ptr()) && PyObject_HasAttr(o, name.ptr()) &&
               owns(type, name.ptr()))
@@ -380,7 +380,7 @@ void bind_replay_paths(nb::module_& m) {
             const auto tensors = static_cast<Py_ssize_t>(walk.tensors.size());
             nb::object list = nb::steal(PyList_New(tensors + static_cast<Py_ssize_t>(walk.floats.size())));
             for (Py_ssize_t i = 0; i < tensors; ++i)
-              PyList_SET_ITEM(list.ptr(), i, wrap(walk.tensors[static_cast<size_t>(i)]));
+              PyList_SET_ITEM(list.ptr(), i, wrap(std::move(walk.tensors[static_cast<size_t>(i)])));
             for (size_t i = 0; i < walk.floats.size(); ++i)
               PyList_SET_ITEM(list.ptr(), tensors + static_cast<Py_ssize_t>(i),
                               PyFloat_FromDouble(walk.floats[i]));
@@ -404,10 +404,13 @@ void bind_replay_paths(nb::module_& m) {
       .def_prop_ro("values",
                    [](const Layout& l) {
                      nb::list r;
-                     for (size_t i = 0; i < l.edges.size(); ++i)
-                       if (const Guard g = l.edges[i].guard;
-                           g == Guard::Same || g == Guard::Equal || (g >= Guard::Int && g <= Guard::Bytes))
-                         r.append(nb::make_tuple(l.path(static_cast<int32_t>(i)), l.edges[i].expected));
+                     for (size_t i = 0; i < l.edges.size(); ++i) {
+                       const Edge& e = l.edges[i];
+                       if (e.access == Access::Key || e.access == Access::Base) continue;
+                       if (e.guard == Guard::Same || e.guard == Guard::Equal ||
+                           (e.guard >= Guard::Int && e.guard <= Guard::Bytes))
+                         r.append(nb::make_tuple(l.path(static_cast<int32_t>(i)), e.expected));
+                     }
                      return r;
                    })
       .def_prop_ro("floats",

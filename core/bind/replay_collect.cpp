@@ -48,8 +48,6 @@ struct Types {
   PyTypeObject* enum_meta = Py_TYPE(found("enum", "Enum").ptr());
   PyTypeObject* namespace_ = type_of("types", "SimpleNamespace");
   PyTypeObject* default_dict = type_of("collections", "defaultdict");
-  /// What frees instances of classes that are written in Python.
-  destructor of_python = reinterpret_cast<PyTypeObject*>(found("enum", "Enum").ptr())->tp_dealloc;
   nb::object builtins = nb::module_::import_("builtins");
   nb::object modules = found("sys", "modules");
 };
@@ -81,8 +79,8 @@ const Names& names() {
 /// Types of C whose objects never change, or whose changes the core sees.
 bool is_constant_type(const char* name) {
   for (std::string_view start :
-       {"adjoint.", "numpy.", "datetime.", "decimal.Decimal", "re.Pattern", "types.", "typing.", "operator.",
-        "_operator.", "Operator", "Composition", "_abc", "functools.singledispatch"})
+       {"adjoint.", "numpy.", "nanobind.", "datetime.", "decimal.Decimal", "re.Pattern", "types.", "typing.",
+        "operator.", "_operator.", "Operator", "Composition", "_abc", "functools.singledispatch"})
     if (starts_with(name, start))
       return !starts_with(name, "numpy.ndarray") && !starts_with(name, "numpy.random") &&
              !starts_with(name, "types.SimpleNamespace");
@@ -93,6 +91,7 @@ class Collector {
  public:
   Collector(Layout& l, nb::dict facts) : l_(l), facts_(std::move(facts)) {
     l.names = facts_["names"];
+    l.ordered = facts_["ordered"];
     l.all = nb::cast<bool>(facts_["all"]);
     for (nb::handle code : facts_["ran"]) ran_.insert(code.ptr());
     for (nb::handle each : facts_["globals"]) {
@@ -115,7 +114,7 @@ class Collector {
     // Globals of code that no path leads to: by their modules.
     for (auto& [dict, named] : globals_)
       if (!seen_.contains(dict)) own_globals(dict);
-    if (PySet_GET_SIZE(missing_.ptr())) own_globals(PyModule_GetDict(types().builtins.ptr()));
+    if (PyDict_GET_SIZE(missing_.ptr())) own_globals(PyModule_GetDict(types().builtins.ptr()));
     rest();
     if (l_.edges.size() >= kMostEdges)
       l_.unknown.emplace_back(0, adjoint::text("it reaches more than ", kMostEdges, " values"));
@@ -145,7 +144,7 @@ class Collector {
     f.library = is_library(type);
     f.is_enum = PyType_IsSubtype(Py_TYPE(type), types().enum_meta);
     PyTypeObject* base = type;
-    while (base->tp_base && base->tp_dealloc == types().of_python) base = base->tp_base;
+    while (base->tp_base && is_plain(base)) base = base->tp_base;
     f.base = base;
     PyObject* mro = type->tp_mro;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
@@ -153,7 +152,7 @@ class Collector {
       if (starts_with(c->tp_name, "adjoint.ModuleMembers") || starts_with(c->tp_name, "ModuleMembers") ||
           starts_with(c->tp_name, "adjoint._C.ModuleMembers"))
         f.is_module = true;
-      if (c->tp_dealloc != types().of_python) continue;
+      if (!PyType_HasFeature(c, Py_TPFLAGS_HEAPTYPE)) continue;
       nb::object dict = dict_of(c);
       Py_ssize_t at_entry = 0;
       PyObject *key, *value;
@@ -168,6 +167,29 @@ class Collector {
     f.has_dict = f.has_dict || PyType_HasFeature(type, Py_TPFLAGS_MANAGED_DICT);
 #endif
     return f;
+  }
+
+  /// Whether instances hold nothing beside what those of the base do but slots, a dict and weak references:
+  /// true for classes that are written in Python.
+  static bool is_plain(PyTypeObject* type) {
+    if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE))
+      return type->tp_basicsize == sizeof(PyObject) && type != &PyBaseObject_Type;
+    const PyTypeObject* base = type->tp_base;
+    Py_ssize_t size = base->tp_basicsize;
+    nb::object dict = dict_of(type);
+    Py_ssize_t at = 0;
+    PyObject *key, *value;
+    while (PyDict_Next(dict.ptr(), &at, &key, &value))
+      if (Py_IS_TYPE(value, &PyMemberDescr_Type) &&
+          reinterpret_cast<PyMemberDescrObject*>(value)->d_member->type == T_OBJECT_EX)
+        size += static_cast<Py_ssize_t>(sizeof(PyObject*));
+    // Where they lie in the object: not in front of it, and not at its end.
+    const auto added = [&](Py_ssize_t own, Py_ssize_t of_base) {
+      return own > 0 && of_base == 0 ? static_cast<Py_ssize_t>(sizeof(PyObject*)) : 0;
+    };
+    size += added(type->tp_dictoffset, base->tp_dictoffset) +
+            added(type->tp_weaklistoffset, base->tp_weaklistoffset);
+    return type->tp_basicsize == size;
   }
 
   static nb::object dict_of(PyTypeObject* type) {
@@ -252,6 +274,8 @@ class Collector {
 
   /// What must be found where `o` was found.
   void judge(Edge& e, PyObject* o) {
+    if (e.access == Access::Attribute && PyUnicode_CompareWithASCIIString(e.key.ptr(), "_steps_taken") == 0)
+      return;
     if (guard_value(e, o)) return;
     PyTypeObject* const t = Py_TYPE(o);
     if (is_tensor(o)) {
@@ -322,12 +346,9 @@ class Collector {
         PyType_IsSubtype(base, &PyComplex_Type) || PyType_IsSubtype(base, &PyUnicode_Type) ||
         PyType_IsSubtype(base, &PyBytes_Type))
       return to_node(e, Kind::Number, o);
-    if (t->tp_dealloc == types().of_python || t == types().namespace_) {
-      if (base->tp_basicsize == sizeof(PyObject) || base == types().namespace_)
-        return to_node(e, Kind::Plain, o);
-    } else if (is_constant_type(t->tp_name) && t != types().namespace_) {
-      return same(e, o);
-    }
+    if ((base == &PyBaseObject_Type && t != base) || base == types().namespace_)
+      return to_node(e, Kind::Plain, o);
+    if (f.library || is_constant_type(t->tp_name)) return same(e, o);
     by_identity(e, o);
     if (base == &PyProperty_Type || base == &PyStaticMethod_Type || base == &PyClassMethod_Type ||
         is_descriptor(t))
@@ -336,9 +357,8 @@ class Collector {
   }
 
   static bool is_descriptor(PyTypeObject* t) {
-    return t == &PyMemberDescr_Type || t == &PyGetSetDescr_Type || t == &PyMethodDescr_Type ||
-           t == &PyWrapperDescr_Type || t == &PyClassMethodDescr_Type ||
-           !std::strcmp(t->tp_name, "method-wrapper") || !std::strcmp(t->tp_name, "object");
+    return (t->tp_descr_get && !t->tp_iter) || !std::strcmp(t->tp_name, "method-wrapper") ||
+           t == &PyBaseObject_Type;
   }
 
   bool has_named(PyObject* dict) const {
@@ -375,7 +395,14 @@ class Collector {
     const auto number = static_cast<int32_t>(l_.tensors.size());
     if (t.defined()) {
       const auto [at, is_new] = tensors_.try_emplace(t.get(), number);
-      if (!is_new) return at->second;
+      if (!is_new) {
+        // What was met first in an optimiser has a better name in its module.
+        int32_t& by = l_.tensors[at->second].found_by;
+        const bool as_key =
+            by >= 0 && by < static_cast<int32_t>(l_.edges.size()) && l_.edges[by].access == Access::Key;
+        if (grad_of < 0 && (as_key || (in_registry(current_) && !in_registry(by)))) by = current_;
+        return at->second;
+      }
     }
     TensorGuard g;
     if (t.defined()) g = look_at(t, l_.geometry);
@@ -577,6 +604,13 @@ class Collector {
     node().end = here();
   }
 
+  bool in_registry(int32_t edge) const {
+    if (edge < 0 || edge >= static_cast<int32_t>(l_.edges.size())) return false;
+    const int32_t by = l_.nodes[l_.edges[edge].parent].found_by;
+    return l_.edges[edge].access == Access::Value && by >= 0 && by < edge &&
+           l_.edges[by].access == Access::Attribute && is_registry(l_.edges[by].key.ptr());
+  }
+
   static PyObject* key_of_name(PyObject* key) {
     return PyUnicode_CheckExact(key) || PyLong_CheckExact(key) ? key : nullptr;
   }
@@ -607,7 +641,7 @@ class Collector {
     edge(number, Access::Defaults, 0, nullptr, f->func_defaults);
     edge(number, Access::KeywordDefaults, 0, nullptr, f->func_kwdefaults);
     if (globals_.contains(f->func_globals) &&
-        (globals_[f->func_globals].is_valid() && PySet_GET_SIZE(globals_[f->func_globals].ptr())))
+        (globals_[f->func_globals].is_valid() && PyTuple_GET_SIZE(globals_[f->func_globals].ptr())))
       edge(number, Access::Globals, 0, nullptr, f->func_globals);
   }
 
@@ -667,12 +701,12 @@ class Collector {
     };
     if (read.is_valid())
       for (nb::handle name : read)
-        if (!add(name.ptr(), true)) PySet_Add(missing_.ptr(), name.ptr());
+        if (!add(name.ptr(), true)) PyDict_SetItem(missing_.ptr(), name.ptr(), Py_None);
     if (of_builtins)
       for (nb::handle name : missing_) add(name.ptr(), true);
     Py_ssize_t count = 0;
     if (as_module) {
-      for (nb::handle name : l_.names) count += add(name.ptr(), false);
+      for (nb::handle name : l_.ordered) count += add(name.ptr(), false);
       add(names().getattr, true);
     }
     Node& n = l_.nodes[number];
@@ -690,7 +724,7 @@ class Collector {
     n.version = version_of_type(type);
     n.strict = f.library;
     n.length = PyTuple_GET_SIZE(type->tp_mro);
-    if (f.library || type->tp_dealloc != types().of_python) {
+    if (f.library) {
       n.strict = true;
       n.first = n.split = n.slots = n.end = static_cast<int32_t>(l_.edges.size());
       return;
@@ -707,7 +741,7 @@ class Collector {
     }
     for (Py_ssize_t i = 0; i < n.length; ++i) {
       auto* const c = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
-      if (c->tp_dealloc != types().of_python || facts_of(c).library) continue;
+      if (!PyType_HasFeature(c, Py_TPFLAGS_HEAPTYPE) || facts_of(c).library) continue;
       nb::object dict = dict_of(c);
       Py_ssize_t at = 0;
       PyObject *key, *value;
@@ -758,7 +792,7 @@ class Collector {
   std::unordered_map<PyTypeObject*, TypeFacts> type_facts_;
   std::unordered_map<PyObject*, nb::object> globals_;
   std::unordered_set<PyObject*> ran_, met_;
-  nb::object missing_ = nb::steal(PySet_New(nullptr));
+  nb::object missing_ = nb::steal(PyDict_New());
   int32_t current_ = -1;
   int depth_ = 0;
 };

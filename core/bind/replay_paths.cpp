@@ -120,9 +120,10 @@ std::string Layout::path(int32_t number) const {
     case Access::Builtins:
       return path_of_node(e.parent);
     case Access::Defaults:
-      return "defaults of " + member("");
+      return "the defaults of " + (path_of_node(e.parent).empty() ? "the function" : path_of_node(e.parent));
     case Access::KeywordDefaults:
-      return "keyword defaults of " + member("");
+      return "the keyword defaults of " +
+             (path_of_node(e.parent).empty() ? "the function" : path_of_node(e.parent));
     case Access::Method:
       return member("__func__");
     case Access::Self: {
@@ -198,7 +199,7 @@ bool Walk::edge(const Edge& e, PyObject* v) {
   return passes(e, v) || fails(e, v);
 }
 
-bool Walk::tensor(int32_t number, const Tensor& t) {
+bool Walk::tensor(int32_t number, Tensor t) {
   const TensorGuard& g = layout.tensors[number];
   Tensor& place = tensors[number];
   const auto refuse = [&](const std::string& what) {
@@ -220,7 +221,6 @@ bool Walk::tensor(int32_t number, const Tensor& t) {
     const TensorGuard now = look_at(t, geometry);
     return refuse(difference(g, layout.geometry.data(), now, geometry.data()));
   }
-  place = t;
   PyObject* object = static_cast<PyObject*>(impl->wrapper);
   if (g.node < 0) {
     if (object && Py_TYPE(object) != g.type)
@@ -234,9 +234,9 @@ bool Walk::tensor(int32_t number, const Tensor& t) {
     if (!object) return refuse("is of another class");
     if (!nodes[g.node]) nodes[g.node] = Py_NewRef(object);
   }
-  if (g.grad >= 0) return tensor(g.grad, gradient(t));
-  AutogradMeta* meta = meta_of(t);
-  return !meta || !gradient(t).defined() || refuse("has a gradient, had none");
+  place = std::move(t);
+  if (g.grad >= 0) return tensor(g.grad, meta_of(place) ? gradient(place) : Tensor());
+  return !meta_of(place) || !gradient(place).defined() || refuse("has a gradient, had none");
 }
 
 bool Walk::attributes(const Node& n, PyObject* dict) {
@@ -273,9 +273,8 @@ bool Walk::globals(Node& n, PyObject* dict) {
   if (n.strict && version) return fails(n, dict, " that changed, and any of its names may be read");
   if (n.by_attributes) {
     // Names of a module that were not there, and are looked up now.
-    nb::object names = layout.names;
     Py_ssize_t count = 0;
-    for (nb::handle name : names)
+    for (nb::handle name : layout.ordered)
       if (PyDict_GetItemWithError(dict, name.ptr())) ++count;
     if (PyErr_Occurred()) PyErr_Clear();
     if (count != n.length) return fails(n, dict, " with other names than before");

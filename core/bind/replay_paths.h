@@ -170,7 +170,7 @@ struct Layout {
   };
   std::vector<Library> libraries;
   /// The names of attributes that ran code reads, and whether it may read any.
-  nb::object names;
+  nb::object names, ordered;
   bool all = false;
   /// Whether bytes of others are among the tensors', which may overlap although their storages differ.
   bool external = false;
@@ -204,7 +204,7 @@ struct Walk {
 
  private:
   bool edge(const Edge& e, PyObject* value);
-  bool tensor(int32_t number, const Tensor& t);
+  bool tensor(int32_t number, Tensor t);
   bool node(int32_t number);
   bool attributes(const Node& n, PyObject* dict);
   bool globals(Node& n, PyObject* dict);

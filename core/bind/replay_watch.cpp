@@ -4,6 +4,7 @@
 //
 #include <frameobject.h>
 
+#include <set>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -33,6 +34,11 @@ class Watch {
   };
   std::vector<Call> impure;
   std::unordered_set<PyMethodDef*> judged;
+  std::set<std::pair<PyMethodDef*, PyObject*>> named;
+  std::vector<nb::object> held;
+  /// The folders of the library and of the standard library, and what code in there may call besides.
+  std::vector<std::string> inner_folders;
+  nb::object inner_names;
 
   void called(PyFrameObject* frame) {
     PyCodeObject* code = PyFrame_GetCode(frame);
@@ -65,10 +71,19 @@ class Watch {
       judged.insert(definition);
       return;
     }
-    if (impure.size() >= 100) return;
-    impure.push_back({name_of(definition, self, module),
-                      nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame))),
-                      PyFrame_GetLineNumber(frame)});
+    nb::object code = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
+    const bool of_the_house = is_inner(code);
+    if (of_the_house && has(inner_names, nb::str(definition->ml_name).ptr())) return;
+    if (impure.size() >= 100 || !named.emplace(definition, code.ptr()).second) return;
+    // The line of the program that led there.
+    nb::object at = nb::borrow(reinterpret_cast<PyObject*>(frame)), own = at;
+    while (at.is_valid() && is_inner(code_of(at)))
+      at =
+          nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetBack(reinterpret_cast<PyFrameObject*>(at.ptr()))));
+    if (!at.is_valid()) at = own;
+    impure.push_back({name_of(definition, self, module), code_of(at),
+                      PyFrame_GetLineNumber(reinterpret_cast<PyFrameObject*>(at.ptr()))});
+    held.push_back(code);
   }
 
  private:
@@ -76,6 +91,24 @@ class Watch {
     const int in = PySet_Contains(set.ptr(), o);
     if (in < 0) PyErr_Clear();
     return in == 1;
+  }
+  static nb::object code_of(const nb::object& frame) {
+    return nb::steal(
+        reinterpret_cast<PyObject*>(PyFrame_GetCode(reinterpret_cast<PyFrameObject*>(frame.ptr()))));
+  }
+  /// Whether it is code of the library or of the standard library.
+  bool is_inner(const nb::object& code) const {
+    const char* file = PyUnicode_AsUTF8(reinterpret_cast<PyCodeObject*>(code.ptr())->co_filename);
+    if (!file) {
+      PyErr_Clear();
+      return false;
+    }
+    const std::string_view name = file;
+    if (name.find("site-packages") != std::string_view::npos && !name.starts_with(inner_folders[0]))
+      return false;
+    for (const std::string& folder : inner_folders)
+      if (name.starts_with(folder)) return true;
+    return false;
   }
   bool is_pure(PyMethodDef* definition, PyObject* self, PyObject* module) const {
     if (!self || PyModule_Check(self)) {
@@ -153,10 +186,13 @@ void free_holder(PyObject* o) {
 /// A run that is watched. The hook is that of the thread which starts it.
 class Watched {
  public:
-  Watched(nb::object types, nb::object modules, nb::object names) {
+  Watched(nb::object types, nb::object modules, nb::object names, nb::object inner,
+          std::vector<std::string> folders) {
     watch_.pure_types = std::move(types);
     watch_.pure_modules = std::move(modules);
     watch_.impure_names = std::move(names);
+    watch_.inner_names = std::move(inner);
+    watch_.inner_folders = std::move(folders);
   }
   ~Watched() {
     if (holder_) reinterpret_cast<Holder*>(holder_.ptr())->watch = nullptr;
@@ -214,7 +250,7 @@ void bind_replay_watch(nb::module_& m) {
   holder_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (!holder_type) throw nb::python_error();
   nb::class_<Watched>(m, "_Watched", "A profile hook: see jit/_watch.py.")
-      .def(nb::init<nb::object, nb::object, nb::object>())
+      .def(nb::init<nb::object, nb::object, nb::object, nb::object, std::vector<std::string>>())
       .def("start", &Watched::start)
       .def("stop", &Watched::stop)
       .def_prop_ro("codes", &Watched::codes)

@@ -16,6 +16,9 @@ namespace {
 constexpr size_t kMostConstant = size_t{1} << 20;
 /// What a row made is given back before the end from this size on.
 constexpr size_t kReleased = 4096;
+/// Loops over as many elements run in blocks; how many other steps one of them may be drawn past.
+constexpr int64_t kLeastChained = 1024;
+constexpr size_t kMostPassed = 256;
 
 bool whole(const Slot& s, const Geometry& g, const Place& p) {
   return p.offset == 0 && g.contiguous && static_cast<size_t>(g.numel * itemsize(g.dtype)) == s.nbytes;
@@ -55,11 +58,12 @@ void Builder::build() {
   plan_steps();
   drop_what_nobody_needs();
   find_constants();
+  schedule();
   find_lifetimes();
   lay_out_arena();
   find_what_to_undo();
   // Instructions are pointed into.
-  std::array<size_t, 6> count{};
+  std::array<size_t, 7> count{};
   for (const Plan& plan : plans_) ++count[static_cast<size_t>(plan.how)];
   p_.loops_.reserve(count[static_cast<size_t>(How::Loop)]);
   p_.wides_.reserve(count[static_cast<size_t>(How::Loop)]);
@@ -75,8 +79,11 @@ void Builder::build() {
       point(&p_.moves_[at].to, {static_cast<int32_t>(s), 0, 0});
       append(Program::Kind::Move, at);
     }
-  for (size_t i = 0; i < plans_.size(); ++i)
-    if (plans_[i].live && !plans_[i].once) emit(i);
+  for (position_ = 0; position_ < schedule_.size(); ++position_)
+    if (const auto& steps = schedule_[position_]; steps.size() > 1)
+      emit_chain(steps);
+    else
+      emit(steps[0]);
   // Loops were planned with tensors that no row takes.
   for (Memory& m : p_.memory_)
     std::erase_if(m.tensors, [](const auto& t) { return t.first->refcount.load(std::memory_order_relaxed) == 1; });
@@ -249,6 +256,65 @@ bool Builder::plan_loop(const Step& s, Plan& plan) {
   return true;
 }
 
+bool Builder::plan_walk(const Step& s, Plan& plan) {
+  if (s.form != CallForm::Function || t_.at(s.results).size() != 1) return false;
+  const Place result = t_.at(s.results)[0];
+  const Geometry& g = t_.geometry(result);
+  if (result.offset || static_cast<size_t>(g.numel * itemsize(g.dtype)) != slot(result.slot).nbytes) return false;
+  std::vector<Value> values;
+  std::vector<Tensor> tensors, out;
+  std::vector<std::vector<int64_t>> ints;
+  fill_values(s, values, tensors, ints, out);
+  std::vector<Place> places;
+  for (uint32_t k = s.arguments.begin; k < s.arguments.end; ++k)
+    if (const Argument& a = t_.arguments[k]; a.form == Form::Tensor)
+      places.push_back(a.present ? t_.at(a.list)[0] : Place{});
+  LoopCall& call = plan.walk;
+  plan.in = {};
+  plan.out = result;
+  plan.name = s.op->name;
+  if (s.op->elementwise) {
+    const Unboxed c(*s.op, values.data());
+    const ElementwiseInfo& op = c.op;
+    std::erase_if(places, [](const Place& p) { return p.slot < 0; });
+    if (static_cast<int>(places.size()) != op.arity) return false;
+    Dims shape;
+    const Resolved r = resolve(op, c.in, false, shape);
+    const DType type = compute_dtype(r.type);
+    if (r.result_type != g.dtype || !same(r.sizes, g.sizes.span()) || op.identity >> index_of(r.type) & 1)
+      return false;
+    call = {op.loops.forward[loop_slot(type)], kept(c.parameters, op.parameters)};
+    call.operands = op.arity;
+    for (int i = 0; i < op.arity; ++i) {
+      if ((i == op.condition && c.in[i].dtype() != DType::Bool) ||
+          (type != r.type && op.result == ResultType::Bool && c.in[i].is_wrapped()))
+        return false;
+      call.types[i] = i == op.condition ? DType::Bool : type;
+      plan.in[static_cast<size_t>(i)] = places[static_cast<size_t>(i)];
+    }
+    call.out_type = result_dtype(op, type);
+    return true;
+  }
+  const auto derivative = derivative_of(*s.op);
+  if (!derivative || !g.contiguous) return false;
+  const ElementwiseInfo& op = *derivative->of;
+  double parameters[kMostParameters];
+  for (int k = 0; k < op.parameters; ++k) parameters[k] = values[2 + op.arity + k].d;
+  const DType type = compute_dtype(values[2 + op.arity + op.parameters].type);
+  call = {op.loops.backward[derivative->input][loop_slot(type)], kept(parameters, op.parameters)};
+  call.operands = 5;
+  call.types[0] = result_dtype(op, type);
+  plan.in[0] = places[0];
+  const int takes = op.takes[derivative->input];
+  for (int k = 0; k < 4; ++k) {
+    if (!(takes >> k & 1)) continue;
+    plan.in[static_cast<size_t>(k + 1)] = places[static_cast<size_t>(k == 3 ? 1 + op.arity : 1 + k)];
+    call.types[k + 1] = k == 3 ? call.types[0] : k == op.condition ? DType::Bool : type;
+  }
+  call.out_type = type;
+  return true;
+}
+
 bool Builder::plan_move(const Step& s, Plan& plan) {
   Place to, from;
   if (s.kind == Step::Kind::Copy) {
@@ -291,6 +357,8 @@ void Builder::plan_steps() {
       plan_move(s, plan);
     } else if (plan_loop(s, plan)) {
       plan.how = How::Loop;
+    } else if (plan_walk(s, plan)) {
+      plan.how = How::Walk;
     }
   }
 }
@@ -341,15 +409,83 @@ void Builder::find_constants() {
   }
 }
 
-void Builder::find_lifetimes() {
+bool Builder::can_be_chained(const Plan& plan) const {
+  return plan.live && !plan.once && plan.how == How::Loop && t_.geometry(plan.out).numel >= kLeastChained &&
+         slot(plan.out.slot).kind == Slot::Kind::Made;
+}
+
+void Builder::schedule() {
+  std::vector<bool> done(plans_.size());
   for (size_t i = 0; i < plans_.size(); ++i) {
+    if (done[i] || !plans_[i].live || plans_[i].once) continue;
+    schedule_.push_back({static_cast<uint32_t>(i)});
+    if (!can_be_chained(plans_[i])) continue;
+    // Others over as many elements are drawn forward, past what has nothing to do with them.
+    std::vector<bool> read(t_.slots.size()), written(t_.slots.size());
+    size_t passed = 0;
+    // Of the chain itself: where in its slots it reads and writes, since a block sees no other elements.
+    std::map<int32_t, int64_t> reads, writes;
+    const auto other = [](const std::map<int32_t, int64_t>& places, const Place& p) {
+      const auto at = places.find(p.slot);
+      return at != places.end() && at->second != p.offset;
+    };
+    const auto fits = [&](const Plan& plan) {
+      bool good = !other(reads, plan.out) && !other(writes, plan.out);
+      for (size_t k = 0; k < plan.in.size(); ++k)
+        if (const Place& p = plan.in[k]; p.slot >= 0) {
+          const bool number = plan.call.constant >> k & 1;
+          good = good && !(number ? writes.contains(p.slot) || p.slot == plan.out.slot : other(writes, p)) &&
+                 (p.slot != plan.out.slot || p.offset == plan.out.offset);
+        }
+      if (!good) return false;
+      for (size_t k = 0; k < plan.in.size(); ++k)
+        if (plan.in[k].slot >= 0) {
+          // What is read at two places is written at none.
+          const auto [at, is_new] = reads.try_emplace(plan.in[k].slot, plan.in[k].offset);
+          if (!is_new && at->second != plan.in[k].offset) at->second = -1;
+          if (plan.call.constant >> k & 1) at->second = -1;
+        }
+      writes[plan.out.slot] = plan.out.offset;
+      return true;
+    };
+    if (!fits(plans_[i])) continue;
+    for (size_t j = i + 1; j < plans_.size() && passed < kMostPassed; ++j) {
+      const Plan& plan = plans_[j];
+      if (done[j] || !plan.live || plan.once || plan.how == How::Nothing) continue;
+      bool free = can_be_chained(plan) && t_.geometry(plan.out).numel == t_.geometry(plans_[i].out).numel;
+      const auto out = static_cast<size_t>(plan.out.slot);
+      if (free) free = !read[out] && !written[out];
+      for (const Place& p : plan.in) free = free && (p.slot < 0 || !written[static_cast<size_t>(p.slot)]);
+      if (free && fits(plan)) {
+        schedule_.back().push_back(static_cast<uint32_t>(j));
+        done[j] = true;
+        continue;
+      }
+      ++passed;
+      const Step& s = t_.steps[j];
+      each_place(s, [&](const Place& p, bool writes) {
+        const bool made = std::ranges::any_of(t_.at(s.results), [&](const Place& r) { return r.slot == p.slot; });
+        (writes || made ? written : read)[static_cast<size_t>(p.slot)] = true;
+        if (writes) read[static_cast<size_t>(p.slot)] = true;
+      });
+    }
+  }
+}
+
+void Builder::find_lifetimes() {
+  std::vector<std::pair<size_t, int32_t>> order;
+  for (size_t i = 0; i < plans_.size(); ++i)
+    if (plans_[i].live && plans_[i].once) order.emplace_back(i, -1);
+  for (size_t at = 0; at < schedule_.size(); ++at)
+    for (const uint32_t i : schedule_[at]) order.emplace_back(i, static_cast<int32_t>(at));
+  for (const auto& [i, position] : order) {
     const Plan& plan = plans_[i];
-    if (!plan.live) continue;
     const Step& s = t_.steps[i];
     each_place(s, [&](const Place& p, bool) {
       Memory& m = memory(p.slot);
-      if (m.first < 0) m.first = static_cast<int32_t>(i);
-      m.last = static_cast<int32_t>(i);
+      if (m.first < 0) m.first = position;
+      m.last = std::max(m.last, position);
+      m.touched = true;
       const Slot& slot = this->slot(p.slot);
       if (m.home != Home::None) return;
       if (slot.kind == Slot::Kind::Outside)
@@ -373,9 +509,15 @@ void Builder::find_lifetimes() {
   }
   // What nothing touches need not be there.
   std::erase_if(p_.outside_, [&](int32_t s) {
-    return memory(s).first < 0 &&
+    return !memory(s).touched &&
            std::ranges::none_of(p_.ends_.outputs, [&](const Place& p) { return p.slot == s; });
   });
+  // What only the links of one chain touch stays in its blocks.
+  for (size_t s = 0; s < t_.slots.size(); ++s)
+    if (Memory& m = memory(static_cast<int32_t>(s));
+        m.home == Home::Arena && t_.slots[s].kind == Slot::Kind::Made && m.first >= 0 && m.first == m.last &&
+        schedule_[static_cast<size_t>(m.first)].size() > 1)
+      m.home = Home::Block;
   for (size_t s = 0; s < t_.slots.size(); ++s) {
     Memory& m = memory(static_cast<int32_t>(s));
     if (m.escapes && m.home == Home::None && t_.slots[s].kind == Slot::Kind::Given) m.home = Home::Fresh;
@@ -434,7 +576,7 @@ void Builder::lay_out_arena() {
     }
     holes[at] = bytes;
   };
-  std::vector<std::vector<int32_t>> born(plans_.size() + 1), dies(plans_.size() + 1);
+  std::vector<std::vector<int32_t>> born(schedule_.size() + 1), dies(schedule_.size() + 1);
   for (size_t s = 0; s < t_.slots.size(); ++s) {
     const Memory& m = memory(static_cast<int32_t>(s));
     if (m.home != Home::Arena || m.last < 0) continue;
@@ -447,8 +589,9 @@ void Builder::lay_out_arena() {
       const size_t bytes = rounded(slot(s).nbytes);
       // In place of an operand that ends here.
       int32_t takes = -1;
-      if (i > 0 && plans_[i - 1].how == How::Loop && !plans_[i - 1].inplace) {
-        const Plan& plan = plans_[i - 1];
+      if (i > 0 && schedule_[i - 1].size() == 1 && plans_[schedule_[i - 1][0]].how == How::Loop &&
+          !plans_[schedule_[i - 1][0]].inplace) {
+        const Plan& plan = plans_[schedule_[i - 1][0]];
         for (size_t k = 0; k < plan.in.size(); ++k) {
           const Place& p = plan.in[k];
           if (p.slot < 0 || plan.call.constant >> k & 1) continue;
@@ -474,31 +617,27 @@ void Builder::lay_out_arena() {
 
 void Builder::find_what_to_undo() {
   std::vector<int32_t> fallible;
-  for (size_t i = 0; i < plans_.size(); ++i) {
-    const Plan& plan = plans_[i];
-    if (!plan.live || plan.once) continue;
-    // The step of an optimiser is checked before it writes.
-    if (plan.how == How::Guard || (plan.how == How::Row && !t_.steps[i].op->writes_lists))
-      fallible.push_back(static_cast<int32_t>(i));
-  }
   struct Written {
     int32_t first = -1;
     int64_t begin = 0, end = 0;
   };
   std::map<int32_t, Written> written;
-  for (size_t i = 0; i < plans_.size(); ++i) {
-    if (!plans_[i].live) continue;
-    const Step& s = t_.steps[i];
-    each_place(s, [&](const Place& p, bool writes) {
-      if (!writes || slot(p.slot).kind != Slot::Kind::Outside) return;
-      memory(p.slot).writer = s.op->name;
-      const auto [begin, end] = extent(t_.geometry(p), p);
-      Written& w = written[p.slot];
-      if (w.first < 0) w = {static_cast<int32_t>(i), begin, end};
-      w.begin = std::min(w.begin, begin);
-      w.end = std::max(w.end, end);
-    });
-  }
+  for (size_t at = 0; at < schedule_.size(); ++at)
+    for (const uint32_t i : schedule_[at]) {
+      const Step& s = t_.steps[i];
+      // The step of an optimiser is checked before it writes.
+      if (plans_[i].how == How::Guard || (plans_[i].how == How::Row && !s.op->writes_lists))
+        fallible.push_back(static_cast<int32_t>(at));
+      each_place(s, [&](const Place& p, bool writes) {
+        if (!writes || slot(p.slot).kind != Slot::Kind::Outside) return;
+        memory(p.slot).writer = s.op->name;
+        const auto [begin, end] = extent(t_.geometry(p), p);
+        Written& w = written[p.slot];
+        if (w.first < 0) w = {static_cast<int32_t>(at), begin, end};
+        w.begin = std::min(w.begin, begin);
+        w.end = std::max(w.end, end);
+      });
+    }
   size_t bytes = 0;
   for (const auto& [s, w] : written)
     if (!fallible.empty() && fallible.back() >= w.first) {
@@ -543,6 +682,85 @@ void Builder::emit_loop(const Plan& plan) {
   }
 }
 
+void Builder::emit_walk(const Step& s, const Plan& plan) {
+  auto walk = std::make_unique<Program::Walk>();
+  walk->call = plan.walk;
+  walk->out = tensor(plan.out);
+  walk->name = s.op->name;
+  walk->in.reserve(plan.in.size());
+  for (size_t k = 0; k < plan.in.size(); ++k) {
+    if (plan.in[k].slot < 0) continue;
+    walk->in.push_back(tensor(plan.in[k]));
+    walk->call.inputs[k] = &walk->in.back();
+  }
+  p_.work_ += walk->out.numel();
+  p_.walks_.push_back(std::move(walk));
+  append(Program::Kind::Walk, p_.walks_.size() - 1);
+}
+
+void Builder::emit_chain(const std::vector<uint32_t>& steps) {
+  auto chain = std::make_unique<Program::Chain>();
+  chain->n = t_.geometry(plans_[steps[0]].out).numel;
+  chain->links.resize(steps.size());
+  size_t numbers = 0;
+  std::map<int32_t, size_t> last;  // of slots that stay in blocks: the last link
+  for (size_t k = 0; k < steps.size(); ++k) {
+    const Plan& plan = plans_[steps[k]];
+    chain->buffer_bytes = std::max(chain->buffer_bytes, 512 * itemsize(t_.geometry(plan.out).dtype));
+    for (size_t i = 0; i < plan.in.size(); ++i) {
+      if (plan.in[i].slot < 0) continue;
+      chain->buffer_bytes = std::max(chain->buffer_bytes, 512 * itemsize(t_.geometry(plan.in[i]).dtype));
+      numbers += plan.call.constant >> i & 1;
+      last[plan.in[i].slot] = k;
+    }
+    last[plan.out.slot] = k;
+  }
+  chain->numbers.reserve(numbers);
+  std::map<std::pair<int32_t, int64_t>, int32_t> of_number;
+  std::map<int32_t, int32_t> buffer;
+  std::vector<int32_t> idle;
+  const auto operand = [&](Program::Chain::Operand& o, const Place& p, bool number) {
+    const int64_t item = itemsize(t_.geometry(p).dtype);
+    if (number) {
+      auto [known, is_new] = of_number.try_emplace({p.slot, p.offset}, chain->buffers);
+      if (is_new) {
+        chain->numbers.push_back({nullptr, item, chain->buffers++});
+        point(&chain->numbers.back().at, p);
+      }
+      o.buffer = known->second;
+    } else if (const auto b = buffer.find(p.slot); b != buffer.end()) {
+      o.buffer = b->second;
+    } else {
+      o.item = item;
+      point(&o.at, p);
+    }
+  };
+  for (size_t k = 0; k < steps.size(); ++k) {
+    const Plan& plan = plans_[steps[k]];
+    Program::Chain::Link& link = chain->links[k];
+    link.loop = plan.call.loop;
+    link.parameters = plan.call.parameters;
+    link.name = plan.name;
+    for (size_t i = 0; i < plan.in.size(); ++i)
+      if (plan.in[i].slot >= 0) operand(link.in[i], plan.in[i], plan.call.constant >> i & 1);
+    // The result may lie where an operand ends.
+    for (const Place& p : plan.in)
+      if (const auto b = buffer.find(p.slot); p.slot >= 0 && b != buffer.end() && last[p.slot] == k && p.slot != plan.out.slot) {
+        idle.push_back(b->second);
+        buffer.erase(b);
+      }
+    if (memory(plan.out.slot).home == Home::Block && !buffer.contains(plan.out.slot)) {
+      if (idle.empty()) idle.push_back(chain->buffers++);
+      buffer[plan.out.slot] = idle.back();
+      idle.pop_back();
+    }
+    operand(link.out, plan.out, false);
+    p_.work_ += chain->n;
+  }
+  p_.chains_.push_back(std::move(chain));
+  append(Program::Kind::Chain, p_.chains_.size() - 1);
+}
+
 void Builder::emit_move(const Place& to, const Place& from, size_t bytes) {
   p_.moves_.push_back({nullptr, nullptr, bytes});
   p_.work_ += static_cast<int64_t>(bytes / 8);
@@ -560,6 +778,8 @@ void Builder::emit(size_t i) {
       return;
     case How::Loop:
       return emit_loop(plan);
+    case How::Walk:
+      return emit_walk(s, plan);
     case How::Move: {
       const Geometry& g = t_.geometry(plan.out);
       return emit_move(plan.out, plan.in[0], static_cast<size_t>(g.numel * itemsize(g.dtype)));
@@ -583,7 +803,7 @@ void Builder::emit(size_t i) {
   } else {
     fill_values(s, row->values, row->tensors, row->ints, row->out);
     for (const Place& p : t_.at(s.results)) {
-      const bool made = p.slot >= 0 && memory(p.slot).first == static_cast<int32_t>(i) &&
+      const bool made = p.slot >= 0 && (plan.once || memory(p.slot).first == static_cast<int32_t>(position_)) &&
                         slot(p.slot).kind == Slot::Kind::Made;
       // One memory of several results is taken from the first.
       const bool again = std::ranges::find(row->makes, p.slot) != row->makes.end();
@@ -593,7 +813,7 @@ void Builder::emit(size_t i) {
   each_place(s, [&](const Place& p, bool) { p_.work_ += t_.geometry(p).numel; });
   for (const int32_t k : p_.kept_) {
     const Memory& m = memory(k);
-    if (m.home == Home::Kept && !m.escapes && m.last == static_cast<int32_t>(i) && slot(k).nbytes >= kReleased)
+    if (m.home == Home::Kept && !m.escapes && m.last == static_cast<int32_t>(position_) && slot(k).nbytes >= kReleased)
       row->release.push_back(k);
   }
   p_.rows_.push_back(std::move(row));

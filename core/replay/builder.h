@@ -16,7 +16,7 @@ class Builder {
   using Home = Program::Home;
   using Memory = Program::Memory;
   /// What becomes of a step.
-  enum class How : uint8_t { Nothing, Loop, Move, Copy, Row, Guard };
+  enum class How : uint8_t { Nothing, Loop, Walk, Move, Copy, Row, Guard };
   struct Plan {
     How how = How::Row;
     bool live = true;
@@ -25,6 +25,7 @@ class Builder {
     StraightCall call{};
     Place out{};
     std::array<Place, 5> in{};  // of `call`, by operand; slot -1: none
+    LoopCall walk{};            // its inputs are null
     const char* name = "";
   };
 
@@ -38,7 +39,10 @@ class Builder {
   void find_inputs_and_outputs();
   void plan_steps();
   bool plan_loop(const Step& s, Plan& plan);
+  bool plan_walk(const Step& s, Plan& plan);
   bool plan_move(const Step& s, Plan& plan);
+  void schedule();
+  bool can_be_chained(const Plan& plan) const;
   void fill_values(const Step& s, std::vector<Value>& values, std::vector<Tensor>& tensors,
                    std::vector<std::vector<int64_t>>& ints, std::vector<Tensor>& out);
   void drop_what_nobody_needs();
@@ -47,6 +51,8 @@ class Builder {
   void lay_out_arena();
   void find_what_to_undo();
   void emit(size_t i);
+  void emit_walk(const Step& s, const Plan& plan);
+  void emit_chain(const std::vector<uint32_t>& steps);
   void emit_loop(const Plan& plan);
   void emit_move(const Place& to, const Place& from, size_t bytes);
   void append(Program::Kind kind, size_t index);
@@ -58,6 +64,9 @@ class Builder {
   Program& p_;
   Trace& t_;
   std::vector<Plan> plans_;
+  /// Steps in the order in which they run: one, or the links of a chain.
+  std::vector<std::vector<uint32_t>> schedule_;
+  size_t position_ = 0;  // of what is emitted
   std::map<std::tuple<int32_t, uint32_t, int64_t>, Tensor> tensors_;
 };
 

@@ -7,7 +7,9 @@
 #include "kernels/copy.h"
 #include "replay/builder.h"
 #include "runtime/interrupt.h"
+#include "runtime/parallel.h"
 #include "runtime/random.h"
+#include "runtime/scratch.h"
 
 namespace adjoint::replay {
 
@@ -66,6 +68,29 @@ void Program::run_row(Row& row) {
   }
 }
 
+void Program::run_chain(const Chain& chain) {
+  constexpr int64_t kBlock = 512;  // eager's loops give the same bits in pieces of this length
+  const auto links = static_cast<int64_t>(chain.links.size());
+  const int64_t grain = std::max<int64_t>(1, StraightCall::kSerial / kBlock / links);
+  runtime::parallel_for(0, (chain.n - 1) / kBlock + 1, grain, [&](int64_t first, int64_t last) {
+    const runtime::Scratch<char> scratch(chain.buffers * chain.buffer_bytes + 64);
+    char* const buffers =
+        reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(scratch.get()) + 63) & ~uintptr_t{63});
+    for (const Chain::Operand& number : chain.numbers)
+      repeat_value(buffers + number.buffer * chain.buffer_bytes, number.at, number.item, kBlock);
+    for (int64_t block = first; block < last; ++block) {
+      const int64_t begin = block * kBlock, n = std::min(kBlock, chain.n - begin);
+      const auto at = [&](const Chain::Operand& o) {
+        return o.buffer >= 0 ? buffers + o.buffer * chain.buffer_bytes : o.at ? o.at + begin * o.item : nullptr;
+      };
+      for (const Chain::Link& link : chain.links) {
+        const void* const in[5] = {at(link.in[0]), at(link.in[1]), at(link.in[2]), at(link.in[3]), at(link.in[4])};
+        link.loop(at(link.out), in, n, link.parameters);
+      }
+    }
+  });
+}
+
 void Program::run_all() {
   for (const Run& run : runs_) {
     switch (run.kind) {
@@ -75,6 +100,12 @@ void Program::run_all() {
         break;
       case Kind::Wide:
         for (uint32_t i = run.begin; i < run.end; ++i) wides_[i].call.run(wides_[i].out, wides_[i].n);
+        break;
+      case Kind::Walk:
+        for (uint32_t i = run.begin; i < run.end; ++i) run_loop(walks_[i]->call, walks_[i]->out);
+        break;
+      case Kind::Chain:
+        for (uint32_t i = run.begin; i < run.end; ++i) run_chain(*chains_[i]);
         break;
       case Kind::Move:
         for (uint32_t i = run.begin; i < run.end; ++i)
@@ -196,7 +227,9 @@ Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> 
 Program::Statistics Program::statistics() const {
   Statistics s;
   s.operations = trace_.steps.size();
-  s.loops = loops_.size() + wides_.size();
+  s.loops = loops_.size() + wides_.size() + walks_.size();
+  s.chains = chains_.size();
+  for (const auto& chain : chains_) s.chained += chain->links.size();
   s.moves = moves_.size();
   s.rows = rows_.size();
   s.guards = guards_.size();
@@ -217,6 +250,14 @@ std::string Program::text() const {
           break;
         case Kind::Wide:
           all += adjoint::text("loop   ", wides_[i].name, " of ", wides_[i].n, "\n");
+          break;
+        case Kind::Walk:
+          all += adjoint::text("loop   ", walks_[i]->name, " of ", walks_[i]->out.numel(), ", strided\n");
+          break;
+        case Kind::Chain:
+          all += adjoint::text("blocks of ", chains_[i]->n, ":");
+          for (const Chain::Link& link : chains_[i]->links) all += adjoint::text(" ", link.name);
+          all += "\n";
           break;
         case Kind::Move:
           all += adjoint::text("move   ", moves_[i].bytes, " bytes\n");

@@ -58,7 +58,7 @@ class Program {
   /// Nanoseconds that it will take, guessed: whether it is worth to let others run meanwhile.
   int64_t work() const { return work_; }
   struct Statistics {
-    size_t operations = 0, loops = 0, moves = 0, rows = 0, guards = 0, dropped = 0, constants = 0;
+    size_t operations = 0, loops = 0, chains = 0, chained = 0, moves = 0, rows = 0, guards = 0, dropped = 0, constants = 0;
     size_t arena_bytes = 0, bytes = 0;
   };
   Statistics statistics() const;
@@ -87,6 +87,32 @@ class Program {
     const char* from;
     size_t bytes;
   };
+  /// A loop over operands that lie otherwise, or have other types.
+  struct Walk {
+    LoopCall call;
+    std::vector<Tensor> in;
+    Tensor out;
+    const char* name;
+  };
+  /// Loops over the same many elements, a block at a time: what only they take never leaves the cache.
+  struct Chain {
+    struct Operand {
+      char* at = nullptr;   // null: none, or in a buffer
+      int64_t item = 0;     // from one element to the next
+      int32_t buffer = -1;
+    };
+    struct Link {
+      Loop loop;
+      const double* parameters;
+      const char* name;
+      Operand out, in[5];
+    };
+    int64_t n;
+    int32_t buffers = 0;
+    int64_t buffer_bytes = 0;
+    std::vector<Link> links;
+    std::vector<Operand> numbers;  // that fill a buffer each
+  };
   struct Row {
     const Operator* op;
     CallForm form;
@@ -103,18 +129,18 @@ class Program {
     const char* at;
     Range bytes;
   };
-  enum class Kind : uint8_t { Loops, Wide, Move, Row, Guard };
+  enum class Kind : uint8_t { Loops, Wide, Walk, Chain, Move, Row, Guard };
   /// Instructions of one kind, side by side.
   struct Run {
     Kind kind;
     uint32_t begin, end;
   };
-  enum class Home : uint8_t { None, Outside, Constant, Arena, Fresh, Kept };
+  enum class Home : uint8_t { None, Outside, Constant, Arena, Block, Fresh, Kept };
   struct Memory {
     Home home = Home::None;
-    bool escapes = false;
+    bool escapes = false, touched = false;
     char* base = nullptr;
-    int32_t first = -1, last = -1;  // steps
+    int32_t first = -1, last = -1;  // in the schedule
     int32_t input = -1;             // of Outside: which input lies in it
     int64_t input_offset = 0;
     size_t arena = 0;
@@ -134,6 +160,7 @@ class Program {
 
   void place(int32_t slot, char* base);
   void run_row(Row& row);
+  static void run_chain(const Chain& chain);
   void run_all();
 
   Trace trace_;
@@ -143,6 +170,8 @@ class Program {
   std::vector<Run> runs_;
   std::vector<Loops> loops_;
   std::vector<Wide> wides_;
+  std::vector<std::unique_ptr<Walk>> walks_;
+  std::vector<std::unique_ptr<Chain>> chains_;
   std::vector<Move> moves_;
   std::vector<std::unique_ptr<Row>> rows_;
   std::vector<Guard> guards_;

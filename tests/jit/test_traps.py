@@ -201,11 +201,13 @@ def several_views_of_one_call(jit, see):
         x = numbers(4, requires_grad=True)
         parts = f(x)
         see(parts)
-        with see.error():
+        try:
             parts[0].mul_(2)
+        except RuntimeError as error:
+            see(str(error).partition(" is a view ")[2])
 
 
-@trap()
+@trap(replays=None)
 def views_made_without_recording(jit, see):
     def f(x):
         y = x * 2
@@ -504,7 +506,6 @@ def write_a_slice_read_the_whole(jit, see):
         y[1:].mul_(3)
         y[0] = 7
         z = y.sum()
-        y.t_()
         return y, z
 
     f = jit(f)
@@ -1231,7 +1232,7 @@ def gradients_inside(jit, see):
         see(f(numbers(3, seed=k)))
 
 
-@trap()
+@trap(replays=None)
 def checkpoint_and_functions_inside(jit, see):
     class Double(ad.autograd.Function):
         @staticmethod
@@ -1412,7 +1413,7 @@ def under_transforms(jit, see):
         see(f(x), ad.func.grad(f)(x), ad.func.vmap(f)(numbers(2, 3)), ad.func.jvp(f, (x,), (x,)), ad.func.hessian(f)(x))
 
 
-@trap()
+@trap(replays=None)
 def transforms_inside(jit, see):
     g = lambda x: (x.sin() * x).sum()  # noqa: E731
     f = jit(lambda x: (ad.func.grad(g)(x), ad.func.vmap(g)(x.expand(2, 3)), ad.func.jvp(g, (x,), (x,)), ad.func.hessian(g)(x)))
@@ -1431,7 +1432,7 @@ def under_autocast(jit, see):
                 see(f(x))
 
 
-@trap()
+@trap(replays=None)
 def autocast_inside(jit, see):
     w = numbers(3, 3, requires_grad=True)
 

@@ -62,32 +62,33 @@ class CodeFacts:
     def __init__(self, code: types.CodeType) -> None:
         self.library = code.co_filename.startswith(LIBRARY)
         named = code.co_names
-        used, imports = set(), set()
+        used: dict[str, None] = {}  # in the order of the code, so that layouts agree
+        imports = set()
         raw, extended = code.co_code, 0
         for i in range(0, len(raw), 2):
             op, arg = raw[i], raw[i + 1] | extended
             extended = arg << 8 if op == _EXTENDS else 0
             if op in _LOADS_GLOBAL:
-                used.add(named[arg >> _SHIFT if op == _LOAD_GLOBAL else arg])
+                used[named[arg >> _SHIFT if op == _LOAD_GLOBAL else arg]] = None
             elif op == _IMPORTS:
                 imports.add(named[arg])
-        names = set(named)
-        self.any = not _READS_ANY.isdisjoint(names) and not self.library
+        names = dict.fromkeys(named)
+        self.any = not _READS_ANY.isdisjoint(named) and not self.library
         self.nested = []
         for const in code.co_consts:
             if isinstance(const, types.CodeType):
                 self.nested.append(const)
             elif type(const) is tuple:
                 # Keywords, and attributes that patterns of a match statement name.
-                names.update(n for n in const if type(n) is str)
+                names.update(dict.fromkeys(n for n in const if type(n) is str))
             elif self.library and type(const) is str and const.isidentifier():
-                names.add(const)
+                names[const] = None
         self.imports = frozenset(imports)
         path = code.co_qualname if sys.version_info >= (3, 11) else code.co_name
         if "<" not in path:
-            used.add(path.partition(".")[0])
-        self.attributes = frozenset(names)
-        self.globals = frozenset(used)
+            used[path.partition(".")[0]] = None
+        self.attributes = tuple(names)
+        self.globals = tuple(used)
 
 
 _code_facts: dict[int, CodeFacts] = {}
@@ -113,28 +114,29 @@ def _gather(codes):
     known = _gathered.get(key)
     if known is not None and all(ref() is not None for ref in known[2]):
         return known
-    names: set[str] = set()
-    by_globals: dict[int, tuple[int, set[str], bool]] = {}
+    names: dict[str, None] = {}
+    by_globals: dict[int, tuple[int, dict[str, None], bool]] = {}
     ran, nested, any_attribute = [], set(), False
     for at, (code, namespace) in enumerate(codes):
         facts = facts_of(code)
-        names |= facts.attributes
+        names.update(dict.fromkeys(facts.attributes))
         any_attribute = any_attribute or facts.any
         nested.update(map(id, facts.nested))
         if not facts.library:
             ran.append(code)
         if namespace is not None:
-            entry = by_globals.setdefault(id(namespace), (at, set(), facts.library))
-            entry[1].update(facts.globals)
+            entry = by_globals.setdefault(id(namespace), (at, {}, facts.library))
+            entry[1].update(dict.fromkeys(facts.globals))
     outer = [c for c in ran if id(c) not in nested]
     met = [c for c in outer if c.co_freevars or "<locals>" in getattr(c, "co_qualname", "")]
     facts = {
         "names": frozenset(names),
+        "ordered": tuple(names),
         "all": any_attribute,
         "ran": ran,
         "closures": met,
     }
-    spaces = [(at, frozenset(used), library) for at, used, library in by_globals.values()]
+    spaces = [(at, tuple(used), library) for at, used, library in by_globals.values()]
     if len(_gathered) > 64:
         _gathered.clear()
     # Held weakly: the code of a program that is gone goes too.
@@ -167,7 +169,8 @@ class Change:
     kind : str
         ``attribute``, ``slot``, ``item``, ``key``, ``cell``, ``global``, ``class attribute``: something got another
         object, was added or, with `removed`, taken away; ``append``: a list got more items, `value` is the list of them;
-        ``grad``: the gradient of a tensor; and others, which have a `reason`.
+        ``counter``: what the library counts for itself, which `apply` counts on, whatever the value, and no `match`
+        compares; ``grad``: the gradient of a tensor; and others, which have a `reason`.
     holder_path, key
         Where: the name of what holds it, and the attribute, name, position or key.
     before, value
@@ -176,15 +179,32 @@ class Change:
         Why it cannot be done again by `apply`, whatever the value is.
     """
 
-    __slots__ = ("_layout", "_node", "added", "before", "holder_path", "key", "kind", "reason", "removed", "value")
+    __slots__ = (
+        "_layout",
+        "_node",
+        "added",
+        "before",
+        "holder_path",
+        "key",
+        "kind",
+        "reason",
+        "removed",
+        "value",
+    )
 
-    _AGAIN = frozenset(("attribute", "slot", "item", "key", "cell", "global", "class attribute", "append"))
+    #: What the library counts for itself and nothing that computes reads.
+    _COUNTERS = frozenset(("_steps_taken",))
+    _AGAIN = frozenset(
+        ("attribute", "slot", "item", "key", "cell", "global", "class attribute", "append", "counter")
+    )
 
     def __init__(self, layout: Layout, found: tuple[Any, ...]) -> None:
         self._layout = layout
         self.kind, self._node, self.holder_path, self.key, self.before, self.value, was, now = found
         self.added, self.removed = not was, not now
         self.reason = None
+        if self.kind == "attribute" and self.key in self._COUNTERS and was and now:
+            self.kind = "counter"
         if self.kind not in self._AGAIN and self.kind != "grad":
             self.reason = f"{self.where} changed: {_WHAT.get(self.kind, self.kind)}"
 
@@ -192,7 +212,7 @@ class Change:
     def where(self) -> str:
         """As the program would write it: ``self.count``, ``cache['x']``."""
         path, key = self.holder_path, self.key
-        if self.kind in ("attribute", "slot", "class attribute"):
+        if self.kind in ("attribute", "slot", "class attribute", "counter"):
             return f"{path}.{key}" if path else str(key)
         if self.kind in ("item", "key"):
             return f"{path}[{key!r}]"
@@ -219,7 +239,10 @@ class Change:
             raise RuntimeError(self.sentence())
         holder = self._layout._reach(self._node, function, args, kwargs)
         kind, key = self.kind, self.key
-        if kind == "append":
+        if kind == "counter":
+            table = _C._attributes_of(holder)
+            dict.__setitem__(table, key, dict.get(table, key, 0) + self.value - self.before)
+        elif kind == "append":
             list.extend(holder, value)
         elif kind == "item":
             list.__setitem__(holder, key, value)

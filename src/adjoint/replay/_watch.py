@@ -9,7 +9,7 @@ read a clock, draw numbers or keep state. Other threads are not watched.
 from __future__ import annotations
 
 import collections
-import contextvars
+import os
 import types
 
 from adjoint import _C
@@ -22,12 +22,27 @@ __all__ = ["Watching"]
 
 _PURE_TYPES = frozenset(
     (
-        *(bool, bytearray, bytes, complex, dict, float, frozenset, int, list, memoryview, object, range, set, slice),
+        *(
+            bool,
+            bytearray,
+            bytes,
+            complex,
+            dict,
+            float,
+            frozenset,
+            int,
+            list,
+            memoryview,
+            object,
+            range,
+            set,
+            slice,
+        ),
         *(str, super, tuple, type, type(None), property, staticmethod, classmethod, BaseException),
         *(collections.deque, collections.OrderedDict, collections.defaultdict),
         *(types.GeneratorType, types.CoroutineType, types.MappingProxyType, types.CodeType, types.CellType),
         *(type({}.keys()), type({}.values()), type({}.items()), types.SimpleNamespace),
-        _C.Tensor,
+        *(_C.Tensor, _C.Node, _C.Size, _C.dtype),
     )
 )
 _PURE_MODULES = frozenset(
@@ -36,6 +51,11 @@ _PURE_MODULES = frozenset(
 )
 #: Functions of these modules that are not pure.
 _IMPURE = frozenset("print input open exec eval compile breakpoint id hash globals locals".split())
+#: But these are, where the library or the standard library calls them, for tables that they drop.
+_INNER = frozenset("id hash globals locals".split())
+_FOLDERS = [
+    os.path.dirname(path) + os.sep for path in (os.path.dirname(os.path.abspath(__file__)), os.__file__)
+] + ["<frozen "]
 
 
 class Watching:
@@ -51,7 +71,7 @@ class Watching:
 
     def __init__(self, function: Any = None) -> None:
         self.function = function
-        self._watched = _C._Watched(_PURE_TYPES, _PURE_MODULES, _IMPURE)
+        self._watched = _C._Watched(_PURE_TYPES, _PURE_MODULES, _IMPURE, _INNER, _FOLDERS)
         self.codes: list[Any] = []
         self.impure: list[tuple[str, str, int]] = []
 

@@ -1,0 +1,19 @@
+// What the sources of replaying in Python share. See replay.cpp.
+#pragma once
+
+#include "bind/caster.h"
+#include "replay/derivative.h"
+
+namespace adjoint::bind {
+
+/// A recording that runs again, as Python holds it.
+struct Replayed {
+  std::shared_ptr<replay::Replay> replay;
+};
+
+/// Why calls cannot be followed or replaced as this thread is; null where they can.
+const char* reason_not_to_replay();
+/// What a trace is made under, as a number: recording, inference mode, the default type.
+int mode_of_replay();
+
+}  // namespace adjoint::bind
