@@ -318,6 +318,13 @@ def _change(change: Change, tensors: Tensors, known: set[int]) -> tuple[Change, 
     return change, of(change.value)
 
 
+def _one(a: Any, b: Any) -> bool:
+    """Whether these are one tensor for the graph."""
+    if a is b or a is None or b is None:
+        return a is b
+    return a.grad_fn is not None and a.grad_fn is b.grad_fn and a.data_ptr() == b.data_ptr()
+
+
 class Trace:
     """A recording that runs again where what the function reads is as it was."""
 
@@ -363,7 +370,7 @@ class Trace:
             from adjoint.autograd import enable_grad, grad
 
             found = self.layout.match(function, args, kwargs)
-            if found is None or any(a is not b for a, b in zip(found, inputs, strict=True)):
+            if found is None or not all(map(_one, found, inputs)):
                 raise RuntimeError(
                     "jit: this backward pass needs the function once more, and something that it reads is not as it was at "
                     "the call; differentiate before that changes, or call the function without jit"
