@@ -53,7 +53,7 @@ class Jitted(_C._Entry):
         self._traces: list[Trace] = []
         #: Recordings that no other agreed with so far, and all code that ran in any.
         self._waiting: list[tuple[Recorded, int]] = []
-        self._codes: dict[tuple[int, int], Any] = {}
+        self._codes: dict[tuple[int, int], Any] | None = None
         self._enter_short()
         self._replayed = 0
         self._failed = 0
@@ -111,9 +111,11 @@ class Jitted(_C._Entry):
         return checked(self, trace, tensors, args, kwargs)
 
     def _record(self, mode: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        made = record(self.function, args, kwargs, [*self._codes.values()] or None)
+        made = record(self.function, args, kwargs, None if self._codes is None else [*self._codes.values()])
         self._counts["recorded"] += 1
         result = made.result.pop()
+        if self._codes is None:
+            self._codes = {}
         for code, names in made.codes:
             self._codes[id(code), id(names)] = code, names
         if made.unfit:
@@ -159,7 +161,7 @@ class Jitted(_C._Entry):
         if self._failed >= _PATIENCE and not self._traces:
             self._eager = True
             self._waiting = []
-            self._codes = {}
+            self._codes = None
             name = getattr(self.function, "__qualname__", type(self.function).__qualname__)
             warnings.warn(f"jit: {name} is not replayed: {reason}. It runs as it would without jit", stacklevel=4)
 
