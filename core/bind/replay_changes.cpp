@@ -363,7 +363,7 @@ void bind_replay_paths(nb::module_& m) {
     std::string path = l.path(edge);
     return path.empty() ? std::string("the function") : path;
   };
-  nb::class_<Layout>(m, "_Layout", "What a function reads of Python: see jit/_paths.py.",
+  nb::class_<Layout>(m, "_Layout", "What a function reads of Python: see replay/_paths.py.",
                      nb::is_weak_referenceable())
       .def(nb::init<>())
       .def("_collect",
@@ -377,13 +377,14 @@ void bind_replay_paths(nb::module_& m) {
             Walk walk(l);
             l.why.clear();
             if (!walk.call(function.ptr(), args.ptr(), kwargs.ptr())) return nb::none();
-            const auto tensors = static_cast<Py_ssize_t>(walk.tensors.size());
-            nb::object list = nb::steal(PyList_New(tensors + static_cast<Py_ssize_t>(walk.floats.size())));
+            const auto tensors = static_cast<Py_ssize_t>(walk.count());
+            const std::vector<double>& floats = walk.floats();
+            nb::object list = nb::steal(PyList_New(tensors + static_cast<Py_ssize_t>(floats.size())));
             for (Py_ssize_t i = 0; i < tensors; ++i)
-              PyList_SET_ITEM(list.ptr(), i, wrap(std::move(walk.tensors[static_cast<size_t>(i)])));
-            for (size_t i = 0; i < walk.floats.size(); ++i)
+              PyList_SET_ITEM(list.ptr(), i, walk.take(static_cast<size_t>(i)));
+            for (size_t i = 0; i < floats.size(); ++i)
               PyList_SET_ITEM(list.ptr(), tensors + static_cast<Py_ssize_t>(i),
-                              PyFloat_FromDouble(walk.floats[i]));
+                              PyFloat_FromDouble(floats[i]));
             return list;
           },
           "The tensors as found now, then the floats that vary; None where something differs: see `why`.")

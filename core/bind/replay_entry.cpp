@@ -34,16 +34,25 @@ PyObject* entered(PyObject* self, PyObject* args, PyObject* kwargs) {
       for (size_t i = 0; i < entry.traces.size(); ++i) {
         if (entry.traces[i].mode != mode) continue;
         const nb::object layout = entry.traces[i].layout;
-        paths::Walk walk(nb::cast<paths::Layout&>(layout));
-        walk.layout.why.clear();
+        auto& what = nb::cast<paths::Layout&>(layout);
+        paths::Walk walk(what);
+        what.why.clear();
         if (!walk.call(entry.function.ptr(), args, kwargs ? kwargs : none)) continue;
-        if (i >= entry.traces.size() || !walk.floats.empty()) break;
+        if (i >= entry.traces.size() || !walk.floats().empty()) break;
         const std::shared_ptr<replay::Replay> replay = entry.traces[i].replay;
+        if (replay->outputs() != 1) break;
         Tensor result;
         replay::Program::Outcome outcome;
-        {
-          const Unlocked unlocked(replay->program().work() >= kUnlockFrom);
-          outcome = replay->run(walk.tensors, {&result, 1}, {});
+        // Borrowed while Python's lock is held, else owned.
+        runtime::SmallVector<TensorImpl*, 16> borrowed(walk.count());
+        for (size_t k = 0; k < borrowed.size(); ++k) borrowed[k] = walk.tensor(k);
+        const TensorList inputs(reinterpret_cast<const Tensor*>(borrowed.data()), borrowed.size());
+        if (replay->program().work() >= kUnlockFrom) {
+          const Tensors owned(inputs.begin(), inputs.end());
+          const Unlocked unlocked(true);
+          outcome = replay->run(owned, {&result, 1}, {});
+        } else {
+          outcome = replay->run(inputs, {&result, 1}, {});
         }
         if (outcome != replay::Program::Outcome::Done) break;
         ++entry.replayed;

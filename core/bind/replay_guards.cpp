@@ -36,7 +36,13 @@ PyObject* attributes_of(PyObject* o, Kind kind) {
   return dict;
 }
 
-const void* bytes_of(const Tensor& t) { return owner_of_bytes(t->storage); }
+uint64_t version_of_attributes(PyObject* dict) {
+#if PY_VERSION_HEX >= 0x030D0000
+  // What an instance holds inline is written without the dict's knowledge.
+  if (reinterpret_cast<PyDictObject*>(dict)->ma_values) return 0;
+#endif
+  return version_of_dict(dict);
+}
 
 PyObject* referent(PyObject* weak) {
 #if PY_VERSION_HEX < 0x030D0000
@@ -173,8 +179,11 @@ bool passes(const Edge& e, PyObject* v) {
       return v && referent(expected) == v;
     case Guard::Address:
       return v && reinterpret_cast<int64_t>(v) == e.bits && reinterpret_cast<int64_t>(Py_TYPE(v)) == e.more;
-    case Guard::Code:
-      return v && PyFunction_Check(v) && reinterpret_cast<PyFunctionObject*>(v)->func_code == expected;
+    case Guard::Code: {
+      if (!v || !PyFunction_Check(v)) return false;
+      const auto* f = reinterpret_cast<PyFunctionObject*>(v);
+      return f->func_code == expected && (f->func_dict ? PyDict_GET_SIZE(f->func_dict) : 0) == e.bits;
+    }
     case Guard::Builtin:
       return v && PyCFunction_Check(v) &&
              reinterpret_cast<int64_t>(reinterpret_cast<PyCFunctionObject*>(v)->m_ml) == e.bits;
@@ -244,21 +253,22 @@ std::string difference(const TensorGuard& a, const int64_t* a_geometry, const Te
   return {};
 }
 
-Sharing sharing_of(const std::vector<Tensor>& tensors, bool external) {
+Sharing sharing_of(std::span<TensorImpl* const> tensors, bool external) {
   Sharing r;
   const auto count = static_cast<int32_t>(tensors.size());
   r.of.resize(tensors.size(), {-1, 0});
-  Addresses owners(tensors.size());
+  Addresses::Entries entries;
+  Addresses owners(entries, tensors.size());
   std::vector<int32_t> shared;
   for (int32_t i = 0; i < count; ++i) {
-    const Tensor& t = tensors[i];
-    if (!t.defined()) continue;
+    const TensorImpl* t = tensors[i];
+    if (!t) continue;
     const int32_t owner = owners.first(bytes_of(t), i);
     r.of[i] = {owner, t->data - tensors[owner]->data};
     if (owner == i) continue;
-    if (t.get() == tensors[owner].get()) r.twice = {owner, i};
+    if (t == tensors[owner]) r.twice = {owner, i};
     for (int32_t j : shared)
-      if (tensors[j].get() == t.get()) r.twice = {j, i};
+      if (tensors[j] == t) r.twice = {j, i};
     shared.push_back(i);
   }
   if (!external) return r;

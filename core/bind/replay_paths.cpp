@@ -9,17 +9,12 @@
 #include <cstring>
 
 #include "autograd/meta.h"
+#include "bind/replay_types.h"
 #include "dispatch/operator.h"
 
 namespace adjoint::bind::paths {
 
 namespace {
-
-/// What is looked up to let a type have a version.
-PyObject* name_that_none_has() {
-  static PyObject* const name = PyUnicode_InternFromString("");
-  return name;
-}
 
 /// Of keys: strings by value, others are edges of their own.
 bool same_key(PyObject* a, PyObject* b) {
@@ -28,157 +23,32 @@ bool same_key(PyObject* a, PyObject* b) {
 
 }  // namespace
 
-// ---- words
-// --------------------------------------------------------------------------------------------------------
-
-std::string shown(PyObject* o) {
-  if (!o) return "missing";
-  if (is_tensor(o)) return "a tensor";
-  if (PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) ||
-      PyComplex_CheckExact(o) || PyBool_Check(o) || o == Py_None || PyRange_Check(o)) {
-    nb::object repr = nb::steal(PyObject_Repr(o));
-    if (repr.is_valid()) {
-      std::string s = nb::cast<std::string>(repr);
-      return s.size() > 60 ? s.substr(0, 57) + "..." : s;
-    }
-    PyErr_Clear();
-  }
-  if (PyType_Check(o)) return adjoint::text("class ", reinterpret_cast<PyTypeObject*>(o)->tp_name);
-  return adjoint::text("a ", Py_TYPE(o)->tp_name);
+Walk::Scratch& Walk::kept() {
+  thread_local Scratch scratch;
+  return scratch;
 }
 
-std::string Layout::path_of_node(int32_t node) const {
-  const Node& n = nodes[node];
-  if (n.found_by >= 0) return path(n.found_by);
-  if (n.kind == Kind::Call) return "";
-  if (PyObject* o = n.fact.is_valid() && PyWeakref_Check(n.fact.ptr()) ? referent(n.fact.ptr()) : nullptr) {
-    nb::object held = nb::borrow(o);
-    if (PyType_Check(o)) return reinterpret_cast<PyTypeObject*>(o)->tp_name;
-    if (const char* name = PyModule_Check(o) ? PyModule_GetName(o) : nullptr) return name;
-    PyErr_Clear();
-  }
-  return n.kind == Kind::Globals ? "globals" : "a class";
-}
-
-std::string Layout::path(int32_t number) const {
-  const Edge& e = edges[number];
-  const auto key = [&] {
-    return e.key.is_valid() && PyUnicode_Check(e.key.ptr()) ? nb::cast<std::string>(e.key) : std::string();
-  };
-  const auto member = [&](const std::string& name) {
-    const std::string base = path_of_node(e.parent);
-    return base.empty() ? name : base + "." + name;
-  };
-  switch (e.access) {
-    case Access::Function:
-      return "";
-    case Access::Argument:
-    case Access::Keyword: {
-      const std::string name = key();
-      return name.empty() ? adjoint::text("argument ", e.at) : name;
-    }
-    case Access::Item:
-      return adjoint::text(path_of_node(e.parent), "[", e.at, "]");
-    case Access::Element:
-      return adjoint::text("an element of ", path_of_node(e.parent));
-    case Access::Key:
-      return adjoint::text("key ", e.at, " of ", path_of_node(e.parent));
-    case Access::Value: {
-      // Members of modules are named as programs name them.
-      const int32_t by = nodes[e.parent].found_by;
-      const std::string name = key();
-      if (by >= 0 && edges[by].access == Access::Attribute && edges[by].key.is_valid() && !name.empty()) {
-        const std::string registry = nb::cast<std::string>(edges[by].key);
-        if (registry == "_parameters" || registry == "_buffers" || registry == "_modules") {
-          const std::string base = path_of_node(edges[by].parent);
-          if (registry == "_modules" &&
-              std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; }))
-            return adjoint::text(base, "[", name, "]");
-          return base.empty() ? name : base + "." + name;
-        }
-      }
-      return adjoint::text(path_of_node(e.parent), "[",
-                           e.key.is_valid() ? shown(e.key.ptr()) : adjoint::text("key ", e.at), "]");
-    }
-    case Access::Attribute:
-    case Access::Slot:
-    case Access::ClassName:
-      return member(key());
-    case Access::Name: {
-      const Node& n = nodes[e.parent];
-      const bool of_module = n.found_by >= 0 && edges[n.found_by].access == Access::ModuleDict;
-      return of_module ? member(key()) : key();
-    }
-    case Access::Member:
-      return member(key());
-    case Access::Cell:
-      return key();
-    case Access::Content:
-    case Access::ModuleDict:
-    case Access::Referent:
-    case Access::Globals:
-    case Access::Builtins:
-      return path_of_node(e.parent);
-    case Access::Defaults:
-      return "the defaults of " + (path_of_node(e.parent).empty() ? "the function" : path_of_node(e.parent));
-    case Access::KeywordDefaults:
-      return "the keyword defaults of " +
-             (path_of_node(e.parent).empty() ? "the function" : path_of_node(e.parent));
-    case Access::Method:
-      return member("__func__");
-    case Access::Self: {
-      const std::string base = path_of_node(e.parent);
-      return base.empty() ? "self" : base + ".__self__";
-    }
-    case Access::Base:
-      return adjoint::text("base ", e.at, " of ", path_of_node(e.parent));
-    case Access::Grad:
-      return member("grad");
-  }
-  return "";
-}
-
-std::string Layout::path_of_tensor(int32_t number) const {
-  const TensorGuard& g = tensors[number];
-  if (g.grad_of >= 0) return path_of_tensor(g.grad_of) + ".grad";
-  return path(g.found_by);
-}
-
-bool Walk::fails(std::string why) {
-  layout.why = std::move(why);
-  return false;
-}
-
-bool Walk::fails(const Edge& e, PyObject* value) {
-  const std::string path = layout.path(static_cast<int32_t>(&e - layout.edges.data()));
-  const std::string name = path.empty() ? "the function" : path;
-  if (e.guard == Guard::Absent) return fails(adjoint::text(name, " is ", shown(value), ", was missing"));
-  if (e.guard == Guard::Node && value && nodes[e.node])
-    return fails(
-        adjoint::text(name, " is another object than ", layout.path_of_node(e.node), ", which it was"));
-  if (e.guard == Guard::Code) return fails(adjoint::text(name, " is another function than before"));
-  std::string was = e.guard == Guard::Tensor    ? "a tensor"
-                    : e.guard == Guard::Node    ? "another object"
-                    : e.guard == Guard::Weak    ? "another object"
-                    : e.guard == Guard::Varying ? "a float"
-                                                : shown(e.expected.ptr());
-  return fails(adjoint::text(name, " is ", shown(value), ", was ", was));
-}
-
-bool Walk::fails(const Node& n, PyObject* value, const char* what) {
-  std::string path = layout.path_of_node(static_cast<int32_t>(&n - layout.nodes.data()));
-  if (path.empty()) path = "the function";
-  return fails(adjoint::text(path, " is ", shown(value), what));
-}
-
-// ---- the walk
-// -----------------------------------------------------------------------------------------------------
+Walk::Walk(Layout& l) : layout(l), scratch_(std::move(kept())) {}
 
 Walk::~Walk() {
   for (PyObject* o : nodes) Py_XDECREF(o);
+  for (const Found& f : scratch_.tensors)
+    if (f.object)
+      Py_DECREF(f.object);
+    else if (f.impl)
+      Tensor::steal(f.impl);
+  // What died just now may have walked, too.
+  nodes.clear();
+  scratch_.tensors.clear();
+  kept() = std::move(scratch_);
 }
 
-bool Walk::edge(const Edge& e, PyObject* v) {
+PyObject* Walk::take(size_t i) {
+  const Found& f = scratch_.tensors[i];
+  return f.object ? Py_NewRef(f.object) : wrap(Tensor::share(f.impl));
+}
+
+inline bool Walk::edge(const Edge& e, PyObject* v) {
   if (e.guard == Guard::Node) {
     if (!v) return fails(e, v);
     PyObject*& place = nodes[e.node];
@@ -190,73 +60,116 @@ bool Walk::edge(const Edge& e, PyObject* v) {
   }
   if (e.guard == Guard::Tensor) {
     if (!v || !is_tensor(v)) return fails(e, v);
-    return tensor(e.node, unwrap(v));
+    return found(e.node, v, unwrap(v).get());
   }
   if (e.guard == Guard::Varying && v && PyFloat_CheckExact(v)) {
-    floats[e.node] = PyFloat_AS_DOUBLE(v);
+    scratch_.floats[e.node] = PyFloat_AS_DOUBLE(v);
     return true;
   }
   return passes(e, v) || fails(e, v);
 }
 
-bool Walk::tensor(int32_t number, Tensor t) {
+/// A tensor that Python holds by an object, or a gradient, of which the caller holds one count for this walk.
+bool Walk::found(int32_t number, PyObject* object, TensorImpl* impl) {
   const TensorGuard& g = layout.tensors[number];
-  Tensor& place = tensors[number];
+  Found& place = scratch_.tensors[number];
   const auto refuse = [&](const std::string& what) {
     return fails(layout.path_of_tensor(number) + " " + what);
   };
-  if (place.defined())
-    return place.get() == t.get() || refuse("is another tensor than before it was shared with");
-  if (!t.defined()) return !g.defined || refuse("is None, was a tensor");
-  const TensorImpl* impl = t.get();
+  if (place.impl) {
+    if (!object) Tensor::steal(impl);
+    return place.impl == impl || refuse("is not the tensor that it was shared with");
+  }
+  if (!impl) return !g.defined || refuse("is None, was a tensor");
+  place.impl = impl;
+  if (object)
+    place.object = Py_NewRef(object);
+  else
+    object = static_cast<PyObject*>(impl->wrapper);
   const size_t ndim = impl->ndim;
+  const int64_t* const geometry = layout.geometry.data() + g.geometry;
+  const Tensor& t = reinterpret_cast<const Tensor&>(place.impl);
   if (!g.defined || impl->dtype != g.dtype || ndim != g.ndim || (impl->flags & ~kUnseen) != g.flags ||
       !!impl->grad_fn != g.recorded || impl->storage->device != g.device ||
-      std::memcmp(impl->sizes().data(), layout.geometry.data() + g.geometry, ndim * sizeof(int64_t)) ||
-      std::memcmp(impl->strides().data(), layout.geometry.data() + g.geometry + ndim,
-                  ndim * sizeof(int64_t)) ||
-      is_hooked(t) != g.hooked ||
-      (owner_of_bytes(impl->storage)->kind == Storage::Kind::External) != g.external) {
-    std::vector<int64_t> geometry;
-    const TensorGuard now = look_at(t, geometry);
-    return refuse(difference(g, layout.geometry.data(), now, geometry.data()));
+      !std::equal(geometry, geometry + ndim, impl->dims()) ||
+      !std::equal(geometry + ndim, geometry + 2 * ndim, impl->strides().data()) || is_hooked(t) != g.hooked ||
+      (impl->storage->kind == Storage::Kind::External &&
+       owner_of_bytes(impl->storage)->kind == Storage::Kind::External) != g.external) {
+    std::vector<int64_t> now;
+    const TensorGuard seen = look_at(t, now);
+    return refuse(difference(g, layout.geometry.data(), seen, now.data()));
   }
-  PyObject* object = static_cast<PyObject*>(impl->wrapper);
   if (g.node < 0) {
-    if (object && Py_TYPE(object) != g.type)
-      return refuse(adjoint::text("is of ", shown(reinterpret_cast<PyObject*>(Py_TYPE(object)))));
-    if (!object && g.type != tensor_type) return refuse("is of another class");
-    if (object) {
-      PyObject* dict = reinterpret_cast<TensorObject*>(object)->dict;
-      if (dict && PyDict_GET_SIZE(dict)) return refuse("has attributes, had none");
-    }
+    if (object ? Py_TYPE(object) != g.type : g.type != tensor_type) return refuse("is of another class");
+    PyObject* dict = object ? reinterpret_cast<TensorObject*>(object)->dict : nullptr;
+    if (dict && PyDict_GET_SIZE(dict)) return refuse("has attributes, had none");
   } else {
     if (!object) return refuse("is of another class");
     if (!nodes[g.node]) nodes[g.node] = Py_NewRef(object);
   }
-  place = std::move(t);
-  if (g.grad >= 0) return tensor(g.grad, meta_of(place) ? gradient(place) : Tensor());
-  return !meta_of(place) || !gradient(place).defined() || refuse("has a gradient, had none");
+  Tensor grad = meta_of(t) ? gradient(t) : Tensor();
+  if (g.grad >= 0) return found(g.grad, nullptr, grad.detach());
+  return !grad.defined() || refuse("has a gradient, had none");
 }
 
-bool Walk::attributes(const Node& n, PyObject* dict) {
+/// What a dict held when it had the version that it has now.
+inline bool Walk::led(int32_t first, int32_t end) {
+  for (int32_t i = first; i < end; ++i) {
+    const Edge& e = layout.edges[layout.leads[i]];
+    if (e.guard != Guard::Float && !edge(e, layout.led_to[i])) return false;
+  }
+  return true;
+}
+
+bool Walk::attributes(Node& n, PyObject* dict) {
+  const uint64_t version = dict ? version_of_attributes(dict) : 0;
+  if (version && version == n.attributes_version) return led(n.leads_of_attributes, n.leads_end);
   if ((dict ? PyDict_GET_SIZE(dict) : 0) != n.named) {
-    // The name that is too many, or missing, says more than the number.
     const std::string path = layout.path_of_node(static_cast<int32_t>(&n - layout.nodes.data()));
     return fails(adjoint::text(path.empty() ? "the function" : path, " has ",
                                dict ? PyDict_GET_SIZE(dict) : 0, " attributes, had ", n.named));
   }
   if (!dict) return true;
+  n.attributes_version = 0;
   Py_ssize_t at = 0;
   PyObject *key, *value;
+  int32_t lead = n.leads_of_attributes;
   for (int32_t i = n.split; i < n.slots; ++i) {
     if (!PyDict_Next(dict, &at, &key, &value)) return fails(layout.edges[i], nullptr);
     const Edge& e = layout.edges[i];
     if (!same_key(e.key.ptr(), key))
       return fails(adjoint::text(layout.path(i), " is not where it was: attributes were added or removed"));
+    if (lead < n.leads_end && layout.leads[lead] == i) layout.led_to[lead++] = value;
     if (!edge(e, value)) return false;
   }
+  n.attributes_version = version_of_attributes(dict) == version ? version : 0;
   return true;
+}
+
+bool Walk::dict(Node& n, PyObject* o) {
+  const std::vector<Edge>& edges = layout.edges;
+  const uint64_t version = version_of_attributes(o);
+  if (version && version == n.version) {
+    if (!led(n.leads, n.leads_of_attributes)) return false;
+  } else {
+    if (PyDict_GET_SIZE(o) != n.length)
+      return fails(n, o, adjoint::text(" of ", PyDict_GET_SIZE(o), " entries, had ", n.length).c_str());
+    n.version = 0;
+    Py_ssize_t at = 0;
+    PyObject *key, *value;
+    int32_t lead = n.leads;
+    for (int32_t i = n.first; i < n.split; i += 2) {
+      if (!PyDict_Next(o, &at, &key, &value)) return fails(edges[i], nullptr);
+      nb::object held = nb::borrow(value);
+      for (int32_t which : {i, i + 1}) {
+        PyObject* const there = which == i ? key : value;
+        if (lead < n.leads_of_attributes && layout.leads[lead] == which) layout.led_to[lead++] = there;
+        if (!edge(edges[which], there)) return false;
+      }
+    }
+    n.version = version_of_attributes(o) == version ? version : 0;
+  }
+  return !n.ordered || in_order(o) || fails(n, o, " in another order");
 }
 
 bool Walk::globals(Node& n, PyObject* dict) {
@@ -270,7 +183,7 @@ bool Walk::globals(Node& n, PyObject* dict) {
     if (!edge(e, value)) return false;
   }
   if (known) return true;
-  if (n.strict && version) return fails(n, dict, " that changed, and any of its names may be read");
+  if (n.strict && version) return fails(n, dict, " whose entries changed, of which any may be read");
   if (n.by_attributes) {
     // Names of a module that were not there, and are looked up now.
     Py_ssize_t count = 0;
@@ -300,7 +213,8 @@ bool Walk::klass(Node& n, PyObject* o) {
   }
   if (known) return true;
   if (n.strict) return fails(n, o, ", which was changed");
-  _PyType_Lookup(type, name_that_none_has());
+  if (named_members(layout, type) != n.named) return fails(n, o, " with other members than before");
+  _PyType_Lookup(type, names().none_has);
   n.version = version_of_type(type);
   return true;
 }
@@ -341,19 +255,9 @@ bool Walk::node(int32_t number) {
       for (int32_t i = n.first; i < n.split; ++i)
         if (!edge(edges[i], PyTuple_GET_ITEM(o, edges[i].at))) return false;
       break;
-    case Kind::Dict: {
-      if (PyDict_GET_SIZE(o) != n.length)
-        return fails(n, o, adjoint::text(" of ", PyDict_GET_SIZE(o), " entries, had ", n.length).c_str());
-      Py_ssize_t at = 0;
-      PyObject *key, *value;
-      for (int32_t i = n.first; i < n.split; i += 2) {
-        if (!PyDict_Next(o, &at, &key, &value)) return fails(edges[i], nullptr);
-        nb::object held = nb::borrow(value);
-        if (!edge(edges[i], key) || !edge(edges[i + 1], value)) return false;
-      }
-      if (n.ordered && !in_order(o)) return fails(n, o, " in another order");
+    case Kind::Dict:
+      if (!dict(n, o)) return false;
       break;
-    }
     case Kind::Set: {
       if (PySet_GET_SIZE(o) != n.length)
         return fails(n, o, adjoint::text(" of ", PySet_GET_SIZE(o), " elements, had ", n.length).c_str());
@@ -436,8 +340,9 @@ bool Walk::node(int32_t number) {
   return true;
 }
 
-bool Walk::sharing() {
-  if (tensors.size() < 2) return true;
+bool Walk::shares(const char*) {
+  std::vector<TensorImpl*> tensors;
+  for (const Found& f : scratch_.tensors) tensors.push_back(f.impl);
   const Sharing now = sharing_of(tensors, layout.external);
   const auto two = [&](std::pair<int32_t, int32_t> pair, const char* what) {
     return fails(
@@ -449,10 +354,24 @@ bool Walk::sharing() {
     const TensorGuard& g = layout.tensors[i];
     if (!g.defined) continue;
     const auto [owner, distance] = now.of[i];
-    if (owner != g.owner || distance != g.distance) {
-      const auto number = static_cast<int32_t>(i);
+    const auto number = static_cast<int32_t>(i);
+    if (owner != g.owner || distance != g.distance)
       return two({owner != number ? owner : g.owner, number}, " share memory otherwise than before");
-    }
+  }
+  return true;
+}
+
+bool Walk::sharing() {
+  const size_t count = scratch_.tensors.size();
+  if (count < 2) return true;
+  if (layout.external) return shares();
+  Addresses owners(scratch_.addresses, count);
+  for (size_t i = 0; i < count; ++i) {
+    const TensorImpl* t = scratch_.tensors[i].impl;
+    if (!t) continue;
+    // Who shares, whoever it is, is looked at closely.
+    const auto number = static_cast<int32_t>(i);
+    if (owners.first(bytes_of(t), number) != number || layout.tensors[i].owner != number) return shares();
   }
   return true;
 }
@@ -460,7 +379,7 @@ bool Walk::sharing() {
 bool Walk::distinct() {
   const std::vector<int32_t>& changing = layout.changing;
   if (changing.size() < 2) return true;
-  Addresses seen(changing.size());
+  Addresses seen(scratch_.addresses, changing.size());
   for (int32_t number : changing) {
     const int32_t first = seen.first(nodes[number], number);
     if (first != number)
@@ -488,8 +407,8 @@ bool Walk::libraries() {
 bool Walk::call(PyObject* function, PyObject* args, PyObject* kwargs) {
   const Node& top = layout.nodes.front();
   nodes.assign(layout.nodes.size(), nullptr);
-  tensors.assign(layout.tensors.size(), Tensor());
-  floats.assign(layout.varying.size(), 0.0);
+  scratch_.tensors.assign(layout.tensors.size(), Found());
+  scratch_.floats.assign(layout.varying.size(), 0.0);
   if (PyTuple_GET_SIZE(args) != top.length)
     return fails(adjoint::text(PyTuple_GET_SIZE(args), " positional arguments, were ", top.length));
   if ((kwargs ? PyDict_GET_SIZE(kwargs) : 0) != top.named)

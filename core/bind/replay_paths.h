@@ -11,6 +11,7 @@
 // Start reading at `Walk`.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -129,8 +130,13 @@ struct Node {
   PyTypeObject* type = nullptr;
   int32_t class_node = -1;
   int32_t tensor = -1;
+  /// Edges that lead on, in `Layout::leads`: from the container, then from the attributes.
+  int32_t leads = 0, leads_of_attributes = 0, leads_end = 0;
+  /// The version of the attributes when all of them were last found as expected; of `version` see below.
+  uint64_t attributes_version = 0;
   /// Code of a function; a weak reference to a class or a module, or globals themselves.
   nb::object fact = {};
+  /// Of globals, a class, a dict: the version at which all was as expected. Of a builtin, its definition.
   uint64_t version = 0;
 };
 
@@ -182,6 +188,11 @@ struct Layout {
   std::vector<int32_t> floats, varying;
   std::string why;
 
+  /// Edges that lead on from dicts, and what they led to when the dict had the version that its node notes:
+  /// as long as it has, it holds them.
+  std::vector<int32_t> leads;
+  std::vector<PyObject*> led_to;
+
   // Until released: the objects of nodes and edges, and the tensors, as they were found.
   std::vector<nb::object> objects, children;
   std::vector<Tensor> found;
@@ -191,30 +202,55 @@ struct Layout {
   std::string path_of_tensor(int32_t number) const;
 };
 
-/// The walk of one call: what was found, in the order of the layout.
-struct Walk {
-  Layout& layout;
-  std::vector<PyObject*> nodes;  // owned
-  std::vector<Tensor> tensors;
-  std::vector<double> floats;
-  explicit Walk(Layout& l) : layout(l) {}
+/// The walk of one call: what was found, in the order of the layout. A tensor that Python holds is held by
+/// its object, whose count is cheap; a gradient by itself.
+class Walk {
+ public:
+  explicit Walk(Layout& l);
   ~Walk();
+  Walk(const Walk&) = delete;
   /// Whether all is as the layout says; else `layout.why` tells what is not.
   bool call(PyObject* function, PyObject* args, PyObject* kwargs);
+  /// The tensor of a number, null for None; good as long as this walk lives and Python's lock is held.
+  TensorImpl* tensor(size_t i) const { return scratch_.tensors[i].impl; }
+  /// Its object, new.
+  PyObject* take(size_t i);
+  size_t count() const { return scratch_.tensors.size(); }
+  const std::vector<double>& floats() const { return scratch_.floats; }
 
  private:
+  struct Found {
+    PyObject* object = nullptr;  // owned
+    TensorImpl* impl = nullptr;  // owned where there is no object
+  };
+  /// What a thread keeps from walk to walk.
+  struct Scratch {
+    std::vector<PyObject*> nodes;  // owned
+    std::vector<Found> tensors;
+    std::vector<double> floats;
+    std::vector<std::pair<const void*, int32_t>> addresses;
+  };
+  static Scratch& kept();
+
   bool edge(const Edge& e, PyObject* value);
-  bool tensor(int32_t number, Tensor t);
+  bool found(int32_t number, PyObject* object, TensorImpl* impl);
   bool node(int32_t number);
-  bool attributes(const Node& n, PyObject* dict);
+  bool attributes(Node& n, PyObject* dict);
+  bool dict(Node& n, PyObject* dict);
   bool globals(Node& n, PyObject* dict);
   bool klass(Node& n, PyObject* type);
+  bool led(int32_t first, int32_t end);
   bool libraries();
   bool sharing();
   bool distinct();
   [[gnu::noinline, gnu::cold]] bool fails(const Edge& e, PyObject* value);
   [[gnu::noinline, gnu::cold]] bool fails(const Node& n, PyObject* value, const char* what);
   [[gnu::noinline, gnu::cold]] bool fails(std::string why);
+  [[gnu::noinline, gnu::cold]] bool shares(const char* what = nullptr);
+
+  Layout& layout;
+  Scratch scratch_;
+  std::vector<PyObject*>& nodes = scratch_.nodes;
 };
 
 /// Look at a tensor: all of its guard but what it shares.
@@ -228,11 +264,13 @@ struct Sharing {
   std::vector<std::pair<int32_t, int64_t>> of;
   std::pair<int32_t, int32_t> overlap{-1, -1}, twice{-1, -1};
 };
-Sharing sharing_of(const std::vector<Tensor>& tensors, bool external);
+Sharing sharing_of(std::span<TensorImpl* const> tensors, bool external);
 /// Who owns the bytes.
-const void* bytes_of(const Tensor& t);
+inline const void* bytes_of(const TensorImpl* t) { return owner_of_bytes(t->storage); }
 /// Numbers that no other state of the dict, or of the type, has; 0 where there are none.
 uint64_t version_of_dict(PyObject* dict);
+/// The same for a dict of attributes, which instances may write around.
+uint64_t version_of_attributes(PyObject* dict);
 uint64_t version_of_type(PyTypeObject* type);
 /// The attributes of an object that has any, without making a dict; new. Null without an error.
 PyObject* attributes_of(PyObject* o, Kind kind);
@@ -258,7 +296,8 @@ bool is_hooked(const Tensor& t);
 /// One entry for each address, in a table without chains.
 class Addresses {
  public:
-  explicit Addresses(size_t count) {
+  using Entries = std::vector<std::pair<const void*, int32_t>>;
+  Addresses(Entries& entries, size_t count) : entries_(entries) {
     size_t size = 16;
     while (size < 2 * count) size *= 2;
     mask_ = size - 1;
@@ -275,7 +314,7 @@ class Addresses {
 
  private:
   size_t mask_;
-  std::vector<std::pair<const void*, int32_t>> entries_;
+  Entries& entries_;
 };
 
 /// Fill a layout: see replay_collect.cpp.

@@ -71,8 +71,10 @@ void Program::run_row(Row& row) {
 void Program::run_chain(const Chain& chain) {
   constexpr int64_t kBlock = 512;  // eager's loops give the same bits in pieces of this length
   const auto links = static_cast<int64_t>(chain.links.size());
-  const int64_t grain = std::max<int64_t>(1, StraightCall::kSerial / kBlock / links);
-  runtime::parallel_for(0, (chain.n - 1) / kBlock + 1, grain, [&](int64_t first, int64_t last) {
+  const int64_t blocks = (chain.n - 1) / kBlock + 1, pieces = runtime::get_num_threads() * int64_t{8};
+  // Each piece fills the buffers of numbers again.
+  const int64_t grain = std::max({StraightCall::kSerial / kBlock / links, blocks / pieces, int64_t{1}});
+  runtime::parallel_for(0, blocks, grain, [&](int64_t first, int64_t last) {
     const runtime::Scratch<char> scratch(chain.buffers * chain.buffer_bytes + 64);
     char* const buffers =
         reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(scratch.get()) + 63) & ~uintptr_t{63});

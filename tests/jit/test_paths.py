@@ -10,6 +10,7 @@ import dataclasses
 import enum
 import functools
 import gc
+import operator
 import random
 import sys
 import threading
@@ -19,8 +20,8 @@ import weakref
 import pytest
 
 import adjoint as ad
-from adjoint.jit._paths import collect, reasons
-from adjoint.jit._watch import Watching
+from adjoint.replay._paths import collect, reasons
+from adjoint.replay._watch import Watching
 
 
 def laid_out(function, *args, **kwargs):
@@ -652,10 +653,216 @@ def a_tensor_that_becomes_a_number():
     return (lambda x: x * o.k), (x,), lambda: setattr(o, "k", 2.0)
 
 
+@case("k is 3, was 2")
+def a_module_that_is_imported_within():
+    settings = types.ModuleType("settings_that_are_imported")
+    settings.k = 2
+    sys.modules[settings.__name__] = settings
+
+    def f(x):
+        from settings_that_are_imported import k
+
+        return x * k
+
+    return f, (x,), lambda: setattr(settings, "k", 3)
+
+
+@case("k is 3, was 2")
+def a_function_within_a_decorator_of_the_library():
+    def make(k):
+        @ad.no_grad()
+        def scaled(x):
+            return x * k
+
+        return scaled
+
+    module = module_of("def f(x): return scaled(x)", scaled=make(2))
+    return module.f, (x,), lambda: setattr(module, "scaled", make(3))
+
+
+@case("k is 3, was 2")
+def the_closure_of_such_a_function():
+    k = 2
+
+    @ad.no_grad()
+    def scaled(x):
+        return x * k
+
+    def change():
+        nonlocal k
+        k = 3
+
+    return (lambda x: scaled(x)), (x,), change
+
+
+@case("other members")
+def an_attribute_that_a_class_gets():
+    class Own:
+        pass
+
+    o = Own()
+    return (lambda x: x * getattr(o, "k", 1)), (x,), lambda: setattr(Own, "k", 3)
+
+
+@case("other members")
+def a_special_method_that_a_class_gets():
+    class Own:
+        pass
+
+    o = Own()
+    return (lambda x: x if o else -x), (x,), lambda: setattr(Own, "__bool__", lambda self: False)
+
+
+@case("another function")
+def an_attribute_that_a_function_gets():
+    def g(x):
+        return x
+
+    return (lambda x: x * getattr(g, "k", 1)), (x,), lambda: setattr(g, "k", 3)
+
+
+@case("k is 3, was 2")
+def an_attribute_of_a_metaclass():
+    class Meta(type):
+        k = 2
+
+    class Own(metaclass=Meta):
+        pass
+
+    return (lambda x: x * Own.k), (x,), lambda: setattr(Meta, "k", 3)
+
+
+@case("other names")
+def a_name_that_a_module_gets():
+    settings = types.ModuleType("settings_of_a_test")
+
+    def f(x):
+        try:
+            return x * settings.k
+        except AttributeError:
+            return x
+
+    return f, (x,), lambda: setattr(settings, "k", 3)
+
+
+@case("is missing, was 2")
+def a_global_that_is_deleted():
+    module = module_of("def f(x): return x * k", k=2)
+    return module.f, (x,), lambda: delattr(module, "k")
+
+
+@case("k is 3, was 2")
+def what_a_callable_object_reads():
+    class Own:
+        def __init__(self):
+            self.k = 2
+
+        def __call__(self, x):
+            return x * self.k
+
+    o = Own()
+    return o, (x,), lambda: setattr(o, "k", 3)
+
+
+@case("lr")
+def an_option_of_an_optimiser():
+    w = ad.nn.Parameter(ad.ones(2))
+    optimizer = ad.optim.Adam([w], lr=0.1)
+
+    def f(x):
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+
+    f(x)
+    return f, (x,), lambda: optimizer.param_groups[0].update(lr=0.2)
+
+
+@case("")
+def the_state_of_an_optimiser_that_is_dropped():
+    w = ad.nn.Parameter(ad.ones(2))
+    optimizer = ad.optim.Adam([w], lr=0.1)
+
+    def f(x):
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+
+    f(x)
+    return f, (x,), optimizer.state.clear
+
+
+@case("o.f.__self__ is another object than o.items")
+def a_bound_method_of_a_list():
+    items, other = [1], [1]
+    o = Box(f=items.count, items=items)
+    return (lambda x: x * o.f(1) * len(o.items)), (x,), lambda: setattr(o, "f", other.count)
+
+
+@case("another than before")
+def another_bound_method_of_a_list():
+    items = [1]
+    o = Box(f=items.count)
+    return (lambda x: x * o.f(1)), (x,), lambda: setattr(o, "f", items.index)
+
+
+@case("k is 3, was 2")
+def the_list_of_a_bound_method():
+    o = Box(k=2)
+    items = [o]
+    o.f = items.index
+    return (lambda x: x * o.f(o) + o.k), (x,), lambda: setattr(o, "k", 3)
+
+
+@case("default_factory")
+def the_factory_of_a_defaultdict():
+    table = collections.defaultdict(int, a=1)
+
+    def change():
+        table.default_factory = float
+
+    return (lambda x: x * table["a"]), (x,), change
+
+
+@case("relu")
+def a_function_within_the_library():
+    functional = sys.modules[ad.nn.ReLU.forward.__globals__["__name__"]]
+    name = next(n for n in ad.nn.ReLU.forward.__code__.co_names if n in vars(functional))
+    old = vars(functional)[name]
+
+    def change():
+        setattr(functional, name, lambda *a, **k: 3)
+
+    change.undo = lambda: setattr(functional, name, old)
+    CASES["a_function_within_the_library"] = (a_function_within_the_library, name)
+    return ad.nn.ReLU(), (x,), change
+
+
+@case("ref is missing")
+def what_a_weak_reference_led_to():
+    box = [Box(k=2)]
+    ref = weakref.ref(box[0])
+    return (lambda x: x if ref() is None else x * ref().k), (x,), lambda: box.clear()
+
+
+@case("was another object")
+def a_thing_that_is_known_by_identity():
+    class Odd(property):
+        pass
+
+    class Own:
+        a, b = 2, 3
+        k = Odd(operator.attrgetter("a"))
+
+    o = Own()
+    return (lambda x: x * o.k), (x,), lambda: setattr(Own, "k", Odd(operator.attrgetter("b")))
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_change_outside_is_seen(name):
     make, why = CASES[name]
     function, args, change = make()
+    why = CASES[name][1]
     layout = laid_out(function, *args)
     assert not layout.unknown, layout.unknown
     assert matches(layout, function, *args), layout.why
@@ -833,18 +1040,29 @@ def test_an_array_is_named():
 
 
 def test_a_closure_that_no_path_leads_to_is_named():
-    class Hidden:
-        __slots__ = ()
-
     def make(k):
         def hidden(x):
-            return x * k
+            return k
 
         return hidden
 
-    keep = functools.lru_cache(make(2))
-    layout = laid_out(lambda x: keep(x), x)
-    assert any("hidden" in why or "lru_cache" in why for _, why in layout.unknown)
+    class Odd(property):
+        pass
+
+    class Own:
+        k = Odd(make(2))
+
+    o, cached = Own(), functools.lru_cache(make(2))
+    assert any("what 'hidden'" in why for _, why in laid_out(lambda: o.k).unknown)
+    assert any("lru_cache" in why for _, why in laid_out(lambda x: cached(x), x).unknown)
+
+
+def test_modules_by_name_and_own_builtins_are_named():
+    layout = laid_out(lambda x: (sys.modules["math"], x)[1], x)
+    assert any("sys.modules" in why for _, why in layout.unknown)
+    names = {"__builtins__": {"len": len}}
+    exec("def f(x): return x", names)
+    assert "builtins" in laid_out(names["f"], x).unknown[0][1]
 
 
 def test_containers_that_contain_themselves():

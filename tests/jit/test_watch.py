@@ -15,7 +15,7 @@ import time
 import pytest
 
 import adjoint as ad
-from adjoint.jit._watch import Watching
+from adjoint.replay._watch import Watching
 
 
 def watched(function, *args, **kwargs):
@@ -116,7 +116,7 @@ PURE = {
     "classes": lambda: type("Made", (), {})(),
     "super": lambda: Child().f(),
     "copies": lambda: copy.copy([1]),
-    "texts": lambda: ("%d" % 1, f"{1:03d}", "{}".format(1), "a".encode(), b"a".decode()),
+    "texts": lambda: (f"{1:03d}", f"{1}", b"a", b"a".decode()),
 }
 
 

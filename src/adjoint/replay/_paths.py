@@ -16,8 +16,9 @@ import sys
 import types
 import weakref
 
-from adjoint import _C
 from adjoint._C import Tensor, _Layout
+
+from adjoint import _C
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def facts_of(code: types.CodeType) -> CodeFacts:
     return facts
 
 
-#: The facts of all code that ran, by the addresses of code and globals: those of the last few lists.
+#: The facts of all code that ran, by the addresses of code, which they hold, and of globals: those of the last lists.
 _gathered: dict[Any, Any] = {}
 
 
@@ -112,22 +113,26 @@ def _gather(codes):
     """What the walk is to know of the code that ran, but for the globals themselves: dict of facts, list of names."""
     key = tuple(id(code) for code, _ in codes), tuple(id(names) for _, names in codes)
     known = _gathered.get(key)
-    if known is not None and all(ref() is not None for ref in known[2]):
+    if known is not None:
         return known
     names: dict[str, None] = {}
     by_globals: dict[int, tuple[int, dict[str, None], bool]] = {}
     ran, nested, any_attribute = [], set(), False
+    imports: dict[tuple[str, str], None] = {}
     for at, (code, namespace) in enumerate(codes):
         facts = facts_of(code)
         names.update(dict.fromkeys(facts.attributes))
         any_attribute = any_attribute or facts.any
         nested.update(map(id, facts.nested))
-        if not facts.library:
+        if not facts.library or code.co_freevars:
             ran.append(code)
+        if facts.imports and not facts.library:
+            package = (namespace or {}).get("__package__") or ""
+            imports.update(((name, package), None) for name in facts.imports)
         if namespace is not None:
             entry = by_globals.setdefault(id(namespace), (at, {}, facts.library))
             entry[1].update(dict.fromkeys(facts.globals))
-    outer = [c for c in ran if id(c) not in nested]
+    outer = [c for c in ran if id(c) not in nested and not facts_of(c).library]
     met = [c for c in outer if c.co_freevars or "<locals>" in getattr(c, "co_qualname", "")]
     facts = {
         "names": frozenset(names),
@@ -139,10 +144,29 @@ def _gather(codes):
     spaces = [(at, tuple(used), library) for at, used, library in by_globals.values()]
     if len(_gathered) > 64:
         _gathered.clear()
-    # Held weakly: the code of a program that is gone goes too.
-    refs = [weakref.ref(code) for code, _ in codes]
-    _gathered[key] = known = facts, spaces, refs
+    _gathered[key] = known = facts, spaces, imports, [code for code, _ in codes]
     return known
+
+
+def _modules(imports):
+    """The modules that code imports as it runs, from pairs of a name and the package of who imports."""
+    found = {}
+    for name, package in imports:
+        for start in _prefixes(package):
+            path = f"{start}.{name}" if start and name else start or name
+            while path:
+                module = sys.modules.get(path)
+                if isinstance(module, types.ModuleType):
+                    found[id(module)] = module
+                path = path.rpartition(".")[0]
+    return list(found.values())
+
+
+def _prefixes(package):
+    yield ""
+    while package:
+        yield package
+        package = package.rpartition(".")[0]
 
 
 def _parameters(function: Any) -> tuple[str, ...]:
@@ -319,10 +343,11 @@ def collect(
 ) -> Layout:
     """What the call reads, if this code runs in it: pairs of code and the globals that it ran with."""
     codes = list(codes)
-    facts, spaces, _ = _gather(codes)
+    facts, spaces, imports, _ = _gather(codes)
     layout = Layout()
     space = [(codes[at][1], used, library) for at, used, library in spaces]
-    layout._collect(function, args, kwargs, {**facts, "globals": space, "parameters": _parameters(function)})
+    own = {"globals": space, "parameters": _parameters(function), "imports": _modules(imports) if imports else ()}
+    layout._collect(function, args, kwargs, facts | own)
     return layout
 
 

@@ -50,7 +50,7 @@ _PURE_MODULES = frozenset(
     "_struct _sre _copy _ast _string _typing _stat binascii zlib _json unicodedata _warnings _signature adjoint._C".split()
 )
 #: Functions of these modules that are not pure.
-_IMPURE = frozenset("print input open exec eval compile breakpoint id hash globals locals".split())
+_IMPURE = frozenset("print input open exec eval compile breakpoint __import__ id hash globals locals".split())
 #: But these are, where the library or the standard library calls them, for tables that they drop.
 _INNER = frozenset("id hash globals locals".split())
 _FOLDERS = [

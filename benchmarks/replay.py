@@ -1,0 +1,194 @@
+"""Programs under `ad.jit`, beside the same programs run as they are, in turns: `python -m benchmarks.replay [NAME …]`.
+
+Each row says what a call takes, what a replayed call takes, and the ratio of the medians; beside them torch, and JAX's jit, where
+they are installed, with the time that JAX takes to compile. One thread. A replayed call gives the same bits, which is
+checked before anything is timed. Start reading at `programs`.
+"""
+
+import argparse
+import statistics
+import time
+
+import adjoint as ad
+
+F = ad.nn.functional
+
+
+def programs():
+    """(name, function of no arguments that returns tensors), in the order of the table."""
+    one, factor = ad.ones((), requires_grad=True), ad.full((), 1.0001)
+
+    def chain():
+        y = one
+        for _ in range(1000):
+            y = y * factor
+        return ad.autograd.grad(y, one)
+
+    matrix = (ad.eye(3) * 0.5).requires_grad_()
+    start = ad.tensor([0.1, 0.2, 0.3], requires_grad=True)
+
+    def recurrence():
+        s = start
+        for _ in range(200):
+            s = ad.tanh(matrix @ s + start) - 0.1 * s
+        return ad.autograd.grad((s**2).sum(), (matrix, start))
+
+    point = ad.linspace(-1, 1, 10)
+
+    def rosenbrock(x):
+        return (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
+
+    inputs, labels = ad.randn(32, 64), ad.randint(0, 10, (32,))
+    net = ad.nn.Sequential(ad.nn.Linear(64, 64), ad.nn.Tanh(), ad.nn.Linear(64, 10))
+    weights = list(net.parameters())
+
+    def mlp_gradient():
+        return ad.autograd.grad(F.cross_entropy(net(inputs), labels), weights)
+
+    trained = ad.nn.Sequential(ad.nn.Linear(64, 64), ad.nn.Tanh(), ad.nn.Linear(64, 10))
+    sgd = ad.optim.SGD(trained.parameters(), lr=1e-2, momentum=0.9)
+
+    def mlp_step():
+        sgd.zero_grad()
+        loss = F.cross_entropy(trained(inputs), labels)
+        loss.backward()
+        sgd.step()
+        return loss.detach()
+
+    field = ad.nn.Sequential(ad.nn.Linear(2, 32), ad.nn.Tanh(), ad.nn.Linear(32, 2))
+    adam = ad.optim.Adam(field.parameters(), lr=1e-3)
+    begin, target = ad.randn(16, 2), ad.randn(16, 2)
+
+    def neural_ode(h=0.05):
+        y = begin
+        for _ in range(40):
+            a = field(y)
+            b = field(y + h / 2 * a)
+            c = field(y + h / 2 * b)
+            y = y + h / 6 * (a + 2 * b + 2 * c + field(y + h * c))
+        adam.zero_grad()
+        loss = ((y - target) ** 2).mean()
+        loss.backward()
+        adam.step()
+        return loss.detach()
+
+    design, outcome = ad.randn(100, 8), (ad.rand(100) > 0.5).float()
+
+    def hmc(step=0.01):
+        q, p = ad.zeros(8), ad.ones(8)
+        for _ in range(20):
+            w = q.detach().requires_grad_()
+            z = design @ w
+            density = (outcome * z - F.softplus(z)).sum() - 0.5 * (w * w).sum()
+            p = p + step * ad.autograd.grad(density, w)[0]
+            q = q + step * p
+        return q, p
+
+    transition, observe, seen = ad.eye(4) + 0.1 * ad.eye(4).roll(2, 1), ad.eye(2, 4), ad.randn(50, 2)
+    log_q, log_r = ad.zeros(4, requires_grad=True), ad.zeros(2, requires_grad=True)
+
+    def kalman():
+        x, p = ad.zeros(4), ad.eye(4)
+        q, r = ad.diag(log_q.exp()), ad.diag(log_r.exp())
+        density = 0.0
+        for y in seen:
+            x, p = transition @ x, transition @ p @ transition.T + q
+            e, s = y - observe @ x, observe @ p @ observe.T + r
+            gain = ad.linalg.solve(s, observe @ p).T
+            density = density - 0.5 * (e @ ad.linalg.solve(s, e) + ad.linalg.slogdet(s)[1])
+            x, p = x + gain @ e, p - gain @ (observe @ p)
+        return ad.autograd.grad(density, (log_q, log_r))
+
+    to_gates, from_state, bias = ad.randn(32, 256) * 0.1, ad.randn(64, 256) * 0.1, ad.zeros(256)
+    gates = [t.requires_grad_() for t in (to_gates, from_state, bias)]
+    sequence = ad.randn(40, 16, 32)
+
+    def lstm():
+        h = c = ad.zeros(16, 64)
+        for x in sequence:
+            i, f, g, o = (x @ gates[0] + h @ gates[1] + gates[2]).chunk(4, dim=1)
+            c = ad.sigmoid(f) * c + ad.sigmoid(i) * ad.tanh(g)
+            h = ad.sigmoid(o) * ad.tanh(c)
+        return ad.autograd.grad((h**2).mean(), gates)
+
+    large = ad.randn(10_000_000, requires_grad=True)
+
+    def large_value_and_gradient():
+        y = (ad.tanh(large) * large + ad.exp(-large * large)).sum()
+        return y.detach(), *ad.autograd.grad(y, large)
+
+    numbers = ad.randn(100_000)
+
+    def polynomial():
+        x = numbers
+        return ((((x * 0.5 + 1) * x - 2) * x + 3) * x - 4) * x + 5
+
+    return [
+        ("chain of 1,000 products, gradient", chain),
+        ("3×3 recurrence, 200 steps, gradient", recurrence),
+        ("Hessian of Rosenbrock, 10 numbers", lambda: ad.func.hessian(rosenbrock)(point)),
+        ("MLP 64-64-10, gradient", mlp_gradient),
+        ("MLP 64-64-10, SGD step", mlp_step),
+        ("neural ODE, RK4, Adam step", neural_ode),
+        ("HMC, 20 leapfrogs, 100 × 8", hmc),
+        ("Kalman filter, 50 steps, gradient", kalman),
+        ("LSTM by hand, 40 steps, gradient", lstm),
+        ("10⁷ element-wise, value and gradient", large_value_and_gradient),
+        ("polynomial of 10 operations, 10⁵ numbers", polynomial),
+        ("x + 1, a scalar", lambda: factor + 1),
+    ]
+
+
+def tensors_of(value):
+    """The tensors that a program returned, in order."""
+    return [value] if isinstance(value, ad.Tensor) else list(value)
+
+
+def same_bits(a, b):
+    """Whether two results agree to the last bit."""
+    return all(ad.equal(x, y) for x, y in zip(tensors_of(a), tensors_of(b), strict=True))
+
+
+def measure(function, replayed, seconds=0.6):
+    """Medians of both in microseconds, in samples of some milliseconds that take turns."""
+    begin = time.perf_counter()
+    function()
+    once = time.perf_counter() - begin
+    count = max(1, int(0.004 / once))
+    times = [], []
+    end = time.perf_counter() + seconds
+    while len(times[0]) < 5 or time.perf_counter() < end:
+        for f, into in ((function, times[0]), (replayed, times[1])):
+            begin = time.perf_counter()
+            for _ in range(count):
+                f()
+            into.append((time.perf_counter() - begin) / count * 1e6)
+    return tuple(statistics.median(t) for t in times)
+
+
+def main():
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="words that the names of programs contain")
+    wanted = parser.parse_args().names
+    ad.set_num_threads(1)
+    ad.manual_seed(0)
+    print(f"{'program':44}{'as it is, µs':>14}{'replayed, µs':>14}{'ratio':>8}")
+    for name, function in programs():
+        if wanted and not any(word in name for word in wanted):
+            continue
+        replayed = ad.jit(function)
+        for _ in range(6):
+            result = replayed()
+        stats = replayed.stats()
+        if not stats["replayed"]:
+            print(f"{name:44} is not replayed: {next(iter(stats['reasons']))}")
+            continue
+        if "step" not in name.split(",")[-1] and not same_bits(result, function()):
+            raise AssertionError(f"{name}: a replay gives other bits")
+        plain, jit = measure(function, replayed)
+        print(f"{name:44}{plain:14.1f}{jit:14.1f}{jit / plain:8.3f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
