@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 
 #include "bind/caster.h"
+#include "bind/replay.h"
 #include "for_size.h"
 #include "kernels/copy.h"
 #include "transforms/interpreter.h"
@@ -54,6 +55,7 @@ void bind_random(nb::module_& m) {
       .def(
           "manual_seed",
           [](nb::object self, int64_t seed) {
+            tell_recorders("it sets the seed of a generator");
             nb::cast<Generator&>(self).manual_seed(static_cast<uint64_t>(seed));
             return self;
           },
@@ -61,10 +63,19 @@ void bind_random(nb::module_& m) {
       .def_prop_ro(
           "device", [](Generator&) { return nb::module_::import_("adjoint._device").attr("cpu"); },
           "Where it draws: the CPU.")
-      .def("seed", &Generator::seed)
-      .def("initial_seed", &Generator::initial_seed)
+      .def("seed",
+           [](Generator& g) {
+             tell_recorders("it sets the seed of a generator");
+             return g.seed();
+           })
+      .def("initial_seed",
+           [](Generator& g) {
+             tell_recorders("it asks for the seed of a generator");
+             return g.initial_seed();
+           })
       .def("get_state",
            [](Generator& g) {
+             tell_recorders("it asks for the state of a generator");
              const auto s = g.state();
              const int64_t sizes[] = {static_cast<int64_t>(s.size())};
              Tensor t = empty(sizes, DType::UInt8);
@@ -78,6 +89,7 @@ void bind_random(nb::module_& m) {
               fail<TypeError>("set_state(): RNG state must be a uint8 tensor, but found ",
                               name_of(t.dtype()));
             const Tensor d = dense(t);
+            tell_recorders("it sets the state of a generator");
             nb::cast<Generator&>(self).set_state(
                 {reinterpret_cast<const std::byte*>(d.bytes()), static_cast<size_t>(d.numel())});
             return self;

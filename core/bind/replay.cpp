@@ -170,6 +170,11 @@ int mode_of_replay() {
   return int{s.grad} | int{s.inference} << 1 | static_cast<int>(default_dtype()) << 2;
 }
 
+void tell_recorders(const char* what) {
+  for (Observer* o = thread_state.observer; o; o = o->outer.get())
+    if (auto* const tracer = dynamic_cast<Tracer*>(o)) tracer->refuse(what);
+}
+
 void bind_replay(nb::module_& m) {
   nb::class_<Recording>(m, "_Recording", "What a call did to elements.")
       .def_prop_ro("refused", [](const Recording& r) { return r.trace.refused; })
@@ -185,7 +190,9 @@ void bind_replay(nb::module_& m) {
       .def_prop_ro("refused", [](const Recorder& r) { return r.tracer->trace.refused; })
       .def_prop_ro("steps", [](const Recorder& r) { return r.tracer->trace.steps.size(); })
       .def("open",
-           [](Recorder& r) {
+           [](Recorder& r, nb::list made) {
+             for (nb::handle t : made)
+               if (is_tensor(t.ptr())) r.tracer->meet(unwrap(t.ptr()));
              push(Ref<Observer>(r.tracer));
              r.open = true;
              return r.tracer->trace.steps.size();
@@ -215,6 +222,7 @@ void bind_replay(nb::module_& m) {
                                       places_of(*r.tracer, nb::object(pass[2])),
                                       places_of(*r.tracer, nb::object(pass[3]))});
             made->trace = std::move(r.tracer->trace);
+            made->begin_at_inputs();
             return made.release();
           },
           nb::rv_policy::take_ownership);
@@ -230,6 +238,7 @@ void bind_replay(nb::module_& m) {
       .def("__str__", [](const Replayed& p) { return p.replay->text(); });
   m.def("_record", [] { return new Recorder(Ref<Tracer>::steal(new Tracer(&line))); },
         nb::rv_policy::take_ownership, "Begin to record the calls of this thread.");
+  m.def("_tell_recorders", [](const std::string& what) { tell_recorders(what.c_str()); });
   m.def("_reason_not_to_replay", &reason_not_to_replay);
   m.def("_reason_of_graph", &reason_of_graph);
   m.def("_mode_of_replay", &mode_of_replay);

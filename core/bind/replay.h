@@ -6,6 +6,9 @@
 
 namespace adjoint::bind {
 
+/// A program asks for, or changes, what no replay would notice: it is not recorded.
+void tell_recorders(const char* what);
+
 /// A recording that runs again, as Python holds it.
 struct Replayed {
   std::shared_ptr<replay::Replay> replay;

@@ -9,6 +9,7 @@
 #include "bind/node_object.h"
 #include "bind/object.h"
 #include "bind/overrides.h"
+#include "bind/replay.h"
 #include "for_size.h"
 #include "kernels/copy.h"
 #include "tensor/access.h"
@@ -48,6 +49,8 @@ PyObject* get_output_nr(PyObject* s, void*) {
 PyObject* get_version(PyObject* s, void*) {
   return guard([&] {
     if (unwrap(s)->is(TensorImpl::kInference)) fail("Inference tensors do not track version counter.");
+    if (thread_state.watched) [[unlikely]]
+      tell_recorders("it asks for the version of a tensor");
     return PyLong_FromUnsignedLong(version_of_both(unwrap(s)));
   });
 }
@@ -218,7 +221,11 @@ PyObject* m_data_ptr(PyObject* s, PyObject*) {
                                                                                         : nullptr);
   });
 }
-PyObject* m_storage_offset(PyObject* s, PyObject*) { return PyLong_FromLongLong(unwrap(s).offset()); }
+PyObject* m_storage_offset(PyObject* s, PyObject*) {
+  if (thread_state.watched) [[unlikely]]
+    tell_recorders("it asks where in its storage a tensor begins");
+  return PyLong_FromLongLong(unwrap(s).offset());
+}
 PyObject* m_is_contiguous(PyObject* s, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   if (!nargs && !names) return PyBool_FromLong(lies_in_order(unwrap(s)));
   if (nargs + (names ? PyTuple_GET_SIZE(names) : 0) != 1 ||

@@ -193,6 +193,11 @@ const double* Builder::kept(const double* parameters, int n) {
   return p_.parameters_.back().get();
 }
 
+/// Whether an operator's check may read an element: numbers that do not fit the type are refused.
+static bool looks_at_elements(const ElementwiseInfo& op, const Tensor* in) {
+  return op.check && std::any_of(in, in + op.arity, [](const Tensor& t) { return t.dim() == 0; });
+}
+
 bool Builder::plan_loop(const Step& s, Plan& plan) {
   std::vector<Value> values;
   std::vector<Tensor> tensors, out;
@@ -216,7 +221,7 @@ bool Builder::plan_loop(const Step& s, Plan& plan) {
     const Unboxed c(*s.op, values.data());
     std::erase_if(places, [](const Place& p) { return p.slot < 0; });
     Resolved r;
-    if (static_cast<int>(places.size()) != c.op.arity || !resolve_straight(c.op, c.in, r) ||
+    if (static_cast<int>(places.size()) != c.op.arity || looks_at_elements(c.op, c.in) || !resolve_straight(c.op, c.in, r) ||
         r.result_type != g.dtype || !same(r.sizes, g.sizes.span()))
       return false;
     plan.inplace = s.form != CallForm::Function;
@@ -277,7 +282,7 @@ bool Builder::plan_walk(const Step& s, Plan& plan) {
     const Unboxed c(*s.op, values.data());
     const ElementwiseInfo& op = c.op;
     std::erase_if(places, [](const Place& p) { return p.slot < 0; });
-    if (static_cast<int>(places.size()) != op.arity) return false;
+    if (static_cast<int>(places.size()) != op.arity || looks_at_elements(op, c.in)) return false;
     Dims shape;
     const Resolved r = resolve(op, c.in, false, shape);
     const DType type = compute_dtype(r.type);

@@ -1,6 +1,7 @@
 #include "replay/derivative.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "autograd/meta.h"
 #include "autograd/saved.h"
@@ -20,6 +21,25 @@ std::string Recording::difference(const Recording& o) const {
                  differentiated != o.differentiated || relations != o.relations || spent != o.spent
              ? "other tensors are taken or returned"
              : "";
+}
+
+void Recording::begin_at_inputs() {
+  std::vector<std::optional<int64_t>> begin(trace.slots.size());
+  for (const Place& p : inputs)
+    if (p.slot >= 0 && trace.slots[static_cast<size_t>(p.slot)].kind == Slot::Kind::Outside)
+      if (auto& b = begin[static_cast<size_t>(p.slot)]; !b) {
+        b = p.offset;
+        trace.slots[static_cast<size_t>(p.slot)].nbytes = 0;
+      }
+  const auto shift = [&](std::vector<Place>& places) {
+    for (Place& p : places)
+      if (p.slot >= 0) p.offset -= begin[static_cast<size_t>(p.slot)].value_or(0);
+  };
+  for (auto* places : {&trace.places, &inputs, &outputs}) shift(*places);
+  for (Pass& pass : passes) {
+    shift(pass.seeds);
+    shift(pass.gradients);
+  }
 }
 
 namespace {

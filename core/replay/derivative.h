@@ -42,6 +42,8 @@ struct Recording {
   std::vector<Relation> relations;
   std::vector<Spent> spent;
   std::string difference(const Recording& other) const;
+  /// Count offsets in memory that was there before from the first input that lies in it, wherever that begins.
+  void begin_at_inputs();
 };
 
 /// The gradients by the inputs in `by`, found by running the function again. `inputs`: what it took; throws where

@@ -214,6 +214,9 @@ Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> 
       outputs[i]->data = m.base + p.offset;
     }
   }
+  for (size_t i = 0; i < ends_.outputs.size(); ++i)
+    if (const Place& p = ends_.outputs[i]; p.slot >= 0 && memory_[static_cast<size_t>(p.slot)].home != Home::Outside)
+      outputs[i]->storage->version.store(trace_.slots[static_cast<size_t>(p.slot)].writes, std::memory_order_relaxed);
   for (size_t i = 0; i < ends_.relations.size(); ++i) {
     const Relation& r = ends_.relations[i];
     if (r.base_input < 0 && r.base_output < 0) continue;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "for_size.h"
+#include "ops/part.h"
 #include "ops/shape.h"
 #include "tensor/sparse.h"
 
@@ -220,6 +221,11 @@ void Tracer::add(const Call& call, std::span<const Tensor> results, bool announc
     trace.arguments.push_back(a);
   }
   step.arguments.end = static_cast<uint32_t>(trace.arguments.size());
+  if (&op == row_of<AsStrided> && call.arguments[3].present) {
+    const Place p = trace.at(trace.arguments[step.arguments.begin].list)[0];
+    if (p.slot >= 0 && trace.slots[static_cast<size_t>(p.slot)].kind == Slot::Kind::Outside)
+      return refuse("as_strided() with an offset takes a tensor that was there before");
+  }
   step.out = keep(call.out);
   // What is made lies in no memory that the call was given.
   const auto given = [&](const Tensor& t) {

@@ -107,6 +107,8 @@ class Tracer final : public Observer {
   void refuse(const std::string& why);
   /// Where a tensor of the program lies: an argument, a result.
   Place place(const Tensor& t, uint32_t writes = 0);
+  /// A tensor that was made while nobody looked on, perhaps where one lay that is gone.
+  void meet(const Tensor& t) { at_.erase(owner_of_bytes(t->storage)); }
   /// Of the outside slots, the memory.
   const std::unordered_map<const Storage*, int32_t>& slots() const { return at_; }
 

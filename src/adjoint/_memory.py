@@ -25,6 +25,7 @@ class Memory(Members):
             raise NotImplementedError(
                 f"Cannot access storage of SparseTensorImpl: a tensor of layout {self.layout} has indices and values; use values()"
             )
+        _C._tell_recorders("it asks for the memory below a tensor")
         return UntypedStorage._below(self)
 
     def storage(self) -> TypedStorage:

@@ -21,14 +21,9 @@ def bits(t):
 def picture(value, depth=0):
     """What can be seen of a value, to be compared by ==."""
     if isinstance(value, ad.Tensor):
-        seen = [
-            type(value).__name__,
-            str(value.dtype),
-            tuple(value.shape),
-            value.requires_grad,
-            value.is_leaf,
-        ]
-        seen += [value._version, value.is_inference(), value._is_view(), value.is_sparse]
+        seen = [type(value).__name__, str(value.dtype), tuple(value.shape), value.requires_grad, value.is_leaf]
+        seen += [value.is_inference(), value._is_view(), value.is_sparse]
+        seen.append(None if value.is_inference() else value._version)
         if value.is_sparse or value.device.type != "cpu":
             return (*seen, repr(value))
         seen += [value.stride(), value.storage_offset(), value.is_conj(), bits(value)]

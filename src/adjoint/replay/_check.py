@@ -37,13 +37,15 @@ def checking() -> Iterator[None]:
 
 def _bytes(t: Any) -> Any:
     """The elements, as bytes in memory of their own."""
-    from adjoint import contiguous_format
+    from adjoint import contiguous_format, uint8
 
-    return t.detach().clone(memory_format=contiguous_format).reshape(-1).view(_C.uint8)
+    return t.detach().clone(memory_format=contiguous_format).reshape(-1).view(uint8)
 
 
 def _same(a: Any, b: Any) -> bool:
-    return a.shape == b.shape and _C.equal(a, b)
+    from adjoint import equal
+
+    return a.shape == b.shape and equal(a, b)
 
 
 class _State:
@@ -60,8 +62,8 @@ class _State:
                 self.tensors.append(t)
         with no_grad():
             self.memory = [_whole(t).clone() for t in self.tensors]
-        self.versions = [t._version for t in self.tensors]
-        self.generator = _C.default_generator.get_state()
+        self.versions = [None if t.is_inference() else t._version for t in self.tensors]
+        self.generator = _C._default_generator().get_state()
 
     def put_back(self) -> None:
         from adjoint.autograd import no_grad
@@ -71,9 +73,9 @@ class _State:
             if not _same(now, bytes_before):
                 with no_grad():
                     now.copy_(bytes_before)
-            if t._version != version:
+            if version is not None:
                 _C._set_version(t, version)
-        _C.default_generator.set_state(self.generator)
+        _C._default_generator().set_state(self.generator)
 
     def difference(self, after: _State, names: dict[int, str]) -> str:
         """Where a later state of the same tensors differs from this one; empty where it does not."""
@@ -89,9 +91,13 @@ class _State:
 
 def _whole(t: Any) -> Any:
     """All bytes of the memory under a tensor, shared."""
-    from adjoint import empty
+    from adjoint import empty, uint8
 
-    return empty(0, dtype=_C.uint8).set_(t.untyped_storage())
+    version = t._version if not t.is_inference() else None
+    whole = empty(0, dtype=uint8).set_(t.untyped_storage())
+    if version is not None:
+        _C._set_version(t, version)
+    return whole
 
 
 def checked(
@@ -99,8 +105,10 @@ def checked(
 ) -> tuple[bool, Any]:
     """What the function gives, once a replay from the same state was seen to give the same; else RuntimeError."""
     from adjoint.replay._paths import collect
-    from adjoint.replay.traces import Structure
+    from adjoint.replay.traces import Structure, Tensors
 
+    if not trace.codes:
+        return jitted._replay(trace, tensors, args, kwargs)
     function = jitted.function
     names = {id(t): name for t, name in zip(tensors, trace.layout.names, strict=True)}
     before = _State(tensors)
@@ -125,7 +133,7 @@ def checked(
         raise differs(f"the function raises {type(error).__name__}: {error}") from error
     if found := after.difference(_State(before.tensors), names):
         raise differs(found)
-    own: list[Any] = []
+    own = Tensors()
     structure = Structure(result, own)
     if structure != trace.structure:
         raise differs(f"it returns {structure.form}, and a replay {trace.structure.form}")
@@ -133,9 +141,9 @@ def checked(
     if [(c.kind, c.where) for c in ours] != [(c.kind, c.where) for c, _ in changes]:
         raise differs(f"it changes {[c.where for c in ours]}, and a replay {[c.where for c, _ in changes]}")
     for change in ours:
-        own.extend(
-            t for t in (change.value if change.kind == "append" else [change.value]) if isinstance(t, _Tensor)
-        )
+        for t in change.value if change.kind == "append" else [change.value]:
+            if isinstance(t, _Tensor):
+                own.number(t)
     if (wanted := _pictures(own, tensors)) != picture[: len(own)]:
         raise differs(f"tensors are {picture}, and eagerly {wanted}")
     for k, (t, found) in enumerate(zip(own, elements, strict=False)):

@@ -23,6 +23,8 @@ __all__ = ["Jitted", "jit"]
 
 #: Recordings in a row that lead to no trace, and replays of a trace in a row that were undone, after which it is given up.
 _PATIENCE = 8
+#: Recordings that are kept to be compared with later ones.
+_WAITING = 8
 _OFF = os.environ.get("ADJOINT_JIT") == "0"
 _CHECK = os.environ.get("ADJOINT_JIT_CHECK") == "1"
 
@@ -32,7 +34,7 @@ class Jitted(_C._Entry):
 
     _OWN = frozenset(
         "function limit __wrapped__ __name__ __qualname__ __doc__ __module__ "
-        "_traces _last _failed _eager _counts _reasons _never _replayed".split()
+        "_traces _waiting _codes _replayed _failed _eager _counts _reasons _never".split()
     )
 
     def __init__(self, function: Callable[..., Any], limit: int) -> None:
@@ -49,10 +51,12 @@ class Jitted(_C._Entry):
     def clear(self) -> None:
         """Forget all traces, and begin anew."""
         self._traces: list[Trace] = []
-        self._last: tuple[Recorded, int] | None = None
-        self._failed = 0
+        #: Recordings that no other agreed with so far, and all code that ran in any.
+        self._waiting: list[tuple[Recorded, int]] = []
+        self._codes: dict[tuple[int, int], Any] | None = None
         self._enter_short()
         self._replayed = 0
+        self._failed = 0
         self._eager = _OFF or bool(self._never)
         self._counts = dict.fromkeys(("calls", "recorded", "replayed", "eager", "undone"), 0)
         self._reasons: dict[str, int] = dict.fromkeys(self._never, 1)
@@ -70,20 +74,13 @@ class Jitted(_C._Entry):
                 continue
             tensors = trace.layout.match(function, args, kwargs)
             if tensors is not None:
-                self._used(trace)
+                trace.used = counts["calls"]
                 done, result = (self._checked if _CHECK else self._replay)(trace, tensors, args, kwargs)
                 if done:
                     return result
                 counts["eager"] += 1
                 return function(*args, **kwargs)
         return self._record(mode, args, kwargs)
-
-    def _used(self, trace: Trace) -> None:
-        """The least recently used trace is the last."""
-        traces = self._traces
-        if traces and traces[0] is not trace and trace in traces:
-            traces.remove(trace)
-            traces.insert(0, trace)
 
     def _replay(
         self, trace: Trace, tensors: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -114,31 +111,42 @@ class Jitted(_C._Entry):
         return checked(self, trace, tensors, args, kwargs)
 
     def _record(self, mode: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        last = self._last
-        if last and last[1] != mode:
-            last = None
-        self._last = None
-        made = record(self.function, args, kwargs, last[0].codes if last else None)
+        made = record(self.function, args, kwargs, None if self._codes is None else [*self._codes.values()])
         self._counts["recorded"] += 1
-        self._last = made, mode
-        reason = made.unfit
-        if not reason and last and last[0].recording:
-            reason = last[0].unfit or agree(last[0], made)
-            if not reason:
-                try:
-                    self._add(Trace(made, mode, codes=_CHECK))
-                except RuntimeError as error:
-                    reason = str(error)
-        if reason:
-            self._fail(reason)
-        return made.result.pop()
+        result = made.result.pop()
+        if self._codes is None:
+            self._codes = {}
+        for code, names in made.codes:
+            self._codes[id(code), id(names)] = code, names
+        if made.unfit:
+            self._fail(made.unfit)
+        elif made.recording:
+            self._compare(made, mode)
+        return result
 
-    def _add(self, trace: Trace) -> None:
-        self._failed = 0
-        self._last = None
-        self._traces.insert(0, trace)
-        del self._traces[self.limit :]
-        self._enter_short()
+    def _compare(self, made: Recorded, mode: int) -> None:
+        """A recording that agrees with one of the last few becomes a trace; else it waits for one that does."""
+        reason = ""
+        for before in tuple(self._waiting):
+            if before[1] != mode:
+                continue
+            differs = agree(before[0], made)
+            reason = reason or differs or ""
+            if differs:
+                continue
+            try:
+                trace = Trace(made, mode, codes=_CHECK)
+            except RuntimeError as error:
+                return self._fail(str(error))
+            self._failed = 0
+            self._waiting = [w for w in self._waiting if w is not before]
+            self._traces.insert(0, trace)
+            if len(self._traces) > self.limit:
+                self._traces.remove(min(self._traces[1:], key=lambda t: t.used))
+            return self._enter_short()
+        self._waiting.insert(0, (made, mode))
+        del self._waiting[_WAITING:]
+        return self._fail(reason) if reason else None
 
     def _enter_short(self) -> None:
         """Let the calls of plain traces take the short way."""
@@ -152,7 +160,8 @@ class Jitted(_C._Entry):
         self._failed += 1
         if self._failed >= _PATIENCE and not self._traces:
             self._eager = True
-            self._last = None
+            self._waiting = []
+            self._codes = None
             name = getattr(self.function, "__qualname__", type(self.function).__qualname__)
             warnings.warn(
                 f"jit: {name} is not replayed: {reason}. It runs as it would without jit", stacklevel=4

@@ -30,6 +30,10 @@ class Unfit(Exception):
     """Why a call cannot be replayed, for people."""
 
 
+class NotYet(Exception):
+    """Code ran that had not run before, so that what it reads was not looked at."""
+
+
 class Tensors(list):
     """Tensors, each once."""
 
@@ -124,7 +128,7 @@ _ALONE = max(_counts([[[], {"a": []}]]))
 class Recorded:
     """A call that was followed: its result, and what it takes to do it again, or why that cannot be."""
 
-    __slots__ = ("changes", "codes", "layout", "recording", "result", "structure", "unfit")
+    __slots__ = ("changes", "codes", "layout", "outputs", "recording", "result", "structure", "unfit")
 
     def __init__(self) -> None:
         #: In a list of one, which nobody else holds.
@@ -135,6 +139,7 @@ class Recorded:
         self.layout: Layout | None = None
         self.structure: Structure | None = None
         self.recording: Any = None
+        self.outputs = 0
 
 
 def _patterns(roots: list[Any]) -> Iterator[list[Any]]:
@@ -202,7 +207,7 @@ def _passes(
         raise Unfit(f"its result requires grad, and {reason}")
     passes = []
     for seeds in _patterns(roots):
-        begin = recorder.open()
+        begin = recorder.open(seeds)
         try:
             given = [(t, g) for t, g in zip(roots, seeds, strict=True) if g is not None]
             gradients = grad(
@@ -238,6 +243,7 @@ def record(
         made.codes = watch.codes
         return made
     made.layout = layout = collect(function, args, kwargs, codes)
+    given = {id(code) for code, _ in codes}
     try:
         histories = [t is not None and t.grad_fn for t in layout.tensors]
         mode = _C._mode_of_replay()
@@ -249,9 +255,13 @@ def record(
             recorder.close()
         made.codes = watch.codes
         try:
+            if any(id(code) not in given for code, _ in made.codes):
+                raise NotYet
             if _C._mode_of_replay() != mode:
                 raise Unfit("it leaves another mode or default type on")
             _finish(made, layout, recorder, watch, histories)
+        except NotYet:
+            made.layout = None
         except Unfit as error:
             made.unfit = str(error)
     finally:
@@ -291,6 +301,7 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, hist
             tensors.number(base)
         elif base is None and t._is_view():
             raise Unfit("it makes a view of a tensor that nobody knows")
+    made.outputs = len(tensors)
     forward = recorder.steps
     passes, by, which, spent = _passes(recorder, tensors, inputs)
     made.recording = recorder.finish(inputs, tensors, forward, passes, by, which, spent)
@@ -315,10 +326,17 @@ def _change(change: Change, tensors: Tensors, known: set[int]) -> tuple[Change, 
     return change, of(change.value)
 
 
+def _one(a: Any, b: Any) -> bool:
+    """Whether these are one tensor for the graph."""
+    if a is b or a is None or b is None:
+        return a is b
+    return a.grad_fn is not None and a.grad_fn is b.grad_fn and a.data_ptr() == b.data_ptr()
+
+
 class Trace:
     """A recording that runs again where what the function reads is as it was."""
 
-    __slots__ = ("changes", "codes", "draws", "layout", "mode", "program", "structure", "undone")
+    __slots__ = ("changes", "codes", "draws", "layout", "mode", "outputs", "program", "structure", "undone", "used")
 
     def __init__(self, made: Recorded, mode: int, *, codes: bool = False) -> None:
         assert made.layout is not None and made.structure is not None
@@ -327,15 +345,16 @@ class Trace:
         self.structure = made.structure
         self.changes = made.changes
         self.mode = mode
+        self.outputs = made.outputs
         self.draws = made.recording.draws
-        self.undone = 0
+        self.undone = self.used = 0
         #: Held only where replays are checked, which need them.
         self.codes = made.codes if codes else []
 
     @property
     def is_plain(self) -> bool:
-        """Whether it gives one tensor, changes nothing and records nothing."""
-        return self.structure.form == ("tensor", 0) and not self.changes and not self.program.recorded
+        """Whether it makes one tensor that needs no gradient, and does nothing else."""
+        return self.structure.form == ("tensor", 0) and self.outputs == 1 and not self.changes and not self.program.recorded
 
     def run(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Any]) -> Any:
         """What the call gives and stores, as tensors, or None where it has to be made by itself."""
@@ -355,13 +374,13 @@ class Trace:
 
     def again(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., list[Any]]:
         """What a node calls where a pass asks for what was not recorded: see core/replay/derivative.h."""
-        state = _C.default_generator.get_state() if self.draws else None
+        state = _C._default_generator().get_state() if self.draws else None
 
         def gradients(inputs: list[Any], seeds: list[Any], create_graph: bool) -> list[Any]:
             from adjoint.autograd import enable_grad, grad
 
             found = self.layout.match(function, args, kwargs)
-            if found is None or any(a is not b for a, b in zip(found, inputs, strict=True)):
+            if found is None or not all(map(_one, found, inputs)):
                 raise RuntimeError(
                     "jit: this backward pass needs the function once more, and something that it reads is not as it was at "
                     "the call; differentiate before that changes, or call the function without jit"
@@ -371,9 +390,9 @@ class Trace:
                     "jit: this backward pass (create_graph=True, or cotangents that lie otherwise in memory) needs the "
                     "function once more, but it changes tensors or attributes; call it without jit"
                 )
-            now = _C.default_generator.get_state() if state is not None else None
+            now = _C._default_generator().get_state() if state is not None else None
             if state is not None:
-                _C.default_generator.set_state(state)
+                _C._default_generator().set_state(state)
             tensors = Tensors()
             with enable_grad():
                 Structure(function(*args, **kwargs), tensors)
@@ -382,7 +401,7 @@ class Trace:
                 if t._base is not None and id(t) not in known and id(t._base) not in known:
                     tensors.number(t._base)
             if now is not None:
-                _C.default_generator.set_state(now)
+                _C._default_generator().set_state(now)
             roots = [tensors[i] for i in self.program.differentiated]
             given = [(t, g) for t, g in zip(roots, seeds, strict=True) if g is not None]
             return grad(
