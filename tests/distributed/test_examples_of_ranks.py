@@ -55,7 +55,7 @@ def test_data_parallel_training_has_the_gradients_of_one_process():
 SCHEDULERS = {
     "futures": "concurrent",
     "joblib": "joblib",
-    "dask": "distributed",
+    "dask": "dask",
     "ray": "ray",
     "mpi": "mpi4py",
     "array": None,
