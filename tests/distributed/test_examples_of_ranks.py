@@ -55,7 +55,7 @@ def test_data_parallel_training_has_the_gradients_of_one_process():
 SCHEDULERS = {
     "futures": "concurrent",
     "joblib": "joblib",
-    "dask": "distributed",
+    "dask": "dask",
     "ray": "ray",
     "mpi": "mpi4py",
     "array": None,
@@ -96,7 +96,7 @@ def test_chains_and_a_sweep_are_the_same_under_every_scheduler(how, loop):
     if SCHEDULERS[how] and importlib.util.find_spec(SCHEDULERS[how]) is None:
         pytest.skip(f"{SCHEDULERS[how]} is not installed")
     if how == "array":
-        assert [many_runs(how, SLURM_ARRAY_TASK_ID=str(i))[0] for i in (1, 5)] == [loop[1], loop[5]]
+        assert many_runs(how, SLURM_ARRAY_TASK_ID="5") == [loop[5]]
     elif how == "mpi":
         if test_mpi.MPIRUN is None:
             pytest.skip("mpirun is not installed")

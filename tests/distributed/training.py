@@ -3,6 +3,7 @@
 Each compares with one process that has all the data. Start reading at `same_as_one_process`.
 """
 
+import hashlib
 import time
 import warnings
 
@@ -39,7 +40,7 @@ def close(a, b, tolerance=1e-12):
 
 def alike(tensors):
     """Whether all ranks have the same bits."""
-    mine = [t.detach().contiguous().view(-1).view(ad.uint8).tolist() for t in tensors]
+    mine = [hashlib.sha256(t.detach().contiguous().numpy().tobytes()).digest() for t in tensors]
     theirs = [None] * dist.get_world_size()
     dist.all_gather_object(theirs, mine)
     assert all(other == theirs[0] for other in theirs)

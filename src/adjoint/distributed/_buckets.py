@@ -18,6 +18,10 @@ from adjoint import _C
 from adjoint.distributed import _functions as collectives
 from adjoint.distributed._errors import DistBackendError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["BuiltinCommHookType", "GradBucket", "Reducer"]
 
 
@@ -75,8 +79,9 @@ class Bucket:
         self.left = len(parameters)
         self.work = None
         self.alone = not last and is_alone(parameters)
-        self.flat = self.gradients = None
-        self.views = [None]
+        self.flat: Any = None
+        self.gradients: Any = None
+        self.views: list[Any] = [None]
         if self.alone:
             return
         self.flat = ad.zeros(self.count + last, dtype=self.dtype)
