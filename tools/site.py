@@ -57,6 +57,7 @@ OPTIONS = {
     "extensions": ["myst_parser"],
     "myst_heading_anchors": 4,
     "myst_links_external_new_tab": False,
+    "nitpicky": True,
     "html_theme": "furo",
     "html_title": "Adjoint",
     "html_static_path": [str(FILES / "static")],

@@ -234,8 +234,7 @@ def entry(module, names, value, doc, kind=None):
     is_class = isinstance(value, type)
     kind = kind or ("class" if is_class else "function")
     signature = "" if kind == "property" else plain_signature(names[0], value)
-    first, *others = [f"{owner}{name}{signature}" for name in names]
-    lines = [f"``````{{py:{kind}}} {first}", *others, ""]
+    lines = [f"``````{{py:{kind}}} {owner}{names[0]}{signature}", ""]
     lines += link(names[0], value)
     if is_class and (
         bases := [b.__name__ for b in value.__bases__ if b is not object and b.__name__[0] != "_"]
@@ -245,7 +244,17 @@ def entry(module, names, value, doc, kind=None):
     if is_class and value is not adjoint.Tensor:
         for what, name, text, member, member_doc in member_entries(value):
             lines += [f"`````{{py:{what}}} {name}{text}", "", *body(member_doc), "`````", ""]
-    return [*lines, "``````", ""]
+    lines += ["``````", ""]
+    full = "adjoint." + (module + "." if module else "") + names[0]
+    for name in names[1:]:
+        lines += [
+            f"``````{{py:{kind}}} {owner}{name}{signature}",
+            "",
+            f"The same as {{py:obj}}`~{full}`.",
+            "``````",
+            "",
+        ]
+    return lines
 
 
 def constants(module):
