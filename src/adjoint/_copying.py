@@ -84,7 +84,7 @@ class Copying(Members):
 
             data = PickleBuffer(span)
         else:
-            data = bytes(memoryview(span))
+            data = bytes(memoryview(span))  # type: ignore[assignment]
         return rebuild, (
             # A file means Adjoint's Tensor wherever it is written: under as_torch() the class says "torch".
             kind,

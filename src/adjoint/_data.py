@@ -332,7 +332,7 @@ def from_dlpack(ext_tensor: Any, *, device: Device | None = None, copy: bool | N
         return _C._from_dlpack(ext_tensor)
     keywords = {} if copy is None else {"copy": copy}
     if device is not None:
-        keywords["dl_device"] = (1, 0)
+        keywords["dl_device"] = (1, 0)  # type: ignore[assignment]
     try:
         capsule = export(max_version=(1, 0), **keywords)
     except TypeError:

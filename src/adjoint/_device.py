@@ -72,7 +72,7 @@ class device:
 
     def __init__(self, type: Device, index: int | None = None) -> None:
         if isinstance(type, device) and index is None:
-            type, index = type.type, type.index
+            type, index = type.type, type.index  # type: ignore[assignment]
         elif isinstance(type, int) and not isinstance(type, bool):
             raise RuntimeError(
                 f"Cannot access accelerator device when none is available: device({type}) is one by its number alone"

@@ -46,7 +46,7 @@ class Gradients(Members):
 
             return backward(self, gradient, retain_graph, create_graph, inputs=inputs)
         if gradient is not None:
-            gradient = (gradient,) if isinstance(gradient, Tensor) else tuple(gradient)
+            gradient = (gradient,) if isinstance(gradient, Tensor) else tuple(gradient)  # type: ignore[assignment]
         _run_backward((self,), gradient, None, bool(retain_graph), False, True, True)
 
     def register_hook(self, hook: Callable[..., Any]) -> Any:
@@ -81,7 +81,7 @@ class Gradients(Members):
         if not hasattr(hooks or {}, "values"):
             raise TypeError(f"_backward_hooks must be a dict of functions, not {type(hooks).__name__}")
         for number in _C._hooks_of(self):
-            _C._remove_hook(self, number)
+            _C._remove_hook(self, number)  # type: ignore[arg-type]
         for hook in (hooks or {}).values():
             _C._register_hook(self, hook)
 

@@ -35,7 +35,7 @@ class Sequence(Members):
             raise RuntimeError(
                 f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
             )
-        return bool((self == element).any())
+        return bool((self == element).any())  # type: ignore[attr-defined]
 
     def __reversed__(self) -> Iterator[Any]:
         return self.flip(0) if self.ndim else self

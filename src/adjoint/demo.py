@@ -40,7 +40,7 @@ def load_digits():
     """
     import numpy as np
 
-    root = os.path.dirname(importlib.util.find_spec("sklearn").origin)
+    root = os.path.dirname(importlib.util.find_spec("sklearn").origin)  # type: ignore[arg-type, union-attr]
     path = os.path.join(root, "datasets", "data", "digits.csv.gz")
     if os.path.exists(path):
         with gzip.open(path, "rt") as file:

@@ -93,7 +93,7 @@ def sum(x: Tensor, dims: Ints, keepdim: bool) -> Tensor:
 @_reduced
 def prod(x: Tensor, dims: Ints, keepdim: bool) -> Tensor:
     """The product of the elements where the mask holds: 1 where there are none."""
-    for d in sorted((d % builtins.max(x.ndim, 1) for d in dims), reverse=True):
+    for d in sorted((d % builtins.max(x.ndim, 1) for d in dims), reverse=True):  # type: ignore[union-attr]
         x = x.prod(d, keepdim=True)
     return x if keepdim or not dims else x.squeeze(dims)
 

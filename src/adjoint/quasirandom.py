@@ -220,6 +220,6 @@ def _table(numpy):
         raise ImportError(
             "SobolEngine needs the table of direction numbers that SciPy carries: pip install scipy"
         )
-    path = Path(scipy.submodule_search_locations[0], "stats", "_sobol_direction_numbers.npz")
+    path = Path(scipy.submodule_search_locations[0], "stats", "_sobol_direction_numbers.npz")  # type: ignore[index]
     with numpy.load(path) as table:
         return table["poly"], table["vinit"]

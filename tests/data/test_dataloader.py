@@ -199,16 +199,17 @@ def left_behind():
 
 
 def test_nothing_is_left_behind():
+    before = len(left_behind())
     loader = DataLoader(Numbers(n=40, size=5000), 2, num_workers=2)
     iterator = iter(loader)
     x = next(iterator)
-    assert left_behind()
+    assert len(left_behind()) > before
     processes = iterator._workers
     iterator.close()
     del x
-    assert not any(p.is_alive() for p in processes) and left_behind() == []
+    assert not any(p.is_alive() for p in processes) and len(left_behind()) <= before
     list(loader)
-    assert left_behind() == []
+    assert len(left_behind()) <= before
 
 
 def test_received_tensors_are_ordinary():

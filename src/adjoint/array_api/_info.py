@@ -28,7 +28,7 @@ def isdtype(dtype: DType, kind: Any) -> bool:
     if isinstance(kind, str):
         if kind not in KINDS:
             raise ValueError(f"isdtype(): expected one of {[*KINDS]}, but got {kind!r}")
-        return dtype in KINDS[kind] or kind in _OTHERS.get(dtype, ())
+        return dtype in KINDS[kind] or kind in _OTHERS.get(dtype, ())  # type: ignore[arg-type]
     if not isinstance(kind, ad.dtype):
         raise TypeError(
             f"isdtype(): expected a dtype, a kind or a tuple of them, but got {type(kind).__name__}"
@@ -83,7 +83,7 @@ def can_cast(from_: Any, to: Any, /) -> bool:
 
 def astype(x: Tensor, dtype: DType, /, *, copy: bool = True, device: Device | None = None) -> Tensor:
     """A copy of another type; `x` itself where it has that type and `copy` is False."""
-    if x.is_complex() and not dtype.is_complex:
+    if x.is_complex() and not dtype.is_complex:  # type: ignore[union-attr]
         raise TypeError(f"astype(): a complex array cannot become {dtype}; take real(x) or imag(x) first")
     return x.to(device=device, dtype=dtype, copy=copy) if device is not None else x.to(dtype, copy=copy)
 

@@ -52,7 +52,7 @@ eigvals, eigvalsh, svdvals = own.eigvals, own.eigvalsh, own.svdvals
 
 def cholesky(x: Tensor, /, *, upper: float = False) -> Tensor:
     """The triangular factor of a positive definite matrix."""
-    return own.cholesky(x, upper=upper)
+    return own.cholesky(x, upper=upper)  # type: ignore[arg-type]
 
 
 def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
@@ -119,7 +119,7 @@ def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 def tensordot(x1: Tensor, x2: Tensor, /, *, axes: int = 2) -> Tensor:
     """The product summed over some axes of both."""
-    return ad.tensordot(*together(x1, x2), axes)
+    return ad.tensordot(*together(x1, x2), axes)  # type: ignore[call-arg]
 
 
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:

@@ -294,14 +294,14 @@ class _Finder:
     @staticmethod
     def find_spec(name, path=None, target_module=None):
         if name == "torch":
-            return ModuleSpec(name, _Loader(None), origin="adjoint", is_package=True)
+            return ModuleSpec(name, _Loader(None), origin="adjoint", is_package=True)  # type: ignore[arg-type]
         if not name.startswith(("torch.", "functorch.")) and name != "functorch":
             return None
         found = target(name) or _inside(name)
         if found is None:
             # No `name=`: the import system would take the failure of `from torch import x` for its own to report.
             raise ModuleNotFoundError(f"No module named {name!r}: {missing(name)}")
-        return ModuleSpec(name, _Loader(found), origin=getattr(found, "__name__", found), is_package=True)
+        return ModuleSpec(name, _Loader(found), origin=getattr(found, "__name__", found), is_package=True)  # type: ignore[arg-type]
 
     @staticmethod
     def find_distributions(context):

@@ -53,7 +53,7 @@ class _WhenImported:
 
         def exec_module(module):
             execute(module)
-            change(module)
+            change(module)  # type: ignore[misc]
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec

@@ -240,7 +240,7 @@ def grad(
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     if retain_graph is None:
         retain_graph = create_graph
-    seeds = _seeds(grad_outputs, len(outputs))
+    seeds = _seeds(grad_outputs, len(outputs))  # type: ignore[arg-type]
     if is_grads_batched:
         from ._batched import gradients
 

@@ -36,19 +36,19 @@ def gradients(
     level = _C._enter_batching(count, 1, False)
     try:
         rows = tuple([None if g is None else _C._batched(g, 0, level) for g in seeds])
-        found = _run_backward(outputs, rows, inputs, retain_graph, create_graph, False, allow_unused)
+        found = _run_backward(outputs, rows, inputs, retain_graph, create_graph, False, allow_unused)  # type: ignore[arg-type]
         return tuple([None if g is None else _C._unbatched(g, 0, level) for g in found])
     except _C._DataDependentError as e:
         if not retain_graph:
             raise RuntimeError(
-                f"grad(): with is_grads_batched=True, {e.operator} depends on the values of single cotangents: pass "
+                f"grad(): with is_grads_batched=True, {e.operator} depends on the values of single cotangents: pass "  # type: ignore[attr-defined]
                 f"retain_graph=True, and they are pulled back one by one. ({e})"
             ) from e
     finally:
         _C._leave_batching(level)
     from adjoint import stack
 
-    rows = [tuple([None if g is None else g[i] for g in seeds]) for i in range(count)]
+    rows = [tuple([None if g is None else g[i] for g in seeds]) for i in range(count)]  # type: ignore[assignment]
     found = [_run_backward(outputs, row, inputs, True, create_graph, False, allow_unused) for row in rows]
     return tuple([None if column[0] is None else stack(column) for column in zip(*found, strict=True)])
 

@@ -144,7 +144,7 @@ def _cutter():
         # Without it, outputs are left out of the roots; nodes with several results still see that.
         return None
 
-    class Undefined(function):
+    class Undefined(function):  # type: ignore[misc, valid-type]
         @staticmethod
         def forward(ctx, x):
             return x.clone()

@@ -31,7 +31,7 @@ def _roots(tensors):
 
 def _walk(roots):
     """Nodes in the order in which a backward pass would come to them."""
-    seen, stack = {}, list(roots)
+    seen, stack = {}, list(roots)  # type: ignore[var-annotated]
     while stack:
         node = stack.pop()
         if node in seen:
@@ -232,7 +232,7 @@ def draw(tensor: Tensor, params: Params | None = None) -> Drawing:
     >>> "SumBackward0" in picture.source and "float32[3]" in picture.source
     True
     """
-    named = dict(params.named_parameters()) if hasattr(params, "named_parameters") else dict(params or {})
+    named = dict(params.named_parameters()) if hasattr(params, "named_parameters") else dict(params or {})  # type: ignore[union-attr]
     names = {id(t): name for name, t in named.items()}
     nodes = _walk(_roots(tensor))
     number = {node: i for i, node in enumerate(nodes)}

@@ -208,7 +208,7 @@ class dual_level(_Mode):
 
     __slots__ = ()
 
-    def __enter__(self) -> int:
+    def __enter__(self) -> int:  # type: ignore[override]
         level = enter_dual_level()
         self.before = (level, self.before)
         return level

@@ -69,7 +69,7 @@ class _Mode:
                 stacklevel=2,
             )
             if "__init__" in function.__dict__:
-                function.__init__ = self._wrap(function.__init__)
+                function.__init__ = self._wrap(function.__init__)  # type: ignore[misc]
             return function
         return self._wrap(function)
 

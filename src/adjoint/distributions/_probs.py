@@ -64,7 +64,7 @@ class Choices(ProbsOrLogits):
         else:
             self.probs = probs / probs.sum(-1, keepdim=True)
         event = given.shape[-1:] if of_vectors else given.shape[:0]
-        Distribution.__init__(self, given.shape[:-1], event, validate_args=validate_args)
+        Distribution.__init__(self, given.shape[:-1], event, validate_args=validate_args)  # type: ignore[arg-type]
 
     @property
     def _num_events(self):

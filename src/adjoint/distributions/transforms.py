@@ -425,7 +425,7 @@ class CumulativeDistributionTransform(Transform):
         self.distribution = distribution
 
     @property
-    def domain(self):
+    def domain(self):  # type: ignore[override]
         return self.distribution.support
 
     def _call(self, x):

@@ -54,7 +54,7 @@ def apply(cls, args: Any) -> Any:
         try:
             return _C._apply_past_batching(cls, args)
         except DataDependentError as e:
-            if inside or strict or e.level != number:
+            if inside or strict or e.level != number:  # type: ignore[attr-defined]
                 raise
     elif inside and cls._setup_context is None:
         # The history inside and the one outside would each need a context.

@@ -214,7 +214,7 @@ class _Swapped:
         self.module, self.values = module, values
 
     def __enter__(self) -> Any:
-        self.undo, places = [], {}
+        self.undo, places = [], {}  # type: ignore[var-annotated]
         me = threading.get_ident()
         with _lock:
             owner, depth = _users.get(id(self.module), (me, 0))
@@ -315,7 +315,7 @@ def _skeleton(module, made):
     """A copy of a module with dicts of its own; tensors and everything else are shared."""
     copy = made.get(id(module))
     if copy is None:
-        copy = made[id(module)] = type(module).__new__(type(module))
+        copy = made[id(module)] = type(module).__new__(type(module))  # type: ignore[call-overload]
         copy.__dict__.update(module.__dict__)
         for name in ("_parameters", "_buffers"):
             copy.__dict__[name] = dict(module.__dict__[name])

@@ -144,7 +144,7 @@ class _Mapped:
         state = drawn and drawn.get_state()
         for start in range(0, size, step):
             if drawn:
-                drawn.set_state(state)  # the same numbers for all parts too
+                drawn.set_state(state)  # type: ignore[arg-type]  # the same numbers for all parts too
             count = min(step, size - start)
             part = [x if d is None else x.narrow(d, start, count) for x, d in zip(leaves, dims)]
             parts.append(self.run(part, dims, spec, count, kwargs))
@@ -235,11 +235,11 @@ class _Mapped:
                         sample._mapped_along = dim
                 return self.take_out(self.func(*spec.unflatten(samples), **kwargs), level)
             except DataDependentError as e:
-                if strict or e.level != level:
+                if strict or e.level != level:  # type: ignore[attr-defined]
                     raise
                 if _C._batching_level(level)[5]:
                     raise RuntimeError(
-                        f"vmap({name_of(self.func)}): {e.operator} at {'{}:{}'.format(*_place_of(e))} depends on the values of "
+                        f"vmap({name_of(self.func)}): {e.operator} at {'{}:{}'.format(*_place_of(e))} depends on the values of "  # type: ignore[attr-defined]
                         f"single samples, for which the function would have to run again, sample by sample; but it has written "
                         f"memory from outside already. Write to a clone() instead. ({e})"
                     ) from e

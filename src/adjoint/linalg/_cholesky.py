@@ -52,4 +52,4 @@ class Solve(Function):
         if dL is not None:
             half = dL @ _factor(L).mH
             d = d - (half + half.mH) @ X
-        return cholesky_solve(d, L)
+        return cholesky_solve(d, L)  # type: ignore[arg-type]

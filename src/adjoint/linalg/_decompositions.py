@@ -341,7 +341,7 @@ def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def _svd(A, full_matrices, vectors, name):
     matrices(A, name)
-    U, S, Vh, info = _C._svd(finite(A, name), full_matrices, vectors)
+    U, S, Vh, info = _C._svd(finite(A, name), full_matrices, vectors)  # type: ignore[misc]
     raise_where(info, name, _not_converged("singular values"))
     return return_types.linalg_svd(U, S, Vh)
 

@@ -196,7 +196,7 @@ def start_processes(
     for i in range(nprocs):
         handle, path = tempfile.mkstemp(prefix="adjoint-errorfile-", suffix=".pickle")
         os.close(handle)
-        process = context.Process(target=_wrap, args=(fn, i, args, path), daemon=daemon)
+        process = context.Process(target=_wrap, args=(fn, i, args, path), daemon=daemon)  # type: ignore[attr-defined]
         process.start()
         processes.append(process)
         files.append(path)

@@ -322,14 +322,14 @@ def softmax(input: Tensor, dim: Dims = None, _stacklevel: int = 3, dtype: DType 
     """
     if dim is None:
         dim = _implicit_dim("softmax", input.dim())
-    return ad.softmax(input, dim) if dtype is None else ad.softmax(input, dim, dtype=dtype)
+    return ad.softmax(input, dim) if dtype is None else ad.softmax(input, dim, dtype=dtype)  # type: ignore[arg-type]
 
 
 def log_softmax(input: Tensor, dim: Dims = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
     """The logarithm of `softmax`, accurate for every x."""
     if dim is None:
         dim = _implicit_dim("log_softmax", input.dim())
-    return ad.log_softmax(input, dim) if dtype is None else ad.log_softmax(input, dim, dtype=dtype)
+    return ad.log_softmax(input, dim) if dtype is None else ad.log_softmax(input, dim, dtype=dtype)  # type: ignore[arg-type]
 
 
 def softmin(input: Tensor, dim: Dims = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:

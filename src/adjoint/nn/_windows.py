@@ -240,7 +240,7 @@ def avg_pool(op, n, input, kernel_size, stride, padding, ceil_mode, count_includ
             else:
                 shape = [1] * n
                 shape[d] = windows[d]
-                divisor = divisor * ad.tensor(counts, dtype=x.real.dtype).reshape(shape)
+                divisor = divisor * ad.tensor(counts, dtype=x.real.dtype).reshape(shape)  # type: ignore[assignment]
         result = result / divisor
     return in_order(_like(result.to(input.dtype) if half else result, input, n), input, n)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 import adjoint as ad
-from adjoint import _C, _memory_format, _register
+from adjoint import _C, _memory_format, _register  # type: ignore[attr-defined, no-redef]
 from adjoint._register import listing
 from adjoint._types import Sequence, Tensor
 from adjoint.ops.convolution import (
@@ -238,7 +238,7 @@ def _limit_norms(weight, input, max_norm, norm_type):
         used = sorted(set(input.reshape(-1).tolist()))
         if not used:
             return
-        used = ad.tensor(used)
+        used = ad.tensor(used)  # type: ignore[assignment]
         rows = weight[used]
         norms = ad.linalg.vector_norm(rows, norm_type, -1, True)
         weight[used] = ad.where(

@@ -91,7 +91,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if "_call_impl" in vars(cls) and "__call__" not in vars(cls):
-            cls.__call__ = lambda self, *args, **kwargs: self._call_impl(*args, **kwargs)
+            cls.__call__ = lambda self, *args, **kwargs: self._call_impl(*args, **kwargs)  # type: ignore[method-assign]
         _read_members_directly(cls)
 
     #: Whether ``Module.__init__`` calls that of the next class in the order of inheritance, with its arguments.
@@ -164,7 +164,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
                 own["_modules"][name] = _replaced("module", self, name, value)
             elif isinstance(value, Buffer):
                 _own_registry(self, "_buffers", "buffer")
-                self._assign_buffer(name, value, value.persistent)
+                self._assign_buffer(name, value, value.persistent)  # type: ignore[attr-defined]
             else:
                 object.__setattr__(self, name, value)
 
@@ -358,7 +358,7 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
         if recurse:
             modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
         else:
-            modules = [(prefix, self)]
+            modules = [(prefix, self)]  # type: ignore[assignment]
         for module_name, module in modules:
             for name, member in get_members(module):
                 if member is None or member in seen:

@@ -413,10 +413,10 @@ class Transformer(Module):
                 f"the feature number of src and tgt must be equal to d_model: they are {src.shape[-1]} and "
                 f"{tgt.shape[-1]}, and d_model is {self.d_model}"
             )
-        memory = self.encoder(
+        memory = self.encoder(  # type: ignore[misc]
             src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal
         )
-        return self.decoder(
+        return self.decoder(  # type: ignore[misc]
             tgt,
             memory,
             tgt_mask=tgt_mask,

@@ -21,7 +21,7 @@ def _some(tensors, name):
 
 @composition(method=False)
 def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """Concatenate along dimension 1, or 0 for one-dimensional tensors."""
+    """Concatenate along columns: dimension 1, or 0 for one-dimensional tensors."""
     tensors = [atleast_1d(t) for t in _some(tensors, "hstack")]
     return _C.cat(tensors, 0 if tensors and tensors[0].ndim == 1 else 1, out=out)
 

@@ -407,7 +407,7 @@ def lobpcg(
     if not 0 < k <= A.shape[-1]:
         raise ValueError(f"lobpcg: k must be between 1 and {A.shape[-1]}, but is {k}")
     # The derivative is that of a symmetric matrix in both of its triangles, though one alone is read.
-    A, B = (m if m is None or not _C._requires_grad_anywhere(m) else (m + m.mH) / 2 for m in (A, B))
+    A, B = (m if m is None or not _C._requires_grad_anywhere(m) else (m + m.mH) / 2 for m in (A, B))  # type: ignore[assignment]
     if B is None:
         values, vectors = linalg.eigh(A)
     else:

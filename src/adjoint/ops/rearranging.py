@@ -96,7 +96,7 @@ def repeat_interleave(
         if repeats.numel() != 1:
             return _C._repeat_interleave_each(input, repeats, dim)
         repeats = repeats.item()
-    return _C._repeat_interleave(input, repeats, dim)
+    return _C._repeat_interleave(input, repeats, dim)  # type: ignore[arg-type]
 
 
 @composition

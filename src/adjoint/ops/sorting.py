@@ -172,7 +172,7 @@ def unique(
         place = _C._zeros(ranks.shape, _C.int64)
         # Any one of several equal slices will do.
         place[inverse] = _C._full(inverse.shape, 1, _C.int64).cumsum(0) - 1
-        values = input.detach().index_select(dim, place)
+        values = input.detach().index_select(dim, place)  # type: ignore[arg-type]
     if _C._is_differentiated(input):
         values = _without_derivative("unique", values, input)
     more = [x for x, wanted in ((inverse, return_inverse), (counts, return_counts)) if wanted]
@@ -201,7 +201,7 @@ def unique_consecutive(
     starts = _C._full((n,), True)
     if n > 1:
         starts[1:] = flat[1:] != flat[:-1]
-    values = flat[starts] if dim is None else input.detach().index_select(dim, starts.nonzero().flatten())
+    values = flat[starts] if dim is None else input.detach().index_select(dim, starts.nonzero().flatten())  # type: ignore[arg-type]
     if _C._is_differentiated(input):
         values = _without_derivative("unique_consecutive", values, input)
     results = [values]

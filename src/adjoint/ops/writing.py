@@ -172,10 +172,10 @@ def scatter(
         raise TypeError("scatter(): missing argument 'src' or 'value'")
     if reduce == "multiply":
         multiply = _C._scatter_multiply if isinstance(src, Tensor) else _C._scatter_multiply_value
-        result = multiply(input, dim, index, src)
+        result = multiply(input, dim, index, src)  # type: ignore[arg-type]
     else:
         write = _C._scatter if isinstance(src, Tensor) else _C._scatter_value
-        result = write(input, dim, index, src, reduce)
+        result = write(input, dim, index, src, reduce)  # type: ignore[arg-type]
     return give(out, result, "scatter", converts=False)
 
 

@@ -110,7 +110,7 @@ class Adam(Optimizer):
             rest = range(len(params))
             if not group["differentiable"]:
                 beta1, beta2 = group["betas"]
-                rest = _C.adam_step(
+                rest = _C.adam_step(  # type: ignore[assignment]
                     params,
                     grads,
                     [entry["exp_avg"] for entry in entries],

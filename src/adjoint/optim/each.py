@@ -108,7 +108,7 @@ class EachParameter(Optimizer):
             self._update(group, t, lr, param, grad, state | dict(zip(self.by_elements, tensors)))
             lists = [[entry[name] for _, _, entry in members] for name in self.by_elements]
             lists += [[]] * (3 - len(lists))
-            rest = _C.program_step(
+            rest = _C.program_step(  # type: ignore[call-arg]
                 [param for param, _, _ in members],
                 [grad for _, grad, _ in members],
                 *lists,
@@ -116,7 +116,7 @@ class EachParameter(Optimizer):
                 *program.finished(),
             )
             left += [members[i][:2] for i in rest]
-            rest = set(rest)
+            rest = set(rest)  # type: ignore[assignment]
             self._after(group, t, lr, [m[2] for i, m in enumerate(members) if i not in rest], state)
         return left
 

@@ -213,7 +213,7 @@ class Optimizer(StepHooks):
 
     def _own_state_hook(self, name, hook, prepend):
         if self._state_hooks is None:
-            self._state_hooks: dict[Any, Any] = {}
+            self._state_hooks: dict[Any, Any] = {}  # type: ignore[no-redef, var-annotated]
         return self._state_hooks.setdefault(name, HookTable()).add(hook, prepend)
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False):

@@ -92,7 +92,7 @@ class RMSprop(Optimizer):
             entries = [self._entry(group, param) for param in params]
             rest = range(len(params))
             if not group["differentiable"]:
-                rest = _C.rmsprop_step(
+                rest = _C.rmsprop_step(  # type: ignore[assignment]
                     params,
                     grads,
                     [entry["square_avg"] for entry in entries],

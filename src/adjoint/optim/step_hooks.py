@@ -83,7 +83,7 @@ def _with_hooks(step):
             self._in_hooked_step = False
 
     hooked.__name__, hooked.__qualname__, hooked.__doc__ = step.__name__, step.__qualname__, step.__doc__
-    hooked.__wrapped__ = step
+    hooked.__wrapped__ = step  # type: ignore[attr-defined]
     return hooked
 
 
@@ -101,7 +101,7 @@ class StepHooks:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "step" in cls.__dict__:
-            cls.step = _with_hooks(cls.__dict__["step"])
+            cls.step = _with_hooks(cls.__dict__["step"])  # type: ignore[attr-defined]
 
     def _own_hooks(self):
         return self.__dict__.setdefault("_hooks", (HookTable(), HookTable()))

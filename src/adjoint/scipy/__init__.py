@@ -74,7 +74,7 @@ class _Flat:
                 f"expected a flat array of {sum(sizes)} elements, as x0 is, but got shape {tuple(x.shape)}"
             )
         parts = [part.reshape(shape) for part, shape in zip(x.split(sizes), self._shapes)]
-        return tree.unflatten(parts, self._spec)
+        return tree.unflatten(parts, self._spec)  # type: ignore[arg-type]
 
     def _tensor(self, x):
         # Solvers write into their arrays: what is computed from them must not change later.

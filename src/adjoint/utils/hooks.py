@@ -191,7 +191,7 @@ def unserializable_hook(hook: Callable[..., Any]) -> Any:
     >>> pickle.loads(pickle.dumps(x))
     tensor([1.], requires_grad=True)
     """
-    hook.__torch_unserializable__ = True
+    hook.__torch_unserializable__ = True  # type: ignore[attr-defined]
     return hook
 
 

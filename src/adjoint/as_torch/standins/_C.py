@@ -178,15 +178,15 @@ def _parse_to(*args, **keywords):
     found.update(keywords)
     for value in args:
         if isinstance(value, Tensor):
-            found.update(device=value.device, dtype=value.dtype)
+            found.update(device=value.device, dtype=value.dtype)  # type: ignore[call-overload]
         elif isinstance(value, (dtype_type, type)):
-            found["dtype"] = value
+            found["dtype"] = value  # type: ignore[assignment]
         elif isinstance(value, bool):
             found["non_blocking"] = value
         elif value is not None:
             found["device"] = value
     if found["device"] is not None:
-        found["device"] = device_type(found["device"])
+        found["device"] = device_type(found["device"])  # type: ignore[assignment]
     return found["device"], found["dtype"], found["non_blocking"], found["memory_format"]
 
 

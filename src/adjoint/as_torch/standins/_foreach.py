@@ -39,14 +39,14 @@ def foreach(name):
     def run(self, *args, **keywords):
         if not isinstance(self, (list, tuple)):
             # The power of one number is the only form in which the list comes second.
-            return tuple(function(self, x) for x in args[0])
+            return tuple(function(self, x) for x in args[0])  # type: ignore[operator]
         count = len(self)
         if not count:
             raise RuntimeError("Tensor list must have at least one tensor.")
         rows = [_each(value, count) for value in args]
         named = {key: _each(value, count) for key, value in keywords.items()}
         results = [
-            function(x, *(row[i] for row in rows), **{key: row[i] for key, row in named.items()})
+            function(x, *(row[i] for row in rows), **{key: row[i] for key, row in named.items()})  # type: ignore[operator]
             for i, x in enumerate(self)
         ]
         return list(self) if in_place else tuple(results)

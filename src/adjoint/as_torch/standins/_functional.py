@@ -59,7 +59,7 @@ def _cubic_interpolate(x1, f1, g1, x2, f2, g2, bounds=None):
     from adjoint.optim.lbfgs import _cubic, _Point
 
     low, high = bounds if bounds is not None else (None, None)
-    one, other = (_Point(x, float(f), None, float(g)) for x, f, g in ((x1, f1, g1), (x2, f2, g2)))
+    one, other = (_Point(x, float(f), None, float(g)) for x, f, g in ((x1, f1, g1), (x2, f2, g2)))  # type: ignore[arg-type]
     return _cubic(one, other, low, high)
 
 

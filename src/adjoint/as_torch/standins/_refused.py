@@ -57,7 +57,7 @@ def refusing(module, names, why) -> dict:
 
         function.__name__ = function.__qualname__ = name
         function.__module__ = module
-        function._refused = True
+        function._refused = True  # type: ignore[attr-defined]
         return function
 
     return {name: make(name) for name in names.split()}

@@ -59,9 +59,9 @@ class ExceptionWrapper:
         self.where = where
 
     def reraise(self):
-        text = f"Caught {self.exc_type.__name__} {self.where}.\nOriginal {self.exc_msg}"
+        text = f"Caught {self.exc_type.__name__} {self.where}.\nOriginal {self.exc_msg}"  # type: ignore[union-attr]
         try:
-            error = self.exc_type(text)
+            error = self.exc_type(text)  # type: ignore[misc]
         except Exception:  # noqa: BLE001 - the type wants other arguments
             raise RuntimeError(text) from None
         raise error

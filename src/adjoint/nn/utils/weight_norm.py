@@ -66,8 +66,8 @@ def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Any:
             f"applying weight normalization: {name} of {type(module).__name__} gets its shape at the first call"
         )
     delattr(module, name)
-    module.register_parameter(name + "_g", Parameter(norm_except(weight.detach(), hook.dim)))
-    module.register_parameter(name + "_v", Parameter(weight.detach()))
+    module.register_parameter(name + "_g", Parameter(norm_except(weight.detach(), hook.dim)))  # type: ignore[union-attr]
+    module.register_parameter(name + "_v", Parameter(weight.detach()))  # type: ignore[union-attr]
     hook(module, None)
     module.register_forward_pre_hook(hook)
     return module

@@ -115,9 +115,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         elif epoch < 0:
             raise ValueError(f"Expected non-negative epoch, but got {epoch}")
         else:
-            self.T_cur, self.T_i = epoch, self.T_0
+            self.T_cur, self.T_i = epoch, self.T_0  # type: ignore[assignment]
             if self.T_mult == 1:
-                self.T_cur = epoch % self.T_0
+                self.T_cur = epoch % self.T_0  # type: ignore[assignment]
             else:
                 while self.T_cur >= self.T_i:
                     self.T_cur -= self.T_i

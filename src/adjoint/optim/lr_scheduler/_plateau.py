@@ -108,7 +108,7 @@ class ReduceLROnPlateau(LRScheduler):
         value = float(metrics)
         if epoch is not None:
             _warn_epoch(2)
-        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch  # type: ignore[assignment]
         if self.is_better(value, self.best):
             self.best = value
             self.num_bad_epochs = 0
@@ -130,8 +130,8 @@ class ReduceLROnPlateau(LRScheduler):
                 self.min_lrs = [self.default_min_lr] * len(groups)
             for group, lowest in zip(groups, self.min_lrs, strict=True):
                 old = float(group["lr"])
-                new = max(old * self.factor, lowest)
-                if old - new > self.eps:
+                new = max(old * self.factor, lowest)  # type: ignore[type-var]
+                if old - new > self.eps:  # type: ignore[operator]
                     _set_rate(group, new)
             self.cooldown_counter = self.cooldown
             self.num_bad_epochs = 0

@@ -159,7 +159,7 @@ class WeightedRandomSampler(Sampler[int]):
     def __iter__(self) -> Iterator[Any]:
         keywords = {} if self.generator is None else {"generator": self.generator}
         return iter(
-            _random.multinomial(self.weights, self.num_samples, self.replacement, **keywords).tolist()
+            _random.multinomial(self.weights, self.num_samples, self.replacement, **keywords).tolist()  # type: ignore[arg-type]
         )
 
     def __len__(self) -> int:
@@ -195,5 +195,5 @@ class BatchSampler(Sampler["list[int]"]):
 
     def __len__(self) -> int:
         if self.drop_last:
-            return len(self.sampler) // self.batch_size
-        return (len(self.sampler) + self.batch_size - 1) // self.batch_size
+            return len(self.sampler) // self.batch_size  # type: ignore[arg-type]
+        return (len(self.sampler) + self.batch_size - 1) // self.batch_size  # type: ignore[arg-type]

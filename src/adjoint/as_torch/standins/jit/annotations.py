@@ -9,7 +9,7 @@ __all__ = ["BroadcastingList1", "BroadcastingList2", "BroadcastingList3"]
 
 class _List:
     def __getitem__(self, element):
-        return list[element]
+        return list[element]  # type: ignore[valid-type]
 
 
 BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = _List()

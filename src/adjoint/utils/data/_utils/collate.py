@@ -28,7 +28,7 @@ def _rebuilt(kind, original, values):
                 return clone
             return type(original)(values)
         if isinstance(original, collections.abc.MutableSequence):
-            clone = copy.copy(original)
+            clone = copy.copy(original)  # type: ignore[arg-type]
             for i, value in enumerate(values):
                 clone[i] = value
             return clone
@@ -131,7 +131,7 @@ def collate(batch, *, collate_fn_map=None):
             raise RuntimeError(
                 f"each element in list of batch should be of equal size, but the sizes are {[len(s) for s in batch]}"
             )
-        values = [collate(list(samples), collate_fn_map=collate_fn_map) for samples in zip(*batch)]
+        values = [collate(list(samples), collate_fn_map=collate_fn_map) for samples in zip(*batch)]  # type: ignore[assignment]
         return values if isinstance(first, tuple) else _rebuilt(list, first, values)
     raise TypeError(_refusal(type(first)))
 

@@ -164,7 +164,7 @@ def _serve(fetcher_type, dataset, tasks, answers, worker, settings):
         except Exception as error:  # noqa: BLE001 - what the data set gave cannot be sent
             parts, nbytes = [], 0
             message = _Pickler.dumps((number, Failure(error, f"in DataLoader worker process {worker}"), 0))
-        shared.send(answers, message, parts, nbytes)
+        shared.send(answers, message, parts, nbytes)  # type: ignore[arg-type]
 
     parent = os.getppid()
     start(settings.base_seed + worker)
@@ -191,7 +191,7 @@ def _serve(fetcher_type, dataset, tasks, answers, worker, settings):
             answer, failure = failure, None
         else:
             try:
-                answer = fetcher.fetch(wanted)
+                answer = fetcher.fetch(wanted)  # type: ignore[union-attr]
             except StopIteration as error:
                 if not settings.iterable:
                     answer = Failure(error, f"in DataLoader worker process {worker}")
