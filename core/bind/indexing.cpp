@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "bind/computing.h"
 #include "bind/convert.h"
 #include "bind/object.h"
 #include "bind/operators.h"
@@ -231,7 +232,11 @@ PyObject* tensor_getitem(const Tensor& self, PyObject* key) {
   const Tensor part = k.basic ? call<BasicIndex>(self, k.spec.span()) : self;
   Tensor result;
   {
-    Unlocked u(part.numel() >= kUnlockFrom);
+    const Computing c(part.numel() >= kUnlockFrom, [&](auto&& add) {
+      add(part.get());
+      for (const Tensor& t : k.indices)
+        if (t.defined()) add(t.get());
+    });
     result = call<Index>(part, TensorList(k.indices));
   }
   return wrap(std::move(result));

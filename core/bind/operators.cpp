@@ -266,10 +266,12 @@ PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObje
   // What makes a view may give the object another tensor: under Python's lock.
   const bool unlock =
       arguments.elements() >= (op.elementwise ? kUnlockFrom : kUnlockStructuredFrom) && !op.view;
+  const auto operands = [&](auto&& add) { each_tensor(op, v, [&](const Tensor& t, int) { add(t.get()); }); };
   Results r;
   if (o->style == Style::InPlace) {
+    if (op.view) wait_until_unused(*v[0].tensor);  // it may get another shape
     {
-      Unlocked u(unlock);
+      const Computing c(unlock, operands);
       perform({op, CallForm::InPlace, {v, op.kinds.size()}, {}}, r);
     }
     return Py_NewRef(args[0]);
@@ -277,13 +279,13 @@ PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObje
   if (out) {
     const Tensors written = tensors_of(out, op);
     {
-      Unlocked u(unlock);
+      const Computing c(unlock, operands);
       perform({op, CallForm::Out, {v, op.kinds.size()}, written}, r);
     }
     return Py_NewRef(out);
   }
   {
-    Unlocked u(unlock);
+    const Computing c(unlock, operands);
     op.boxed(v, r);
   }
   return wrap_results(r, op);
@@ -304,7 +306,7 @@ PyObject* operator_call(PyObject* self, PyObject* const* args, size_t nargsf, Py
       const bool unlock = in[0]->numel >= kUnlockFrom || in[1]->numel >= kUnlockFrom;
       Tensor result;
       {
-        Unlocked u(unlock);
+        const Computing c(unlock, [&](auto&& add) { add(in[0]), add(in[1]); });
         result = call_elementwise(*info, in, nullptr);
       }
       return wrap(std::move(result));

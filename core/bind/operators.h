@@ -9,6 +9,7 @@
 #include <atomic>
 #include <vector>
 
+#include "bind/computing.h"
 #include "bind/object.h"
 #include "dispatch/forms.h"
 
@@ -34,7 +35,7 @@ PyObject* return_types();
 /// Its result leaves before Python's lock is asked for again: a return statement makes its value first.
 inline Tensor call_unary(const ElementwiseInfo& info, const Tensor& t) {
   if (t.numel() < kUnlockFrom) return call_elementwise(info, &t, nullptr);
-  Unlocked u(true);
+  const Computing c(true, [&](auto&& add) { add(t.get()); });
   return call_elementwise(info, &t, nullptr);
 }
 

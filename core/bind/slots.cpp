@@ -99,7 +99,7 @@ PyObject* call_binary(const SlotName& slot, const Operator& op, PyObject* a, PyO
     {
       const bool unlock = op.elementwise ? in[0]->numel >= kUnlockFrom || in[1]->numel >= kUnlockFrom
                                          : in[0]->numel + in[1]->numel >= kUnlockStructuredFrom;
-      Unlocked u(unlock);
+      const Computing c(unlock, [&](auto&& add) { add(in[0]), add(in[1]); });
       if (op.elementwise) {
         result = call_elementwise(*op.elementwise, in, nullptr, out, out != nullptr);
       } else {

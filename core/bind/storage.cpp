@@ -4,6 +4,7 @@
 #include "autograd/node.h"
 #include "autograd/views.h"
 #include "bind/caster.h"
+#include "bind/computing.h"
 #include "bind/operators.h"
 #include "dispatch/forms.h"
 #include "for_size.h"
@@ -41,6 +42,7 @@ nb::object retype(nb::handle type, nb::handle object) {
 }
 
 void resize_storage(const Tensor& t, int64_t bytes) {
+  wait_until_unused(t);
   Storage& old = *t->storage;
   if (bytes < 0) fail("resize_(): a storage cannot have ", bytes, " bytes");
   if (owner_of_bytes(&old)->loans)
@@ -150,7 +152,11 @@ void bind_storage(nb::module_& m) {
         return made;
       },
       "A tensor over given bytes.");
-  m.def("_swap", [](nb::handle a, nb::handle b) { swap_objects(a.ptr(), b.ptr()); });
+  m.def("_swap", [](nb::handle a, nb::handle b) {
+    for (const nb::handle h : {a, b})
+      if (is_tensor(h.ptr())) wait_until_unused(unwrap(h.ptr()));
+    swap_objects(a.ptr(), b.ptr());
+  });
   m.def("_retype", &retype);
   m.def("_become", [](nb::object self, const Tensor& result, const std::string& name) {
     if (!is_tensor(self.ptr())) fail<TypeError>(name, "_(): expected a Tensor");
@@ -180,6 +186,7 @@ void bind_storage(nb::module_& m) {
   m.def(
       "_stand_on",
       [](const Tensor& t, const Tensor& from) {
+        wait_until_unused(t);
         if (is_batched(t) != is_batched(from) || (is_batched(t) && batch_level_of(t) != batch_level_of(from)))
           fail<NotImplemented>("vmap: a tensor of shape ", to_string(t.sizes()),
                                " cannot stand on the memory of one of shape ", to_string(from.sizes()),

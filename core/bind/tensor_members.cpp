@@ -4,6 +4,7 @@
 #include "autograd/views.h"
 #include "bind/batching.h"
 #include "bind/buffer.h"
+#include "bind/computing.h"
 #include "bind/convert.h"
 #include "bind/indexing.h"
 #include "bind/node_object.h"
@@ -107,6 +108,7 @@ int set_data(PyObject* s, PyObject* v, void*) {
     if (!is_tensor(v)) fail<TypeError>("Variable data has to be a tensor, but got ", Py_TYPE(v)->tp_name);
     const Tensor& t = unwrap(s);
     const Tensor& from = unwrap(v);
+    wait_until_unused(t);
     if (is_batched(t) || is_batched(from))
       fail<NotImplemented>(
           "vmap: mutating directly with `.data` under vmap transform is not allowed: it or what it is set to "

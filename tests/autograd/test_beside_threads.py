@@ -238,3 +238,48 @@ def test_a_gradient_that_waits_for_another_sleeps():
     [t.join(20) for t in both]
     assert adding.is_set() and x.grad.tolist() == [3.0] * 3
     assert spent[0] < 0.1, spent
+
+
+def test_a_tensor_gets_other_memory_between_the_calls_that_compute_on_it():
+    """A call reads the sizes of its operands, and later their addresses; both are of one memory."""
+    n = 200_000
+    x, y = ad.ones(n), ad.ones(n // 4, 4)
+    places, rows, done = ad.randperm(n), ad.randperm(n // 4), threading.Event()
+
+    def change():
+        while not done.is_set():
+            x.data, y.data = ad.ones(3), ad.ones(3)
+            ad.full((n,), 7.0)
+            x.data, y.data = ad.ones(n), ad.ones(n // 4, 4)
+            x.unsqueeze_(0).squeeze_(0)
+            x.set_(ad.ones(n))
+
+    calls = [
+        lambda: x[places],
+        lambda: x * 1.0,
+        lambda: x.sqrt(),
+        lambda: y[rows],
+        lambda: y.index_select(0, rows),
+        lambda: x.gather(0, places),
+        lambda: x.take(places),
+        lambda: x.flip(0),
+        lambda: y.T.contiguous(),
+        lambda: y.amax(1),
+        lambda: x.cummax(0).values,
+        lambda: ad.cat([x, x]),
+    ]
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        found, end = 0, time.monotonic() + 1.5
+        while time.monotonic() < end or not found:
+            for call in calls:
+                try:
+                    result = call()
+                except (IndexError, RuntimeError):  # of the three
+                    continue
+                found += 1
+                assert bool((result == 1).all())
+    finally:
+        done.set()
+        thread.join()
