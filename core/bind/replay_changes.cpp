@@ -116,10 +116,10 @@ class Comparison {
         auto* const f = reinterpret_cast<PyFunctionObject*>(o);
         if (f->func_code != n.fact.ptr()) tell("code", number, nullptr, nullptr, nullptr);
         for (int32_t i = n.first; i < n.split; ++i) {
-          if (l_.edges[i].access == Access::Inner)
+          if (l_.edges[i].access == By::Inner)
             item("attribute of a function", number, i, nullptr, inner(o, l_.edges[i].at));
-          if (l_.edges[i].access == Access::Defaults) item("defaults", number, i, nullptr, f->func_defaults);
-          if (l_.edges[i].access == Access::KeywordDefaults)
+          if (l_.edges[i].access == By::Defaults) item("defaults", number, i, nullptr, f->func_defaults);
+          if (l_.edges[i].access == By::KeywordDefaults)
             item("defaults", number, i, nullptr, f->func_kwdefaults);
         }
         break;
@@ -138,7 +138,7 @@ class Comparison {
         auto* const type = reinterpret_cast<PyTypeObject*>(o);
         if (n.version && version_of_type(type) == n.version) break;
         for (int32_t i = n.first; i < n.end; ++i)
-          if (l_.edges[i].access == Access::ClassName)
+          if (l_.edges[i].access == By::ClassName)
             item("class attribute", number, i, l_.edges[i].key.ptr(),
                  _PyType_Lookup(type, l_.edges[i].key.ptr()));
         for (nb::handle name : l_.ordered)
@@ -164,7 +164,7 @@ class Comparison {
         entries("attribute", number, dict.ptr(), before);
     }
     for (int32_t i = n.slots; i < n.end; ++i)
-      if (l_.edges[i].access == Access::Slot)
+      if (l_.edges[i].access == By::Slot)
         item("slot", number, i, l_.edges[i].key.ptr(),
              *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(o) + l_.edges[i].at));
   }
@@ -207,62 +207,62 @@ class Comparison {
 /// What an edge leads to from its parent, new; null without an error when it is not there.
 nb::object follow(const Edge& e, PyObject* o, const Node& parent) {
   switch (e.access) {
-    case Access::Item:
+    case By::Item:
       if (PyList_Check(o))
         return e.at < PyList_GET_SIZE(o) ? nb::borrow(PyList_GET_ITEM(o, e.at)) : nb::object();
       return PyTuple_Check(o) && e.at < PyTuple_GET_SIZE(o) ? nb::borrow(PyTuple_GET_ITEM(o, e.at))
                                                             : nb::object();
-    case Access::Key:
-    case Access::Value: {
+    case By::Key:
+    case By::Value: {
       Py_ssize_t at = 0;
       PyObject *key, *value;
       for (int32_t i = 0; PyDict_Check(o) && PyDict_Next(o, &at, &key, &value); ++i)
-        if (i == e.at) return nb::borrow(e.access == Access::Key ? key : value);
+        if (i == e.at) return nb::borrow(e.access == By::Key ? key : value);
       return {};
     }
-    case Access::Element: {
+    case By::Element: {
       nb::object elements = nb::steal(elements_of(o));
       return elements.is_valid() && e.at < PyList_GET_SIZE(elements.ptr())
                  ? nb::borrow(PyList_GET_ITEM(elements.ptr(), e.at))
                  : nb::object();
     }
-    case Access::Attribute: {
+    case By::Attribute: {
       nb::object dict = nb::steal(attributes_of(o, parent.kind));
       return dict.is_valid() ? nb::borrow(PyDict_GetItemWithError(dict.ptr(), e.key.ptr())) : nb::object();
     }
-    case Access::Slot:
+    case By::Slot:
       return nb::borrow(*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(o) + e.at));
-    case Access::Cell: {
+    case By::Cell: {
       PyObject* closure = reinterpret_cast<PyFunctionObject*>(o)->func_closure;
       return closure && e.at < PyTuple_GET_SIZE(closure) ? nb::borrow(PyTuple_GET_ITEM(closure, e.at))
                                                          : nb::object();
     }
-    case Access::Content:
+    case By::Content:
       return PyCell_Check(o) ? nb::borrow(PyCell_GET(o)) : nb::object();
-    case Access::Defaults:
+    case By::Defaults:
       return nb::borrow(reinterpret_cast<PyFunctionObject*>(o)->func_defaults);
-    case Access::KeywordDefaults:
+    case By::KeywordDefaults:
       return nb::borrow(reinterpret_cast<PyFunctionObject*>(o)->func_kwdefaults);
-    case Access::Globals:
+    case By::Globals:
       return nb::borrow(reinterpret_cast<PyFunctionObject*>(o)->func_globals);
-    case Access::Method:
+    case By::Method:
       return nb::borrow(PyMethod_GET_FUNCTION(o));
-    case Access::Self:
+    case By::Self:
       return nb::borrow(PyMethod_Check(o) ? PyMethod_GET_SELF(o) : PyCFunction_GET_SELF(o));
-    case Access::Member: {
+    case By::Member: {
       nb::object value = nb::steal(PyObject_GetAttr(o, e.key.ptr()));
       if (!value.is_valid()) PyErr_Clear();
       return value;
     }
-    case Access::Referent:
+    case By::Referent:
       return nb::borrow(referent(o));
-    case Access::Inner:
+    case By::Inner:
       return nb::borrow(inner(o, e.at));
-    case Access::ModuleDict:
+    case By::ModuleDict:
       return nb::borrow(PyModule_GetDict(o));
-    case Access::Name:
+    case By::Name:
       return nb::borrow(PyDict_GetItemWithError(o, e.key.ptr()));
-    case Access::ClassName:
+    case By::ClassName:
       return nb::borrow(_PyType_Lookup(reinterpret_cast<PyTypeObject*>(o), e.key.ptr()));
     default:
       return {};
@@ -289,11 +289,11 @@ nb::object reach(Layout& l, int32_t number, PyObject* function, PyObject* args, 
   }
   for (auto i = edges.rbegin(); i != edges.rend(); ++i) {
     const Edge& e = l.edges[*i];
-    if (e.access == Access::Function)
+    if (e.access == By::Function)
       o = nb::borrow(function);
-    else if (e.access == Access::Argument)
+    else if (e.access == By::Argument)
       o = e.at < PyTuple_GET_SIZE(args) ? nb::borrow(PyTuple_GET_ITEM(args, e.at)) : nb::object();
-    else if (e.access == Access::Keyword)
+    else if (e.access == By::Keyword)
       o = kwargs ? nb::borrow(PyDict_GetItemWithError(kwargs, e.key.ptr())) : nb::object();
     else if (o.is_valid())
       o = follow(e, o.ptr(), l.nodes[e.parent]);
@@ -417,7 +417,7 @@ void bind_replay_paths(nb::module_& m) {
                      nb::list r;
                      for (size_t i = 0; i < l.edges.size(); ++i) {
                        const Edge& e = l.edges[i];
-                       if (e.access == Access::Key || e.access == Access::Base) continue;
+                       if (e.access == By::Key || e.access == By::Base) continue;
                        if (e.guard == Guard::Same || e.guard == Guard::Equal ||
                            (e.guard >= Guard::Int && e.guard <= Guard::Bytes))
                          r.append(nb::make_tuple(l.path(static_cast<int32_t>(i)), e.expected));

@@ -85,7 +85,7 @@ void Collector::library(nb::object dict, nb::object read) {
 
 /// What must be found where `o` was found.
 void Collector::judge(Edge& e, PyObject* o) {
-  if (e.access == Access::Attribute && PyUnicode_Check(e.key.ptr()) &&
+  if (e.access == By::Attribute && PyUnicode_Check(e.key.ptr()) &&
       PyUnicode_CompareWithASCIIString(e.key.ptr(), "_steps_taken") == 0)
     return;
   if (guard_value(e, o)) return;
@@ -239,7 +239,7 @@ int32_t Collector::tensor(const Tensor& t, PyObject* object, int32_t grad_of) {
       // What was met first in an optimiser has a better name in its module.
       int32_t& by = l_.tensors[at->second].found_by;
       const bool as_key =
-          by >= 0 && by < static_cast<int32_t>(l_.edges.size()) && l_.edges[by].access == Access::Key;
+          by >= 0 && by < static_cast<int32_t>(l_.edges.size()) && l_.edges[by].access == By::Key;
       if (grad_of < 0 && (as_key || (in_registry(current_) && !in_registry(by)))) by = current_;
       return at->second;
     }
@@ -281,8 +281,8 @@ int32_t Collector::tensor(const Tensor& t, PyObject* object, int32_t grad_of) {
 bool Collector::in_registry(int32_t edge) const {
   if (edge < 0 || edge >= static_cast<int32_t>(l_.edges.size())) return false;
   const int32_t by = l_.nodes[l_.edges[edge].parent].found_by;
-  return l_.edges[edge].access == Access::Value && by >= 0 && by < edge &&
-         l_.edges[by].access == Access::Attribute && is_registry(l_.edges[by].key.ptr());
+  return l_.edges[edge].access == By::Value && by >= 0 && by < edge && l_.edges[by].access == By::Attribute &&
+         is_registry(l_.edges[by].key.ptr());
 }
 
 const TypeFacts& Collector::facts_of(PyTypeObject* type) {

@@ -39,7 +39,7 @@ class Collector {
     return number;
   }
 
-  void edge(int32_t parent, Access access, int32_t at, PyObject* key, PyObject* value) {
+  void edge(int32_t parent, By access, int32_t at, PyObject* key, PyObject* value) {
     current_ = static_cast<int32_t>(l_.edges.size());
     Edge& e = l_.edges.emplace_back(Edge{access});
     e.at = at;
@@ -50,7 +50,7 @@ class Collector {
   }
 
   /// An edge whose value does not matter.
-  void ignored(int32_t parent, Access access, PyObject* key, PyObject* value) {
+  void ignored(int32_t parent, By access, PyObject* key, PyObject* value) {
     Edge e{access};
     e.parent = parent;
     e.key = nb::borrow(key);

@@ -12,16 +12,16 @@ void Collector::call(PyObject* function, PyObject* args, PyObject* kwargs) {
   nb::object parameters = facts_["parameters"];
   current_ = -1;
   add_node(Kind::Call, nullptr);
-  edge(0, Access::Function, 0, nullptr, function);
+  edge(0, By::Function, 0, nullptr, function);
   const Py_ssize_t count = PyTuple_GET_SIZE(args);
   for (Py_ssize_t i = 0; i < count; ++i)
-    edge(0, Access::Argument, static_cast<int32_t>(i),
+    edge(0, By::Argument, static_cast<int32_t>(i),
          i < PyTuple_GET_SIZE(parameters.ptr()) ? PyTuple_GET_ITEM(parameters.ptr(), i) : nullptr,
          PyTuple_GET_ITEM(args, i));
   const auto split = static_cast<int32_t>(l_.edges.size());
   Py_ssize_t at = 0;
   PyObject *key, *value;
-  while (kwargs && PyDict_Next(kwargs, &at, &key, &value)) edge(0, Access::Keyword, 0, key, value);
+  while (kwargs && PyDict_Next(kwargs, &at, &key, &value)) edge(0, By::Keyword, 0, key, value);
   Node& n = l_.nodes[0];
   n.length = count;
   n.named = kwargs ? PyDict_GET_SIZE(kwargs) : 0;
@@ -70,12 +70,12 @@ void Collector::expand(int32_t number) {
       node().changes = true;
       node().length = PyList_GET_SIZE(o);
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(o); ++i)
-        edge(number, Access::Item, static_cast<int32_t>(i), nullptr, PyList_GET_ITEM(o, i));
+        edge(number, By::Item, static_cast<int32_t>(i), nullptr, PyList_GET_ITEM(o, i));
       break;
     case Kind::Tuple:
       node().length = PyTuple_GET_SIZE(o);
       for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i)
-        edge(number, Access::Item, static_cast<int32_t>(i), nullptr, PyTuple_GET_ITEM(o, i));
+        edge(number, By::Item, static_cast<int32_t>(i), nullptr, PyTuple_GET_ITEM(o, i));
       break;
     case Kind::Dict: {
       node().changes = true;
@@ -84,8 +84,8 @@ void Collector::expand(int32_t number) {
       Py_ssize_t at = 0;
       PyObject *key, *value;
       for (int32_t i = 0; PyDict_Next(o, &at, &key, &value); ++i) {
-        edge(number, Access::Key, i, nullptr, key);
-        edge(number, Access::Value, i, key_of_name(key), value);
+        edge(number, By::Key, i, nullptr, key);
+        edge(number, By::Value, i, key_of_name(key), value);
       }
       break;
     }
@@ -95,13 +95,13 @@ void Collector::expand(int32_t number) {
       if (!elements.is_valid()) throw nb::python_error();
       node().length = PyList_GET_SIZE(elements.ptr());
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(elements.ptr()); ++i)
-        edge(number, Access::Element, static_cast<int32_t>(i), nullptr, PyList_GET_ITEM(elements.ptr(), i));
+        edge(number, By::Element, static_cast<int32_t>(i), nullptr, PyList_GET_ITEM(elements.ptr(), i));
       break;
     }
     case Kind::Number: {
       nb::object value = nb::steal(base_value(o));
       if (!value.is_valid()) throw nb::python_error();
-      edge(number, Access::Content, 0, nullptr, value.ptr());
+      edge(number, By::Content, 0, nullptr, value.ptr());
       break;
     }
     case Kind::Function:
@@ -109,23 +109,23 @@ void Collector::expand(int32_t number) {
       break;
     case Kind::Cell:
       node().changes = true;
-      edge(number, Access::Content, 0, nullptr, PyCell_GET(o));
+      edge(number, By::Content, 0, nullptr, PyCell_GET(o));
       break;
     case Kind::Method:
-      edge(number, Access::Method, 0, nullptr, PyMethod_GET_FUNCTION(o));
-      edge(number, Access::Self, 0, nullptr, PyMethod_GET_SELF(o));
+      edge(number, By::Method, 0, nullptr, PyMethod_GET_FUNCTION(o));
+      edge(number, By::Self, 0, nullptr, PyMethod_GET_SELF(o));
       break;
     case Kind::Builtin:
       node().version = reinterpret_cast<uint64_t>(reinterpret_cast<PyCFunctionObject*>(o)->m_ml);
-      edge(number, Access::Self, 0, nullptr, PyCFunction_GET_SELF(o));
+      edge(number, By::Self, 0, nullptr, PyCFunction_GET_SELF(o));
       break;
     case Kind::Weakref:
-      edge(number, Access::Referent, 0, nullptr, referent(o));
+      edge(number, By::Referent, 0, nullptr, referent(o));
       break;
     case Kind::Module: {
       // A node of its own, beside that of the globals of its functions: other names are read.
       current_ = here();
-      Edge e{Access::ModuleDict};
+      Edge e{By::ModuleDict};
       e.parent = number;
       e.guard = Guard::Node;
       PyObject* dict = PyModule_GetDict(o);
@@ -156,20 +156,20 @@ void Collector::expand(int32_t number) {
     while (dict.is_valid() && PyDict_Next(dict.ptr(), &at, &key, &value))
       if (node().wraps ? PyUnicode_Check(key) && PyUnicode_Compare(key, names().wrapped) == 0
                        : named(key) || (f && f->is_module && is_registry(key)))
-        edge(number, Access::Attribute, 0, key, value);
+        edge(number, By::Attribute, 0, key, value);
       else
-        ignored(number, Access::Attribute, key, value);
+        ignored(number, By::Attribute, key, value);
   }
   node().slots = here();
   if (f && (kind == Kind::Plain || kind == Kind::List || kind == Kind::Dict || kind == Kind::Set))
     for (const auto& [name, offset] : f->slots)
       if (f->library || named(name))
-        edge(number, Access::Slot, offset, name,
+        edge(number, By::Slot, offset, name,
              *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(o) + offset));
   if (kind == Kind::Dict && PyType_IsSubtype(t, types().default_dict)) {
     nb::object factory = nb::steal(PyObject_GetAttr(o, names().factory));
     if (!factory.is_valid()) throw nb::python_error();
-    edge(number, Access::Member, 0, names().factory, factory.ptr());
+    edge(number, By::Member, 0, names().factory, factory.ptr());
   }
   node().end = here();
 }
@@ -179,14 +179,14 @@ void Collector::members(int32_t number, std::initializer_list<PyObject*> which) 
   for (PyObject* name : which) {
     nb::object value = nb::steal(PyObject_GetAttr(held.ptr(), name));
     if (!value.is_valid()) throw nb::python_error();
-    edge(number, Access::Member, 0, name, value.ptr());
+    edge(number, By::Member, 0, name, value.ptr());
   }
 }
 
 void Collector::function(int32_t number, PyFunctionObject* f) {
   l_.nodes[number].fact = nb::borrow(f->func_code);
   for (int i = 0; l_.inside && i < kInnerOfFunction; ++i)
-    edge(number, Access::Inner, i, nullptr, inner(reinterpret_cast<PyObject*>(f), i));
+    edge(number, By::Inner, i, nullptr, inner(reinterpret_cast<PyObject*>(f), i));
   if (!l_.inside && !ran_.contains(f->func_code)) return;
   if (f->func_builtins != PyModule_GetDict(types().builtins.ptr())) {
     current_ = l_.nodes[number].found_by;
@@ -195,13 +195,13 @@ void Collector::function(int32_t number, PyFunctionObject* f) {
   const Py_ssize_t cells = f->func_closure ? PyTuple_GET_SIZE(f->func_closure) : 0;
   nb::object free = cells ? nb::borrow(f->func_code).attr("co_freevars") : nb::object();
   for (Py_ssize_t i = 0; i < cells; ++i)
-    edge(number, Access::Cell, static_cast<int32_t>(i), PyTuple_GET_ITEM(free.ptr(), i),
+    edge(number, By::Cell, static_cast<int32_t>(i), PyTuple_GET_ITEM(free.ptr(), i),
          PyTuple_GET_ITEM(f->func_closure, i));
-  edge(number, Access::Defaults, 0, nullptr, f->func_defaults);
-  edge(number, Access::KeywordDefaults, 0, nullptr, f->func_kwdefaults);
+  edge(number, By::Defaults, 0, nullptr, f->func_defaults);
+  edge(number, By::KeywordDefaults, 0, nullptr, f->func_kwdefaults);
   if (globals_.contains(f->func_globals) &&
       (globals_[f->func_globals].is_valid() && PyTuple_GET_SIZE(globals_[f->func_globals].ptr())))
-    edge(number, Access::Globals, 0, nullptr, f->func_globals);
+    edge(number, By::Globals, 0, nullptr, f->func_globals);
 }
 
 /// Leaves first, since they need no look while the version is the same.
@@ -210,7 +210,7 @@ namespace {
 /// Whether an edge needs no look while the version is the same.
 bool is_leaf(const Edge& e) {
   return e.guard != Guard::Node && e.guard != Guard::Tensor && e.guard != Guard::Float &&
-         e.access != Access::Inner;
+         e.access != By::Inner;
 }
 
 }  // namespace
@@ -258,7 +258,7 @@ void Collector::globals(int32_t number, PyObject* dict) {
     PyObject* value = PyDict_GetItemWithError(dict, name);
     if (!value && PyErr_Occurred()) throw nb::python_error();
     if (!value && !absent_too) return false;
-    Edge e{Access::Name};
+    Edge e{By::Name};
     e.key = nb::borrow(name);
     edges.push_back(std::move(e));
     values.push_back(nb::borrow(value));
@@ -300,7 +300,7 @@ void Collector::read_class(int32_t number, PyTypeObject* type) {
   std::vector<Edge> edges;
   std::vector<nb::object> values;
   for (int i = 0; l_.inside && i < kInnerOfClass; ++i) {
-    Edge e{Access::Inner};
+    Edge e{By::Inner};
     e.at = i;
     edges.push_back(std::move(e));
     values.push_back(nb::borrow(inner(reinterpret_cast<PyObject*>(type), i)));
@@ -308,7 +308,7 @@ void Collector::read_class(int32_t number, PyTypeObject* type) {
   nb::object taken = nb::steal(PySet_New(nullptr));
   for (Py_ssize_t i = 1; i < n.length; ++i) {
     auto* const base = PyTuple_GET_ITEM(type->tp_mro, i);
-    Edge e{Access::Base};
+    Edge e{By::Base};
     e.at = static_cast<int32_t>(i);
     edges.push_back(std::move(e));
     values.push_back(nb::borrow(base));
@@ -323,7 +323,7 @@ void Collector::read_class(int32_t number, PyTypeObject* type) {
       if (!PyUnicode_CheckExact(key) || !matters(key, value) || PySet_Contains(taken.ptr(), key) == 1)
         continue;
       PySet_Add(taken.ptr(), key);
-      Edge e{Access::ClassName};
+      Edge e{By::ClassName};
       e.key = nb::borrow(key);
       edges.push_back(std::move(e));
       values.push_back(nb::borrow(_PyType_Lookup(type, key)));

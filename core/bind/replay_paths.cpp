@@ -203,10 +203,10 @@ bool Walk::klass(Node& n, PyObject* o) {
   for (int32_t i = known ? n.split : n.first; i < n.end; ++i) {
     const Edge& e = layout.edges[i];
     PyObject* value = nullptr;
-    if (e.access == Access::Base) {
+    if (e.access == By::Base) {
       if (PyTuple_GET_SIZE(type->tp_mro) != n.length) return fails(n, o, " with other bases than before");
       value = PyTuple_GET_ITEM(type->tp_mro, e.at);
-    } else if (e.access == Access::Inner) {
+    } else if (e.access == By::Inner) {
       value = inner(o, e.at);
     } else {
       value = _PyType_Lookup(type, e.key.ptr());
@@ -284,18 +284,18 @@ bool Walk::node(int32_t number) {
         const Edge& e = edges[i];
         PyObject* value = nullptr;
         switch (e.access) {
-          case Access::Cell:
+          case By::Cell:
             value = f->func_closure && e.at < PyTuple_GET_SIZE(f->func_closure)
                         ? PyTuple_GET_ITEM(f->func_closure, e.at)
                         : nullptr;
             break;
-          case Access::Defaults:
+          case By::Defaults:
             value = f->func_defaults;
             break;
-          case Access::Inner:
+          case By::Inner:
             value = inner(o, e.at);
             break;
-          case Access::KeywordDefaults:
+          case By::KeywordDefaults:
             value = f->func_kwdefaults;
             break;
           default:
@@ -336,9 +336,8 @@ bool Walk::node(int32_t number) {
   }
   for (int32_t i = n.slots; i < n.end; ++i) {
     const Edge& e = edges[i];
-    if (!(e.access == Access::Member
-              ? member(e)
-              : edge(e, *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(o) + e.at))))
+    if (!(e.access == By::Member ? member(e)
+                                 : edge(e, *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(o) + e.at))))
       return false;
   }
   return true;

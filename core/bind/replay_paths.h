@@ -23,7 +23,7 @@ namespace adjoint::bind::paths {
 namespace nb = nanobind;
 
 /// How an object is found in its parent.
-enum class Access : uint8_t {
+enum class By : uint8_t {
   // Of the call.
   Function,
   Argument,
@@ -80,7 +80,7 @@ enum class Guard : uint8_t {
 };
 
 struct Edge {
-  Access access;
+  By access;
   Guard guard = Guard::Any;
   /// Position or offset.
   int32_t at = 0;

@@ -46,24 +46,24 @@ std::string Layout::path(int32_t number) const {
     return base.empty() ? name : base + "." + name;
   };
   switch (e.access) {
-    case Access::Function:
+    case By::Function:
       return "";
-    case Access::Argument:
-    case Access::Keyword: {
+    case By::Argument:
+    case By::Keyword: {
       const std::string name = key();
       return name.empty() ? adjoint::text("argument ", e.at) : name;
     }
-    case Access::Item:
+    case By::Item:
       return adjoint::text(path_of_node(e.parent), "[", e.at, "]");
-    case Access::Element:
+    case By::Element:
       return adjoint::text("an element of ", path_of_node(e.parent));
-    case Access::Key:
+    case By::Key:
       return adjoint::text("key ", e.at, " of ", path_of_node(e.parent));
-    case Access::Value: {
+    case By::Value: {
       // Members of modules are named as programs name them.
       const int32_t by = nodes[e.parent].found_by;
       const std::string name = key();
-      if (by >= 0 && edges[by].access == Access::Attribute && edges[by].key.is_valid() && !name.empty()) {
+      if (by >= 0 && edges[by].access == By::Attribute && edges[by].key.is_valid() && !name.empty()) {
         const std::string registry = nb::cast<std::string>(edges[by].key);
         if (registry == "_parameters" || registry == "_buffers" || registry == "_modules") {
           const std::string base = path_of_node(edges[by].parent);
@@ -76,44 +76,44 @@ std::string Layout::path(int32_t number) const {
       return adjoint::text(path_of_node(e.parent), "[",
                            e.key.is_valid() ? shown(e.key.ptr()) : adjoint::text("key ", e.at), "]");
     }
-    case Access::Attribute:
-    case Access::Slot:
-    case Access::ClassName:
+    case By::Attribute:
+    case By::Slot:
+    case By::ClassName:
       return member(key());
-    case Access::Name: {
+    case By::Name: {
       const Node& n = nodes[e.parent];
-      const bool of_module = n.found_by >= 0 && edges[n.found_by].access == Access::ModuleDict;
+      const bool of_module = n.found_by >= 0 && edges[n.found_by].access == By::ModuleDict;
       return of_module ? member(key()) : key();
     }
-    case Access::Member:
+    case By::Member:
       return member(key());
-    case Access::Cell:
+    case By::Cell:
       return key();
-    case Access::Content:
-    case Access::ModuleDict:
-    case Access::Referent:
-    case Access::Globals:
-    case Access::Builtins:
+    case By::Content:
+    case By::ModuleDict:
+    case By::Referent:
+    case By::Globals:
+    case By::Builtins:
       return path_of_node(e.parent);
-    case Access::Defaults:
+    case By::Defaults:
       return "the defaults of " + (path_of_node(e.parent).empty() ? "the function" : path_of_node(e.parent));
-    case Access::KeywordDefaults:
+    case By::KeywordDefaults:
       return "the keyword defaults of " +
              (path_of_node(e.parent).empty() ? "the function" : path_of_node(e.parent));
-    case Access::Method:
+    case By::Method:
       return member("__func__");
-    case Access::Self: {
+    case By::Self: {
       const std::string base = path_of_node(e.parent);
       return base.empty() ? "self" : base + ".__self__";
     }
-    case Access::Base:
+    case By::Base:
       return adjoint::text("base ", e.at, " of ", path_of_node(e.parent));
-    case Access::Inner: {
+    case By::Inner: {
       static constexpr const char* kNames[] = {"__name__", "__qualname__", "__doc__", "__annotations__",
                                                "__module__"};
       return member(kNames[e.at]);
     }
-    case Access::Grad:
+    case By::Grad:
       return member("grad");
   }
   return "";

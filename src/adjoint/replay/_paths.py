@@ -16,9 +16,8 @@ import sys
 import types
 import weakref
 
-from adjoint._C import Tensor, _Layout
-
 from adjoint import _C
+from adjoint._C import Tensor, _Layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,6 +65,8 @@ class CodeFacts:
 
     __slots__ = ("any", "attributes", "globals", "imports", "inside", "library", "nested", "weak")
 
+    weak: Any
+
     def __init__(self, code: types.CodeType) -> None:
         self.library = code.co_filename.startswith(LIBRARY)
         named = code.co_names
@@ -84,7 +85,7 @@ class CodeFacts:
         names = dict.fromkeys(named)
         self.any = (matches or not _READS_ANY.isdisjoint(named)) and not self.library
         self.inside = not _INSIDE.isdisjoint(named) and not self.library
-        self.nested = []
+        self.nested: list[types.CodeType] = []
         for const in code.co_consts:
             if isinstance(const, types.CodeType):
                 self.nested.append(const)
@@ -94,7 +95,7 @@ class CodeFacts:
             elif self.library and type(const) is str and const.isidentifier():
                 names[const] = None
         self.imports = frozenset(imports)
-        path = code.co_qualname if sys.version_info >= (3, 11) else code.co_name
+        path = getattr(code, "co_qualname", code.co_name)  # since 3.11
         if "<" not in path:
             used[path.partition(".")[0]] = None
         self.attributes = tuple(names)
@@ -126,7 +127,8 @@ def _gather(codes):
         return known
     names: dict[str, None] = {}
     by_globals: dict[int, tuple[int, dict[str, None], bool]] = {}
-    ran, nested, any_attribute, inside, registries = [], set(), False, False, False
+    nested: set[int] = set()
+    ran, any_attribute, inside, registries = [], False, False, False
     imports: dict[tuple[str, str], None] = {}
     for at, (code, namespace) in enumerate(codes):
         facts = facts_of(code)
@@ -145,7 +147,7 @@ def _gather(codes):
             entry[1].update(dict.fromkeys(facts.globals))
     outer = [c for c in ran if id(c) not in nested and not facts_of(c).library]
     met = [c for c in outer if c.co_freevars or "<locals>" in getattr(c, "co_qualname", "")]
-    facts = {
+    gathered = {
         "names": frozenset(names),
         "ordered": tuple(names),
         "all": any_attribute,
@@ -157,7 +159,7 @@ def _gather(codes):
     spaces = [(at, tuple(used), library) for at, used, library in by_globals.values()]
     if len(_gathered) > 64:
         _gathered.clear()
-    _gathered[key] = known = facts, spaces, imports, [code for code, _ in codes]
+    _gathered[key] = known = gathered, spaces, imports, [code for code, _ in codes]
     return known
 
 

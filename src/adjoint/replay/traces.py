@@ -273,6 +273,9 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, hist
     if watch.impure:
         what, file, line = watch.impure[0]
         raise Unfit(f"it calls {what} in line {line} of {file}")
+    covered = layout.covers(watch.codes)
+    if covered is not True:
+        raise Unfit(str(covered))
     if layout.unknown:
         raise Unfit("{} {}".format(*layout.unknown[0]))
     tensors = Tensors()
