@@ -9,10 +9,10 @@
 #include "kernels/cpu/indexing.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/indexing.h"
+#include "kernels/launch.h"
 #include "runtime/function_ref.h"
 #include "runtime/interrupt.h"
 #include "runtime/parallel.h"
-#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -282,10 +282,8 @@ T extreme(T a, T b, bool largest) {
 
 }  // namespace
 
-void gather_into(const Tensor& out, const Tensor& self, int64_t d, const Tensor& index, bool flat,
-                 const char* op) {
-  const Access access(out);
-  if (!access || index.numel() == 0) return;
+static void gather_all(const Tensor& out, const Tensor& self, int64_t d, const Tensor& index, bool flat,
+                       const char* op) {
   const Lines lines(index, self, d, out);
   const int64_t size = lines.size(), step = lines.step();
   const Bounds bounds(flat ? -size : 0, size, d, op);
@@ -324,18 +322,22 @@ void gather_into(const Tensor& out, const Tensor& self, int64_t d, const Tensor&
   });
 }
 
-void scatter_into(const Tensor& out, const Tensor& base, int64_t d, const Tensor& index, const Tensor& src,
-                  const Scalar& value, Scattering how, const char* op) {
-  const Access access(out);
-  if (!access) return;
+void gather_into(const Tensor& out, const Tensor& self, int64_t d, const Tensor& index, bool flat,
+                 const char* op) {
+  if (index.numel() == 0) return;
+  on<&gather_all>(Out(out), self, d, index, flat, op);
+}
+
+static void scatter_all(const Tensor& out, const Tensor& base, int64_t d, const Tensor& index,
+                        const Tensor& src, const Scalar& value, Scattering how, const char* op) {
   if ((how == Scattering::Add || how == Scattering::Multiply) && sum_dtype(out.dtype()) != out.dtype()) {
     const DType type = sum_dtype(out.dtype());
     const Tensor wide = empty(out.sizes(), type);
     const bool ieee = out.dtype() == DType::Float16;
     const Scalar rounded(static_cast<double>(ieee ? static_cast<float>(value.to<Half>())
                                                   : static_cast<float>(value.to<BFloat16>())));
-    scatter_into(wide, base.defined() ? copy_of(base, type) : base, d, index,
-                 src.defined() ? copy_of(src, type) : src, rounded, how, op);
+    scatter_all(wide, base.defined() ? copy_of(base, type) : base, d, index,
+                src.defined() ? copy_of(src, type) : src, rounded, how, op);
     return copy_into(out, wide);
   }
   if (index.numel() == 0) {
@@ -371,6 +373,11 @@ void scatter_into(const Tensor& out, const Tensor& base, int64_t d, const Tensor
         return how == Scattering::Multiply ? multiplied<T>(a, b) : extreme(a, b, how == Scattering::Largest);
       });
   });
+}
+
+void scatter_into(const Tensor& out, const Tensor& base, int64_t d, const Tensor& index, const Tensor& src,
+                  const Scalar& value, Scattering how, const char* op) {
+  on<&scatter_all>(Out(out), base, d, index, src, value, how, op);
 }
 
 }  // namespace adjoint

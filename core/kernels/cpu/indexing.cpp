@@ -7,9 +7,9 @@
 #include "kernels/copy.h"
 #include "kernels/cpu/indexing.h"
 #include "kernels/cpu/variants.h"
+#include "kernels/launch.h"
 #include "runtime/parallel.h"
 #include "runtime/scratch.h"
-#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -121,10 +121,7 @@ void each_place(const Tensor& self, const IndexPlan& plan, const Values& values,
 
 }  // namespace
 
-Tensor read_at(const Tensor& self, const IndexPlan& plan) {
-  const Tensor out = empty(plan.shape.span(), self.dtype());
-  const Access access(out);
-  if (!access || out.numel() == 0) return out;
+static void read_places(const Tensor& out, const Tensor& self, const IndexPlan& plan) {
   const int64_t item = self.itemsize(), length = plan.row_length(), positions = plan.positions,
                 rows = plan.rows();
   const bool dense = plan.dense_rows(item);
@@ -162,25 +159,33 @@ Tensor read_at(const Tensor& self, const IndexPlan& plan) {
           }
         });
   });
+}
+
+Tensor read_at(const Tensor& self, const IndexPlan& plan) {
+  const Tensor out = empty(plan.shape.span(), self.dtype());
+  if (out.numel() == 0) return out;
+  on<&read_places>(Out(out), self, plan);
   return out;
+}
+
+static void write_places(const Tensor& self, const IndexPlan& plan, const Values& values) {
+  visit_size(self.itemsize(), [&](auto tag) {
+    using U = typename decltype(tag)::type;
+    each_place<U>(self, plan, values, [](U* to, const U* v, int64_t n, int64_t stride, int64_t step) {
+      if (n == 1)
+        *to = *v;
+      else if (step && stride == sizeof(U))
+        std::memcpy(to, v, static_cast<size_t>(n) * sizeof(U));
+      else
+        for (int64_t i = 0; i < n; ++i)
+          *reinterpret_cast<U*>(reinterpret_cast<char*>(to) + i * stride) = v[i * step];
+    });
+  });
 }
 
 void write_at(const Tensor& self, const IndexPlan& plan, const Tensor& given) {
   const Values values(self, plan, given);
-  const Access access(self);
-  if (access)
-    visit_size(self.itemsize(), [&](auto tag) {
-      using U = typename decltype(tag)::type;
-      each_place<U>(self, plan, values, [](U* to, const U* v, int64_t n, int64_t stride, int64_t step) {
-        if (n == 1)
-          *to = *v;
-        else if (step && stride == sizeof(U))
-          std::memcpy(to, v, static_cast<size_t>(n) * sizeof(U));
-        else
-          for (int64_t i = 0; i < n; ++i)
-            *reinterpret_cast<U*>(reinterpret_cast<char*>(to) + i * stride) = v[i * step];
-      });
-    });
+  on<&write_places>(Out(self), plan, values);
 }
 
 namespace {
@@ -290,42 +295,44 @@ void add_halves(const Tensor& self, const IndexPlan& plan, const Values& values)
 
 }  // namespace
 
+static void add_places(const Tensor& self, const IndexPlan& plan, const Values& values, Before before,
+                       const Tensor& other) {
+  const int64_t item = self.itemsize(), length = plan.row_length();
+  visit(self.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* base = before == Before::Other ? other.data<T>() : nullptr;
+    const bool few = before == Before::Itself && plan.slots > 4 * plan.positions;
+    if (!is_half_v<T> && plan.slots && !values.single && length * item >= 64 && plan.dense_rows(item) && !few)
+      return add_by_slot<T>(self, plan, values.tensor.data<T>(), before, base);
+    if (before != Before::Itself) {
+      char* to = self.bytes();
+      const char* from = reinterpret_cast<const char*>(base);
+      runtime::parallel_for(0, self.numel() * item, kGrain * 8, [&](int64_t b, int64_t e) {
+        if (from)
+          std::memcpy(to + b, from + b, static_cast<size_t>(e - b));
+        else
+          std::memset(to + b, 0, static_cast<size_t>(e - b));
+      });
+    }
+    if constexpr (is_half_v<T>)
+      add_halves<T>(self, plan, values);
+    else
+      each_place<T>(self, plan, values, [](T* to, const T* v, int64_t n, int64_t stride, int64_t step) {
+        if (n == 1)
+          *to = added<T>(*to, *v);
+        else
+          for (int64_t i = 0; i < n; ++i) {
+            T& o = *reinterpret_cast<T*>(reinterpret_cast<char*>(to) + i * stride);
+            o = added<T>(o, v[i * step]);
+          }
+      });
+  });
+}
+
 void add_at(const Tensor& self, const IndexPlan& plan, const Tensor& given, Before before,
             const Tensor& other) {
   const Values values(self, plan, given);
-  const int64_t item = self.itemsize(), length = plan.row_length();
-  const Access access(self);
-  if (access)
-    visit(self.dtype(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
-      const T* base = before == Before::Other ? other.data<T>() : nullptr;
-      const bool few = before == Before::Itself && plan.slots > 4 * plan.positions;
-      if (!is_half_v<T> && plan.slots && !values.single && length * item >= 64 && plan.dense_rows(item) &&
-          !few)
-        return add_by_slot<T>(self, plan, values.tensor.data<T>(), before, base);
-      if (before != Before::Itself) {
-        char* to = self.bytes();
-        const char* from = reinterpret_cast<const char*>(base);
-        runtime::parallel_for(0, self.numel() * item, kGrain * 8, [&](int64_t b, int64_t e) {
-          if (from)
-            std::memcpy(to + b, from + b, static_cast<size_t>(e - b));
-          else
-            std::memset(to + b, 0, static_cast<size_t>(e - b));
-        });
-      }
-      if constexpr (is_half_v<T>)
-        add_halves<T>(self, plan, values);
-      else
-        each_place<T>(self, plan, values, [](T* to, const T* v, int64_t n, int64_t stride, int64_t step) {
-          if (n == 1)
-            *to = added<T>(*to, *v);
-          else
-            for (int64_t i = 0; i < n; ++i) {
-              T& o = *reinterpret_cast<T*>(reinterpret_cast<char*>(to) + i * stride);
-              o = added<T>(o, v[i * step]);
-            }
-        });
-    });
+  on<&add_places>(Out(self), plan, values, before, other);
 }
 
 }  // namespace adjoint

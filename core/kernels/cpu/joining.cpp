@@ -3,15 +3,13 @@
 #include "kernels/joining.h"
 
 #include "kernels/copy.h"
+#include "kernels/launch.h"
 #include "runtime/parallel.h"
-#include "tensor/access.h"
 
 namespace adjoint::kernels {
 
-void join(const Tensor& out, TensorList tensors, int d, const Dims& lengths) {
+static void join_all(const Tensor& out, TensorList tensors, int d, const Dims& lengths) {
   const int64_t item = out.itemsize(), total = out.size(d);
-  const Access access(out);
-  if (!access || out.numel() == 0) return;
   bool plain = true;
   for (size_t i = 0; i < tensors.size(); ++i)
     plain &= lengths[i] == 0 || (tensors[i].dtype() == out.dtype() && tensors[i].is_contiguous());
@@ -53,6 +51,10 @@ void join(const Tensor& out, TensorList tensors, int d, const Dims& lengths) {
                             }
                           }
                         });
+}
+
+void join(const Tensor& out, TensorList tensors, int d, const Dims& lengths) {
+  if (out.numel() != 0) on<&join_all>(Out(out), tensors, d, lengths);
 }
 
 }  // namespace adjoint::kernels

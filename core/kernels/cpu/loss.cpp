@@ -9,6 +9,7 @@
 #include "kernels/cpu/variants.h"
 #include "kernels/cpu/with_number.h"
 #include "kernels/indexing.h"
+#include "kernels/launch.h"
 #include "kernels/reduction.h"
 #include "kernels/slices.h"
 #include "runtime/scratch.h"
@@ -27,18 +28,22 @@ struct Classes {
   int64_t ignore = 0;
 
   const char* op = "";
-  const int64_t* first = nullptr;  // of target
 
   int64_t count() const { return samples * positions; }
   /// The class of a sample, checked as it is used: another thread may be writing the target.
   int64_t at(int64_t p) const {
-    const int64_t t = read_once(first + p);
+    const int64_t t = read_once(target.data<int64_t>() + p);
     if (static_cast<uint64_t>(t) >= static_cast<uint64_t>(classes) && t != ignore) [[unlikely]]
       fail<IndexError>(op, "(): Target ", t, " is out of bounds: there are ", classes,
                        " classes (ignore_index is ", ignore, ")");
     return t;
   }
 };
+
+bool check_each(const Tensor&, const Classes& c) {
+  for (int64_t p = 0; p < c.count(); ++p) c.at(p);
+  return true;
+}
 
 /// Everything that can be wrong is found here, before anything is computed.
 Classes classes_of(IntList sizes, DType dtype, const Tensor& target, const Tensor& weight,
@@ -85,14 +90,12 @@ Classes classes_of(IntList sizes, DType dtype, const Tensor& target, const Tenso
       fail(op, "(): weight tensor should be defined either for all ", c.classes,
            " classes or no classes but got weight tensor of shape: ", to_string(weight.sizes()), " and type ",
            name_of(weight.dtype()));
-    c.weight = dense(weight);
+    c.weight = dense_as(weight, compute_dtype(dtype));
   }
   c.target = dense_as(target, DType::Int64);
   c.ignore = options.ignore;
-  const Access access(c.target);
   c.op = op;
-  c.first = c.target.data<int64_t>();
-  for (int64_t p = 0; access && p < c.count(); ++p) c.at(p);
+  check<&check_each>(c.target, c);
   return c;
 }
 
@@ -130,10 +133,8 @@ double total_weight(const Classes& c, const T* w) {
 }
 
 template <class T>
-const T* weights(Classes& c) {
-  if (!c.weight.defined()) return nullptr;
-  c.weight = dense_as(c.weight, dtype_of<T>);
-  return c.weight.data<T>();
+const T* weights(const Classes& c) {
+  return c.weight.defined() ? c.weight.data<T>() : nullptr;
 }
 
 template <class T>
@@ -163,116 +164,136 @@ Reduce reduce_of(std::string_view reduction, const char* op) {
                    " is not a valid value for reduction: expected 'none', 'mean' or 'sum'");
 }
 
+static void lose(const Tensor& out, const Tensor& x, const Tensor& total, const Classes& c,
+                 const ClassLoss& options, bool logits) {
+  const bool none = options.reduce == Reduce::None;
+  with_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
+    const T* w = weights<T>(c);
+    const T* lse = logits ? total.data<T>() : nullptr;
+    const View<T> view(x, c);
+    const double smooth = options.smoothing / static_cast<double>(c.classes), keep = 1 - options.smoothing;
+    const double all = smooth > 0 ? sum_of_weights(c, w) : 0;
+    double sum = 0;
+    for (int64_t p = 0; p < c.count(); ++p) {
+      const int64_t t = c.at(p);
+      double loss = 0;
+      if (t != c.ignore) {
+        const T* q = view.of(c, p);
+        const double top = lse ? static_cast<double>(lse[p]) : 0.0;
+        loss = keep * (w ? static_cast<double>(w[t]) : 1.0) * (top - static_cast<double>(q[t * view.step]));
+        if (smooth > 0) {
+          double rest = 0;
+          for (int64_t k = 0; k < c.classes; ++k)
+            rest += (w ? static_cast<double>(w[k]) : 1.0) * static_cast<double>(q[k * view.step]);
+          loss += smooth * (all * top - rest);
+        }
+      }
+      if (none)
+        out.data<T>()[p] = static_cast<T>(loss);
+      else
+        sum += loss;
+    }
+    if (options.reduce == Reduce::Mean) sum /= total_weight(c, w);
+    if (!none) *out.data<T>() = static_cast<T>(sum);
+  });
+}
+
 Tensor class_loss(const Tensor& self, const Tensor& target, const Tensor& weight, const ClassLoss& options,
                   bool logits, const char* op) {
-  Classes c = classes_of(self.sizes(), self.dtype(), target, weight, options, logits, op);
+  const Classes c = classes_of(self.sizes(), self.dtype(), target, weight, options, logits, op);
   const DType type = compute_dtype(self.dtype());
   const Tensor x = arranged(self, type);
   const bool none = options.reduce == Reduce::None;
   Tensor out = none ? empty(c.target.sizes(), type) : empty_scalar(type);
   const Tensor total = logits ? logsumexp(x, OptionalInts(IntList(&c.dim, 1)), false, op) : Tensor();
-  const Access access(x);
-  if (access)
-    with_floating(type, [&]<class T>(TypeTag<T>) {
-      const T* w = weights<T>(c);
-      const T* lse = logits ? total.data<T>() : nullptr;
-      const View<T> view(x, c);
-      const double smooth = options.smoothing / static_cast<double>(c.classes), keep = 1 - options.smoothing;
-      const double all = smooth > 0 ? sum_of_weights(c, w) : 0;
-      double sum = 0;
-      for (int64_t p = 0; p < c.count(); ++p) {
-        const int64_t t = c.at(p);
-        double loss = 0;
-        if (t != c.ignore) {
-          const T* q = view.of(c, p);
-          const double top = lse ? static_cast<double>(lse[p]) : 0.0;
-          loss = keep * (w ? static_cast<double>(w[t]) : 1.0) * (top - static_cast<double>(q[t * view.step]));
-          if (smooth > 0) {
-            double rest = 0;
-            for (int64_t k = 0; k < c.classes; ++k)
-              rest += (w ? static_cast<double>(w[k]) : 1.0) * static_cast<double>(q[k * view.step]);
-            loss += smooth * (all * top - rest);
-          }
-        }
-        if (none)
-          out.data<T>()[p] = static_cast<T>(loss);
-        else
-          sum += loss;
-      }
-      if (options.reduce == Reduce::Mean) sum /= total_weight(c, w);
-      if (!none) *out.data<T>() = static_cast<T>(sum);
-    });
+  on<&lose>(Out(out), x, total, c, options, logits);
   return as_dtype(out, self.dtype());
+}
+
+static void lose_backward(const Tensor& gx, const Tensor& gy, const Tensor& x, const Classes& c,
+                          const ClassLoss& options) {
+  with_floating(gx.dtype(), [&]<class T>(TypeTag<T>) {
+    const T* w = weights<T>(c);
+    const double smooth = options.smoothing / static_cast<double>(c.classes), keep = 1 - options.smoothing;
+    const double all = smooth > 0 ? sum_of_weights(c, w) : 0;
+    const GradientOf<T> upper{gy.data<T>(), options.reduce == Reduce::None ? 1 : 0,
+                              options.reduce == Reduce::Mean ? 1 / total_weight(c, w) : 1.0};
+    // The gradient is scale * softmax(x) minus the target's share.
+    constexpr int64_t kFew = 128;
+    T few[kFew];
+    const auto many = c.count() > kFew ? runtime::Scratch<T>(c.count()) : runtime::Scratch<T>();
+    T* scale = many ? many.get() : few;
+    auto own = [&](int64_t t) { return keep * (w ? static_cast<double>(w[t]) : 1.0); };
+    for (int64_t p = 0; p < c.count(); ++p) {
+      const int64_t t = c.at(p);
+      scale[p] = t == c.ignore ? T(0) : static_cast<T>(upper(p) * (own(t) + smooth * all));
+    }
+    const auto& table = best_variant<SoftmaxTable<T>>();
+    const Slices s(x, c.dim);
+    s.each_block(
+        kSoftmaxColumns,
+        [&](int64_t first, int64_t n) {
+          table.rows(x.data<T>() + first * s.n, gx.data<T>() + first * s.n, n, s.n, scale + first, false);
+        },
+        [&](int64_t first, int64_t at, int64_t width) {
+          table.columns(x.data<T>() + at, gx.data<T>() + at, s.n, s.inner, width, scale + first, false);
+        });
+    const View<T> view(gx, c);
+    for (int64_t p = 0; p < c.count(); ++p) {
+      const int64_t t = c.at(p);
+      if (t == c.ignore) continue;
+      T* q = view.of(c, p);
+      q[t * view.step] -= static_cast<T>(upper(p) * own(t));
+      if (smooth > 0)
+        for (int64_t k = 0; k < c.classes; ++k)
+          q[k * view.step] -= static_cast<T>(upper(p) * smooth * (w ? static_cast<double>(w[k]) : 1.0));
+    }
+  });
 }
 
 Tensor class_loss_backward(const Tensor& g, const Tensor& self, const Tensor& target, const Tensor& weight,
                            const ClassLoss& options) {
-  Classes c = classes_of(self.sizes(), self.dtype(), target, weight, options, true, "cross_entropy");
+  const Classes c = classes_of(self.sizes(), self.dtype(), target, weight, options, true, "cross_entropy");
   const DType type = compute_dtype(self.dtype());
   const Tensor x = arranged(self, type), gy = dense_as(g, type);
   Tensor gx = empty_as(x, type);
-  const Access access(c.target);
-  if (access)
-    with_floating(type, [&]<class T>(TypeTag<T>) {
-      const T* w = weights<T>(c);
-      const double smooth = options.smoothing / static_cast<double>(c.classes), keep = 1 - options.smoothing;
-      const double all = smooth > 0 ? sum_of_weights(c, w) : 0;
-      const GradientOf<T> upper{gy.data<T>(), options.reduce == Reduce::None ? 1 : 0,
-                                options.reduce == Reduce::Mean ? 1 / total_weight(c, w) : 1.0};
-      // The gradient is scale * softmax(x) minus the target's share.
-      constexpr int64_t kFew = 128;
-      T few[kFew];
-      const auto many = c.count() > kFew ? runtime::Scratch<T>(c.count()) : runtime::Scratch<T>();
-      T* scale = many ? many.get() : few;
-      auto own = [&](int64_t t) { return keep * (w ? static_cast<double>(w[t]) : 1.0); };
-      for (int64_t p = 0; p < c.count(); ++p) {
-        const int64_t t = c.at(p);
-        scale[p] = t == c.ignore ? T(0) : static_cast<T>(upper(p) * (own(t) + smooth * all));
-      }
-      const auto& table = best_variant<SoftmaxTable<T>>();
-      const Slices s(x, c.dim);
-      s.each_block(
-          kSoftmaxColumns,
-          [&](int64_t first, int64_t n) {
-            table.rows(x.data<T>() + first * s.n, gx.data<T>() + first * s.n, n, s.n, scale + first, false);
-          },
-          [&](int64_t first, int64_t at, int64_t width) {
-            table.columns(x.data<T>() + at, gx.data<T>() + at, s.n, s.inner, width, scale + first, false);
-          });
-      const View<T> view(gx, c);
-      for (int64_t p = 0; p < c.count(); ++p) {
-        const int64_t t = c.at(p);
-        if (t == c.ignore) continue;
-        T* q = view.of(c, p);
-        q[t * view.step] -= static_cast<T>(upper(p) * own(t));
-        if (smooth > 0)
-          for (int64_t k = 0; k < c.classes; ++k)
-            q[k * view.step] -= static_cast<T>(upper(p) * smooth * (w ? static_cast<double>(w[k]) : 1.0));
-      }
-    });
+  on<&lose_backward>(Out(gx), gy, x, c, options);
   return as_dtype(gx, self.dtype());
+}
+
+static void nll_backward_at(const Tensor& out, const Tensor& gy, const Classes& c, const ClassLoss& options) {
+  with_floating(out.dtype(), [&]<class T>(TypeTag<T>) {
+    const T* w = weights<T>(c);
+    const GradientOf<T> upper{gy.data<T>(), options.reduce == Reduce::None ? 1 : 0,
+                              options.reduce == Reduce::Mean ? 1 / total_weight(c, w) : 1.0};
+    const View<T> view(out, c);
+    for (int64_t p = 0; p < c.count(); ++p) {
+      const int64_t t = c.at(p);
+      if (t != c.ignore)
+        view.of(c, p)[t * view.step] = static_cast<T>(-upper(p) * (w ? static_cast<double>(w[t]) : 1.0));
+    }
+  });
 }
 
 Tensor nll_backward(const Tensor& g, IntList sizes, const Tensor& target, const Tensor& weight,
                     const ClassLoss& options) {
-  Classes c = classes_of(sizes, g.dtype(), target, weight, options, false, "nll_loss");
+  const Classes c = classes_of(sizes, g.dtype(), target, weight, options, false, "nll_loss");
   const DType type = compute_dtype(g.dtype());
   const Tensor gy = dense_as(g, type);
   Tensor out = zeros(sizes, type);
-  const Access access(c.target);
-  if (access)
-    with_floating(type, [&]<class T>(TypeTag<T>) {
-      const T* w = weights<T>(c);
-      const GradientOf<T> upper{gy.data<T>(), options.reduce == Reduce::None ? 1 : 0,
-                                options.reduce == Reduce::Mean ? 1 / total_weight(c, w) : 1.0};
-      const View<T> view(out, c);
-      for (int64_t p = 0; p < c.count(); ++p) {
-        const int64_t t = c.at(p);
-        if (t != c.ignore)
-          view.of(c, p)[t * view.step] = static_cast<T>(-upper(p) * (w ? static_cast<double>(w[t]) : 1.0));
-      }
-    });
+  on<&nll_backward_at>(Out(out), gy, c, options);
   return as_dtype(out, g.dtype());
+}
+
+static void add_squares(const Tensor& out, const Tensor& x, const Tensor& y, bool mean) {
+  with_floating(out.dtype(), [&]<class T>(TypeTag<T>) {
+    const auto distance = best_variant<FoldTable<T>>().squared_distance;
+    const double sum = runtime::parallel_reduce(
+        int64_t{0}, x.numel(), int64_t{65536}, 0.0,
+        [&](int64_t b, int64_t e) { return distance(x.data<T>() + b, y.data<T>() + b, e - b); },
+        [](double a, double b) { return a + b; });
+    *out.data<T>() = static_cast<T>(mean ? sum / static_cast<double>(x.numel()) : sum);
+  });
 }
 
 Tensor squared_distance(const Tensor& self, const Tensor& target, bool mean) {
@@ -283,16 +304,7 @@ Tensor squared_distance(const Tensor& self, const Tensor& target, bool mean) {
   const DType type = compute_dtype(self.dtype());
   const Tensor x = dense_as(self, type), y = dense_as(target, type);
   Tensor out = empty_scalar(type);
-  const Access access(out);
-  if (access)
-    with_floating(type, [&]<class T>(TypeTag<T>) {
-      const auto distance = best_variant<FoldTable<T>>().squared_distance;
-      const double sum = runtime::parallel_reduce(
-          int64_t{0}, x.numel(), int64_t{65536}, 0.0,
-          [&](int64_t b, int64_t e) { return distance(x.data<T>() + b, y.data<T>() + b, e - b); },
-          [](double a, double b) { return a + b; });
-      *out.data<T>() = static_cast<T>(mean ? sum / static_cast<double>(x.numel()) : sum);
-    });
+  on<&add_squares>(Out(out), x, y, mean);
   return as_dtype(out, self.dtype());
 }
 
@@ -318,16 +330,17 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, const char* op) {
   return read_at(weight, rows_plan(weight, indices, op));
 }
 
+static void clear_row(const Tensor& out, int64_t row) {
+  const int64_t bytes = out.size(-1) * out.itemsize();
+  std::memset(out.bytes() + row * bytes, 0, static_cast<size_t>(bytes));
+}
+
 Tensor embedding_backward(const Tensor& g, const Tensor& indices, int64_t rows, int64_t padding) {
   const DType type = compute_dtype(g.dtype());
   const int64_t width = g.size(-1), shape[] = {rows, width};
   const Tensor out = empty(IntList(shape, 2), type);
   add_at(out, rows_plan(out, indices, "embedding"), g, Before::Zeros);
-  const Access access(out);
-  if (access && padding >= 0 && padding < rows) {
-    const int64_t row = width * out.itemsize();
-    std::memset(out.bytes() + padding * row, 0, static_cast<size_t>(row));
-  }
+  if (padding >= 0 && padding < rows) on<&clear_row>(Out(out), padding);
   return as_dtype(out, g.dtype());
 }
 

@@ -7,9 +7,9 @@
 #include "kernels/cpu/indexing.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/indexing.h"
+#include "kernels/launch.h"
 #include "kernels/reduction.h"
 #include "runtime/parallel.h"
-#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -66,13 +66,12 @@ class Chunks {
 
 }  // namespace
 
-int64_t count_true(const Tensor& mask) {
-  const Access access(mask, "count of a mask");
+static int64_t count_all(const Tensor& mask) {
   return best_variant<IndexTable>().count(mask.data<bool>(), mask.numel());
 }
+int64_t count_true(const Tensor& mask) { return ask<&count_all>("count of a mask", mask); }
 
-Tensor compress(const Tensor& self, const Tensor& mask) {
-  const Access access(mask, "masked_select");
+static Tensor compressed(const Tensor& mask, const Tensor& self) {
   const Chunks chunks(mask);
   const int64_t shape[] = {chunks.total()};
   const Tensor out = empty(shape, self.dtype());
@@ -90,9 +89,11 @@ Tensor compress(const Tensor& self, const Tensor& mask) {
   return out;
 }
 
-void expand_into(const Tensor& out, const Tensor& mask, const Tensor& values, bool clear, bool fill) {
-  const Access access(out);
-  if (!access) return;
+Tensor compress(const Tensor& self, const Tensor& mask) {
+  return ask<&compressed>("masked_select", mask, self);
+}
+
+static void expand_all(const Tensor& out, const Tensor& mask, const Tensor& values, bool clear, bool fill) {
   const Chunks chunks(mask);
   visit_size(out.itemsize(), [&](auto tag) {
     using U = typename decltype(tag)::type;
@@ -109,8 +110,11 @@ void expand_into(const Tensor& out, const Tensor& mask, const Tensor& values, bo
   });
 }
 
-Tensors positions_of(const Tensor& t) {
-  const Access access(t, "nonzero");
+void expand_into(const Tensor& out, const Tensor& mask, const Tensor& values, bool clear, bool fill) {
+  on<&expand_all>(Out(out), mask, values, clear, fill);
+}
+
+static Tensors positions_in(const Tensor& t) {
   const Tensor mask = dense(t.dtype() == DType::Bool ? t : copy_of(t, DType::Bool));
   const Chunks chunks(mask);
   const int64_t shape[] = {chunks.total()};
@@ -142,15 +146,11 @@ Tensors positions_of(const Tensor& t) {
   return out;
 }
 
+Tensors positions_of(const Tensor& t) { return ask<&positions_in>("nonzero", t); }
+
 namespace kernels {
 
-Tensor same_elements(const Tensor& self, const Tensor& other, const char* op) {
-  if (!same(self.sizes(), other.sizes()) || self.dtype() != other.dtype())
-    fail(op, "(): expected tensors of one shape and type, but got ", to_string(self.sizes()), " ",
-         name_of(self.dtype()), " and ", to_string(other.sizes()), " ", name_of(other.dtype()));
-  const Tensor x = dense(self), y = dense(other), out = empty_scalar(DType::Bool);
-  const Access access(out);
-  if (!access) return out;
+static void compare(const Tensor& out, const Tensor& x, const Tensor& y) {
   std::atomic<bool> differ = false;
   visit(x.dtype(), [&]<class T>(TypeTag<T>) {
     // Of halves the numbers are compared, of which two zeros and no two NaN are equal.
@@ -172,6 +172,14 @@ Tensor same_elements(const Tensor& self, const Tensor& other, const char* op) {
     });
   });
   *out.data<bool>() = !differ;
+}
+
+Tensor same_elements(const Tensor& self, const Tensor& other, const char* op) {
+  if (!same(self.sizes(), other.sizes()) || self.dtype() != other.dtype())
+    fail(op, "(): expected tensors of one shape and type, but got ", to_string(self.sizes()), " ",
+         name_of(self.dtype()), " and ", to_string(other.sizes()), " ", name_of(other.dtype()));
+  const Tensor x = dense(self), y = dense(other), out = empty_scalar(DType::Bool);
+  on<&compare>(Out(out), x, y);
   return out;
 }
 

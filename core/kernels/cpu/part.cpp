@@ -4,8 +4,8 @@
 
 #include "for_size.h"
 #include "kernels/copy.h"
+#include "kernels/launch.h"
 #include "kernels/walk.h"
-#include "tensor/access.h"
 
 namespace adjoint::kernels {
 
@@ -41,13 +41,11 @@ void add_to(char* to, int64_t to_step, const char* from, int64_t from_step, int6
 
 }  // namespace
 
-void put_strided(const Tensor& out, IntList size, IntList stride, int64_t offset, const Tensor& from) {
+static void put_all(const Tensor& out, IntList size, IntList stride, int64_t offset, const Tensor& from) {
   if (may_overlap(size, stride) && rounded_once(out, [&](const Tensor& wide) {
-        put_strided(wide, size, stride, offset, copy_of(from, wide.dtype()));
+        put_all(wide, size, stride, offset, copy_of(from, wide.dtype()));
       }))
     return;
-  const Access access(out);
-  if (!access) return;
   const int64_t item = out.itemsize();
   char* to = out.bytes() + offset * item;
   if (size.empty()) {
@@ -76,6 +74,10 @@ void put_strided(const Tensor& out, IntList size, IntList stride, int64_t offset
       add_to<T>(p[0], steps[0], p[1], steps[1], n);
     });
   });
+}
+
+void put_strided(const Tensor& out, IntList size, IntList stride, int64_t offset, const Tensor& from) {
+  on<&put_all>(Out(out), size, stride, offset, from);
 }
 
 void take_number(const Tensor& out, const Tensor& from, int64_t at) {

@@ -4,14 +4,12 @@
 
 #include "for_size.h"
 #include "kernels/copy.h"
+#include "kernels/launch.h"
 #include "kernels/walk.h"
-#include "tensor/access.h"
 
 namespace adjoint::kernels {
 
-void flip(const Tensor& out, const Tensor& self, uint64_t mask) {
-  const Access access(out);
-  if (!access || out.numel() == 0) return;
+static void flip_all(const Tensor& out, const Tensor& self, uint64_t mask) {
   const int64_t item = self.itemsize();
   char* from = self.bytes();
   Dims strides(self.strides());
@@ -27,6 +25,11 @@ void flip(const Tensor& out, const Tensor& self, uint64_t mask) {
   move_planes(walk, item);
 }
 
+void flip(const Tensor& out, const Tensor& self, uint64_t mask) {
+  if (out.numel() == 0) return;
+  on<&flip_all>(Out(out), self, mask);
+}
+
 namespace {
 
 /// row + diagonal + more, within the row; without leaving 64 bits on the way.
@@ -36,11 +39,8 @@ int64_t column_from(int64_t row, int64_t diagonal, int64_t more, int64_t columns
 
 }  // namespace
 
-Tensor triangle(const Tensor& self, Triangle kept, int64_t diagonal) {
-  const Tensor in = dense(self), out = empty(self.sizes(), self.dtype());
-  const int64_t rows = self.size(-2), columns = self.size(-1), item = self.itemsize();
-  const Access access(out);
-  if (!access || out.numel() == 0) return out;
+static void keep_triangle(const Tensor& out, const Tensor& in, Triangle kept, int64_t diagonal) {
+  const int64_t rows = in.size(-2), columns = in.size(-1), item = in.itemsize();
   // Short rows are copied as a whole, before some of their numbers are zeroed.
   const bool small = columns * item <= 512;
   runtime::parallel_for(0, out.numel() / columns, std::max<int64_t>(1, 32768 / columns),
@@ -67,12 +67,16 @@ Tensor triangle(const Tensor& self, Triangle kept, int64_t diagonal) {
                             std::memset(to + last * item, 0, static_cast<size_t>((columns - last) * item));
                           }
                         });
+}
+
+Tensor triangle(const Tensor& self, Triangle kept, int64_t diagonal) {
+  const Tensor in = dense(self), out = empty(self.sizes(), self.dtype());
+  if (out.numel() == 0) return out;
+  on<&keep_triangle>(Out(out), in, kept, diagonal);
   return out;
 }
 
-Tensor repeated_numbers(const Tensor& given, int64_t size, const char* op) {
-  const Access access(given, op);
-  const Tensor counts = copy_of(given);  // its own: they are read twice
+static int64_t total_of(const Tensor& counts, int64_t size, const char* op) {
   const int64_t* r = counts.data<int64_t>();
   const int64_t step = counts.numel() == 1 ? 0 : 1;
   int64_t total = 0;
@@ -80,11 +84,20 @@ Tensor repeated_numbers(const Tensor& given, int64_t size, const char* op) {
     if (r[i * step] < 0) fail(op, "(): repeats can not be negative, but got ", r[i * step]);
     total = checked_add(total, r[i * step], op);
   }
-  const int64_t shape[] = {total};
-  const Tensor out = empty(shape, DType::Int64);
+  return total;
+}
+
+static void repeat_numbers(const Tensor& out, const Tensor& counts, int64_t size) {
+  const int64_t *r = counts.data<int64_t>(), step = counts.numel() == 1 ? 0 : 1;
   int64_t* to = out.data<int64_t>();
-  for (int64_t i = 0; i < size; ++i)
-    for (int64_t k = 0; k < r[i * step]; ++k) *to++ = i;
+  for (int64_t i = 0; i < size; ++i) to = std::fill_n(to, r[i * step], i);
+}
+
+Tensor repeated_numbers(const Tensor& given, int64_t size, const char* op) {
+  const Tensor counts = copy_of(given);  // its own: they are read twice
+  const int64_t shape[] = {ask<&total_of>(op, counts, size, op)};
+  const Tensor out = empty(shape, DType::Int64);
+  on<&repeat_numbers>(Out(out), counts, size);
   return out;
 }
 

@@ -2,11 +2,25 @@
 
 #include "kernels/cpu/variants.h"
 #include "kernels/cpu/with_number.h"
+#include "kernels/launch.h"
 #include "kernels/slices.h"
 #include "kernels/softmax.h"
-#include "tensor/access.h"
 
 namespace adjoint::kernels {
+
+static void softmax_slices(const Tensor& y, const Tensor& x, const Slices& s, bool log) {
+  with_floating(c, [&]<class T>(TypeTag<T>) {
+    const auto& table = best_variant<SoftmaxTable<T>>();
+    s.each_block(
+        kSoftmaxColumns,
+        [&](int64_t first, int64_t n) {
+          table.rows(x.data<T>() + first * s.n, y.data<T>() + first * s.n, n, s.n, nullptr, log);
+        },
+        [&](int64_t, int64_t at, int64_t width) {
+          table.columns(x.data<T>() + at, y.data<T>() + at, s.n, s.inner, width, nullptr, log);
+        });
+  });
+}
 
 Tensor softmax(const Tensor& self, int64_t dim, const OptionalType& dtype, bool log, const char* op) {
   const DType type = dtype.value_or(self.dtype());
@@ -19,20 +33,25 @@ Tensor softmax(const Tensor& self, int64_t dim, const OptionalType& dtype, bool 
   const Tensor x = dense_as(dtype && type != c ? as_dtype(self, type) : self, c);
   Tensor y = empty_as(x, c);
   const Slices s(x, d);
-  const Access access(x);
-  if (access)
-    with_floating(c, [&]<class T>(TypeTag<T>) {
-      const auto& table = best_variant<SoftmaxTable<T>>();
-      s.each_block(
-          kSoftmaxColumns,
-          [&](int64_t first, int64_t n) {
-            table.rows(x.data<T>() + first * s.n, y.data<T>() + first * s.n, n, s.n, nullptr, log);
-          },
-          [&](int64_t, int64_t at, int64_t width) {
-            table.columns(x.data<T>() + at, y.data<T>() + at, s.n, s.inner, width, nullptr, log);
-          });
-    });
+  on<&softmax_slices>(Out(y), x, s, log);
   return as_dtype(y, type);
+}
+
+static void softmax_slices_backward(const Tensor& gx, const Tensor& gy, const Tensor& y, const Slices& s,
+                                    bool log) {
+  with_floating(c, [&]<class T>(TypeTag<T>) {
+    const auto& table = best_variant<SoftmaxTable<T>>();
+    s.each_block(
+        kSoftmaxColumns,
+        [&](int64_t first, int64_t n) {
+          const int64_t at = first * s.n;
+          table.rows_backward(gy.data<T>() + at, y.data<T>() + at, gx.data<T>() + at, n, s.n, log);
+        },
+        [&](int64_t, int64_t at, int64_t width) {
+          table.columns_backward(gy.data<T>() + at, y.data<T>() + at, gx.data<T>() + at, s.n, s.inner, width,
+                                 log);
+        });
+  });
 }
 
 Tensor softmax_backward(const Tensor& g, const Tensor& result, int64_t dim, bool log) {
@@ -46,21 +65,7 @@ Tensor softmax_backward(const Tensor& g, const Tensor& result, int64_t dim, bool
   const Tensor y = dense_as(result, c), gy = dense_as(g, c);
   Tensor gx = empty_as(y, c);
   const Slices s(y, d);
-  const Access access(y);
-  if (access)
-    with_floating(c, [&]<class T>(TypeTag<T>) {
-      const auto& table = best_variant<SoftmaxTable<T>>();
-      s.each_block(
-          kSoftmaxColumns,
-          [&](int64_t first, int64_t n) {
-            const int64_t at = first * s.n;
-            table.rows_backward(gy.data<T>() + at, y.data<T>() + at, gx.data<T>() + at, n, s.n, log);
-          },
-          [&](int64_t, int64_t at, int64_t width) {
-            table.columns_backward(gy.data<T>() + at, y.data<T>() + at, gx.data<T>() + at, s.n, s.inner,
-                                   width, log);
-          });
-    });
+  on<&softmax_slices_backward>(Out(gx), gy, y, s, log);
   return as_dtype(gx, result.dtype());
 }
 
