@@ -28,7 +28,11 @@ Tensor another(const Tensor& t) {
 }  // namespace
 
 void elsewhere(const Routine& routine, const void* const* at) {
-  const Access access(written(routine.kinds[0], at[0])[0]);
+  const Tensor* first = nullptr;
+  for (size_t i = 0; i < routine.count; ++i)
+    for (const Tensor& t : written(routine.kinds[i], at[i]))
+      if (t.defined()) first = &t;
+  const Access access(*first);
   if (!access) return;
   const void* others[Routine::kMost];
   Tensors copies[Routine::kMost];

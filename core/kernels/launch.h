@@ -27,7 +27,7 @@ namespace runtime {
 class Generator;
 }
 
-/// What a routine writes; where it adds to that or moves it about, it is read, too. The first is defined.
+/// What a routine writes, if it is defined; where it adds to that or moves it about, it is read, too.
 struct Out {
   const Tensor& value;
   explicit Out(const Tensor& t) : value(t) {}
@@ -81,20 +81,24 @@ inline constexpr Routine routine_of{[](const void* const* at) {
                                     sizeof...(X),
                                     {As<X>::kind...}};
 
-inline bool is_elsewhere(const Tensor& t) { return t->is(TensorImpl::kElsewhere); }
-inline bool is_elsewhere(TensorList list) { return is_elsewhere(list[0]); }
+/// Whether what a routine writes is elsewhere than on the CPU; where it writes nothing, that is not.
+inline bool is_elsewhere(const Out& x) { return x.value.defined() && x.value->is(TensorImpl::kElsewhere); }
+inline bool is_elsewhere(const Outs& x) { return !x.value.empty() && is_elsewhere(Out(x.value[0])); }
+template <class X>
+bool is_elsewhere(const X&) {
+  return false;
+}
 
 /// Call where the memory is that is written: on copies, and, for what it writes, as it is.
 [[gnu::cold]] void elsewhere(const Routine& routine, const void* const* at);
 
 }  // namespace launch
 
-/// Call a routine that writes `first`, an Out or not empty Outs, and what other arguments are such, from the
-/// rest.
+/// Call a routine that writes `first`, an Out or Outs, and what other arguments are such, from the rest.
 template <auto routine, class First, class... X>
   requires(std::same_as<First, Out> || std::same_as<First, Outs>)
 [[gnu::always_inline]] inline void on(First first, const X&... others) {
-  if (launch::is_elsewhere(first.value)) [[unlikely]] {
+  if ((launch::is_elsewhere(first) || ... || launch::is_elsewhere(others))) [[unlikely]] {
     const void* at[] = {&first.value, &launch::As<X>::of(others)...};
     return launch::elsewhere(launch::routine_of<routine, First, X...>, at);
   }

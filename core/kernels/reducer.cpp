@@ -5,7 +5,6 @@
 
 #include "runtime/parallel.h"
 #include "runtime/scratch.h"
-#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -50,8 +49,7 @@ int64_t Reducer::offset_of(const Axes& axes, int64_t count, int64_t index, int64
   return offset;
 }
 
-Reducer::Reducer(const Tensor& self, uint64_t mask)
-    : access_(self), base_(self.bytes()), have_(self.dtype()) {
+Reducer::Reducer(const Tensor& self, uint64_t mask) : base_(self.bytes()), have_(self.dtype()) {
   const int64_t item = self.itemsize();
   const auto sizes = self.sizes(), strides = self.strides();
   const int n = static_cast<int>(sizes.size());

@@ -15,7 +15,6 @@
 #include "kernels/cpu/variants.h"
 #include "kernels/reduction.h"
 #include "runtime/function_ref.h"
-#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -34,7 +33,7 @@ class Reducer {
   template <class T, class Acc, class Merge, class Finish>
   void run(Fold fold, double parameter, const Acc& identity, const Merge& merge, const Finish& finish) const {
     static_assert(sizeof(Acc) <= kMostBytes && std::is_trivially_copyable_v<Acc>);
-    if (outputs_ == 0 || !access_) return;
+    if (outputs_ == 0) return;
     const bool bytes = std::is_same_v<T, uint8_t> && have_ == DType::Bool;
     const auto begin = [&](void* a, int64_t n) {
       for (int64_t i = 0; i < n; ++i) static_cast<Acc*>(a)[i] = identity;
@@ -88,7 +87,6 @@ class Reducer {
   void columns(const Plan& plan, char* acc, const char* p, int64_t row_stride, int64_t rows, int64_t columns,
                int64_t stride, int64_t start) const;
 
-  Access access_;
   const char* base_;
   DType have_;
   int64_t outputs_ = 1, length_ = 1;

@@ -15,6 +15,7 @@
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/product.h"
 #include "kernels/cpu/variants.h"
+#include "kernels/launch.h"
 #include "kernels/slices.h"
 #include "runtime/blas.h"
 #include "runtime/parallel.h"
@@ -343,9 +344,8 @@ void backward_of(const Problem& p, const Cotangents& c, const Tensor& log_sum) {
                         });
 }
 
-void fill_zero(const Tensor& t) {
-  if (const Access access(t); access)
-    std::memset(t.bytes(), 0, static_cast<size_t>(t.numel() * t.itemsize()));
+void forward_all(const Tensor& out, const Tensor& log_sum, const Problem& p) {
+  p.type == DType::Float64 ? forward_of<double>(p, out, log_sum) : forward_of<float>(p, out, log_sum);
 }
 
 }  // namespace
@@ -354,9 +354,7 @@ std::tuple<Tensor, Tensor> forward(const Tensor& q, const Tensor& k, const Tenso
                                    const Options& options, const char* op) {
   const Problem p(q, k, v, mask, options, op);
   const Tensor out = p.make(p.q, p.queries, p.values), log_sum = empty(p.shape(p.queries, -1).span(), p.type);
-  const Access access(out);
-  if (access && log_sum.numel())
-    p.type == DType::Float64 ? forward_of<double>(p, out, log_sum) : forward_of<float>(p, out, log_sum);
+  if (log_sum.numel()) on<&forward_all>(Out(out), Out(log_sum), p);
   return {as_dtype(out, q.dtype()), log_sum};
 }
 
@@ -378,7 +376,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& g, const Tenso
     fail(op, "(): a mask that is no term has no gradient");
   if (needs & 11 && !result.defined()) fail(op, "(): these gradients need the result");
   Cotangents c{with_rows(g, p.type), zeros(rows.span(), p.type), {}, {}, {}, {}, needs};
-  if (needs & 1) fill_zero(c.q = p.make(p.q, p.queries, p.width));
+  if (needs & 1) copy_into(c.q = p.make(p.q, p.queries, p.width), scalar_tensor(Scalar(0), p.type));
   if (needs & 2) c.k = p.make(p.k, p.keys, p.width);
   if (needs & 4) c.v = p.make(p.v, p.keys, p.values);
   if (needs & 8) {
@@ -405,14 +403,9 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& g, const Tenso
   return {back(c.q), back(c.k), back(c.v), c.mask.defined() ? as_dtype(c.mask, mask.dtype()) : c.mask};
 }
 
-Tensor factors(const Tensor& weights, const Options& options) {
-  const DType type = weights.dtype();
-  if (type != DType::Float32 && type != DType::Float64)
-    fail("_attention_factors(): not implemented for '", name_of(type), "'");
-  const Tensor out = empty(weights.sizes(), type);
-  const Access access(out);
-  if (!access) return out;
-  const int64_t keys = weights.size(-1), rows = keys ? weights.numel() / keys : 0;
+static void write_factors(const Tensor& out, const Options& options) {
+  const DType type = out.dtype();
+  const int64_t keys = out.size(-1), rows = keys ? out.numel() / keys : 0;
   const auto run = [&]<class T>(T*) {
     for (int64_t r = 0; r < rows; ++r)
       best_variant<AttentionTable<T>>().factors(dropout_of<T>(options, keys, r, 0), keys,
@@ -422,6 +415,14 @@ Tensor factors(const Tensor& weights, const Options& options) {
     run(static_cast<double*>(nullptr));
   else
     run(static_cast<float*>(nullptr));
+}
+
+Tensor factors(const Tensor& weights, const Options& options) {
+  const DType type = weights.dtype();
+  if (type != DType::Float32 && type != DType::Float64)
+    fail("_attention_factors(): not implemented for '", name_of(type), "'");
+  const Tensor out = empty(weights.sizes(), type);
+  on<&write_factors>(Out(out), options);
   return out;
 }
 

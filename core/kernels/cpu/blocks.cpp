@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "kernels/cpu/with_number.h"
+#include "kernels/launch.h"
 #include "kernels/slices.h"
-#include "tensor/access.h"
 #include "tensor/checked.h"
 
 namespace adjoint::kernels {
@@ -66,6 +66,25 @@ Dims sizes_of(IntList leading, int64_t a, int64_t b) {
 
 }  // namespace
 
+static void take_blocks(const Tensor& y, const Tensor& x, const Blocks& b) {
+  visit(x.dtype(), [&]<class T>(TypeTag<T>) {
+    runtime::parallel_for(
+        0, b.planes * b.volume, std::max<int64_t>(1, 32768 / b.blocks), [&](int64_t begin, int64_t end) {
+          for (int64_t p = begin; p < end; ++p)
+            b.each_row(p % b.volume, x.data<T>() + p / b.volume * b.height * b.width,
+                       y.data<T>() + p * b.blocks, [&](const T* from, T* to, int64_t first, int64_t last) {
+                         std::fill_n(to, first, T(0));
+                         if (!from) return;
+                         if (b.stride[1] == 1)
+                           std::copy_n(from, last - first, to + first);
+                         else
+                           for (int64_t c = first; c < last; ++c) to[c] = from[(c - first) * b.stride[1]];
+                         std::fill(to + last, to + b.count[1], T(0));
+                       });
+        });
+  });
+}
+
 Tensor unfold(const Tensor& given, const Passing& how, const char* op) {
   const IntList s = given.sizes();
   if (s.size() < 3) fail(op, "(): expected images (…, C, H, W), but got shape ", to_string(s));
@@ -74,24 +93,26 @@ Tensor unfold(const Tensor& given, const Passing& how, const char* op) {
   const Tensor x = dense(given),
                y = empty(sizes_of(leading, checked_multiply(b.channels, b.volume, op), b.blocks).span(),
                          given.dtype());
-  if (const Access access(x); access && y.numel())
-    visit(given.dtype(), [&]<class T>(TypeTag<T>) {
-      runtime::parallel_for(
-          0, b.planes * b.volume, std::max<int64_t>(1, 32768 / b.blocks), [&](int64_t begin, int64_t end) {
-            for (int64_t p = begin; p < end; ++p)
-              b.each_row(p % b.volume, x.data<T>() + p / b.volume * b.height * b.width,
-                         y.data<T>() + p * b.blocks, [&](const T* from, T* to, int64_t first, int64_t last) {
-                           std::fill_n(to, first, T(0));
-                           if (!from) return;
-                           if (b.stride[1] == 1)
-                             std::copy_n(from, last - first, to + first);
-                           else
-                             for (int64_t c = first; c < last; ++c) to[c] = from[(c - first) * b.stride[1]];
-                           std::fill(to + last, to + b.count[1], T(0));
-                         });
-          });
-    });
+  if (y.numel()) on<&take_blocks>(Out(y), x, b);
   return y;
+}
+
+static void add_blocks(const Tensor& x, const Tensor& y, const Blocks& b) {
+  with_number(y.dtype(), [&]<class T>(TypeTag<T>) {
+    runtime::parallel_for(
+        0, b.planes, std::max<int64_t>(1, 32768 / (b.blocks * b.volume)), [&](int64_t begin, int64_t end) {
+          for (int64_t p = begin; p < end; ++p)
+            for (int64_t k = 0; k < b.volume; ++k)
+              b.each_row(k, x.data<T>() + p * b.height * b.width, y.data<T>() + (p * b.volume + k) * b.blocks,
+                         [&](T* to, const T* from, int64_t first, int64_t last) {
+                           if (!to) return;
+                           if (b.stride[1] == 1)
+                             for (int64_t i = first; i < last; ++i) to[i - first] += from[i];
+                           else
+                             for (int64_t i = first; i < last; ++i) to[(i - first) * b.stride[1]] += from[i];
+                         });
+        });
+  });
 }
 
 Tensor fold(const Tensor& given, IntList size, const Passing& how, const char* op) {
@@ -111,25 +132,7 @@ Tensor fold(const Tensor& given, IntList size, const Passing& how, const char* o
   Dims shape = sizes_of(of.span(), b.channels, b.height);
   shape.push_back(b.width);
   const Tensor y = dense_as(given, c), x = zeros(shape.span(), c);
-  if (const Access access(y); access && y.numel())
-    with_number(c, [&]<class T>(TypeTag<T>) {
-      runtime::parallel_for(0, b.planes, std::max<int64_t>(1, 32768 / (b.blocks * b.volume)),
-                            [&](int64_t begin, int64_t end) {
-                              for (int64_t p = begin; p < end; ++p)
-                                for (int64_t k = 0; k < b.volume; ++k)
-                                  b.each_row(k, x.data<T>() + p * b.height * b.width,
-                                             y.data<T>() + (p * b.volume + k) * b.blocks,
-                                             [&](T* to, const T* from, int64_t first, int64_t last) {
-                                               if (!to) return;
-                                               if (b.stride[1] == 1)
-                                                 for (int64_t i = first; i < last; ++i)
-                                                   to[i - first] += from[i];
-                                               else
-                                                 for (int64_t i = first; i < last; ++i)
-                                                   to[(i - first) * b.stride[1]] += from[i];
-                                             });
-                            });
-    });
+  if (y.numel()) on<&add_blocks>(Out(x), y, b);
   return as_dtype(x, given.dtype());
 }
 

@@ -12,9 +12,9 @@
 #include "for_size.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/cpu/with_number.h"
+#include "kernels/launch.h"
 #include "kernels/normalization.h"
 #include "kernels/slices.h"
-#include "tensor/access.h"
 
 namespace adjoint::kernels {
 
@@ -147,6 +147,57 @@ double scale_of(double variance, double eps) { return 1.0 / std::sqrt(variance +
 
 }  // namespace
 
+static void normalize_channels(const Tensor& y, const Tensor& mean, const Tensor& variance, const Tensor& x,
+                               const Tensor& w, const Tensor& b, const Pieces& s, bool fixed, double eps) {
+  with_floating(y.dtype(), [&]<class T>(TypeTag<T>) {
+    const auto& table = best_variant<ChannelNormTable<T>>();
+    const T *px = x.data<T>(), *pw = values<T>(w), *pb = values<T>(b);
+    T *py = y.data<T>(), *pm = mean.data<T>(), *pv = variance.data<T>();
+    auto find = [&](int64_t set, int64_t image, int64_t first, int64_t end) {
+      Moments found[kChannelColumns];
+      s.each(image, first, end, set, [&](const Piece& p) {
+        double m[kChannelColumns], q[kChannelColumns];
+        if (!s.columns) {
+          table.moments(px + p.at, p.length, m, q);
+          found[0].add(static_cast<double>(p.length), m[0], q[0]);
+          return;
+        }
+        const int64_t repeat = s.repeat();
+        table.column_moments(px + p.at, p.rows, p.stride, p.count * repeat, m, q);
+        for (int64_t j = 0, at = 0; j < p.count; ++j)
+          for (int64_t r = 0; r < repeat; ++r, ++at)
+            found[s.groups ? 0 : j].add(static_cast<double>(p.rows), m[at], q[at]);
+      });
+      for (int64_t i = 0; i < (s.groups ? 1 : end - first); ++i) {
+        const double nan = std::numeric_limits<double>::quiet_NaN();
+        pm[set + i] = static_cast<T>(s.elements() ? found[i].mean : nan);
+        pv[set + i] = static_cast<T>(s.elements() ? found[i].squares / found[i].count : nan);
+      }
+    };
+    s.share([&](int64_t set, int64_t image, int64_t first, int64_t end) {
+      if (!fixed) find(set, image, first, end);
+      s.each(image, first, end, set, [&](const Piece& p) {
+        T m[kChannelColumns], k[kChannelColumns], z[kChannelColumns];
+        const int64_t repeat = s.columns ? s.repeat() : 1;
+        for (int64_t j = 0; j < p.count; ++j) {
+          const int64_t channel = p.channel + j, at = s.set_of(p, channel);
+          const T scale = static_cast<T>(scale_of(pv[at], eps)), mean_of = pm[at],
+                  by = pw ? scale * pw[channel] : scale, more = pb ? pb[channel] : T(0);
+          for (int64_t r = j * repeat; r < (j + 1) * repeat; ++r) {
+            m[r] = mean_of;
+            k[r] = by;
+            z[r] = more;
+          }
+        }
+        if (s.columns)
+          table.column_scale(px + p.at, py + p.at, p.rows, p.stride, p.count * repeat, m, k, z);
+        else
+          table.scale(px + p.at, py + p.at, p.length, m[0], k[0], z[0]);
+      });
+    });
+  });
+}
+
 std::tuple<Tensor, Tensor, Tensor> channel_norm(const Tensor& self, const Tensor& weight, const Tensor& bias,
                                                 const Tensor& fixed_mean, const Tensor& fixed_variance,
                                                 int64_t groups, double eps, const char* op) {
@@ -165,57 +216,100 @@ std::tuple<Tensor, Tensor, Tensor> channel_norm(const Tensor& self, const Tensor
   const Dims shape = statistics_shape(s);
   const Tensor y = empty_as(x, c), mean = fixed ? dense_as(fixed_mean, c) : empty(shape.span(), c),
                variance = fixed ? dense_as(fixed_variance, c) : empty(shape.span(), c);
-  const Access access(x);
-  if (access)
-    with_floating(c, [&]<class T>(TypeTag<T>) {
-      const auto& table = best_variant<ChannelNormTable<T>>();
-      const T *px = x.data<T>(), *pw = values<T>(w), *pb = values<T>(b);
-      T *py = y.data<T>(), *pm = mean.data<T>(), *pv = variance.data<T>();
-      auto find = [&](int64_t set, int64_t image, int64_t first, int64_t end) {
-        Moments found[kChannelColumns];
-        s.each(image, first, end, set, [&](const Piece& p) {
-          double m[kChannelColumns], q[kChannelColumns];
-          if (!s.columns) {
-            table.moments(px + p.at, p.length, m, q);
-            found[0].add(static_cast<double>(p.length), m[0], q[0]);
-            return;
-          }
-          const int64_t repeat = s.repeat();
-          table.column_moments(px + p.at, p.rows, p.stride, p.count * repeat, m, q);
-          for (int64_t j = 0, at = 0; j < p.count; ++j)
-            for (int64_t r = 0; r < repeat; ++r, ++at)
-              found[s.groups ? 0 : j].add(static_cast<double>(p.rows), m[at], q[at]);
-        });
-        for (int64_t i = 0; i < (s.groups ? 1 : end - first); ++i) {
-          const double nan = std::numeric_limits<double>::quiet_NaN();
-          pm[set + i] = static_cast<T>(s.elements() ? found[i].mean : nan);
-          pv[set + i] = static_cast<T>(s.elements() ? found[i].squares / found[i].count : nan);
-        }
-      };
-      s.share([&](int64_t set, int64_t image, int64_t first, int64_t end) {
-        if (!fixed) find(set, image, first, end);
-        s.each(image, first, end, set, [&](const Piece& p) {
-          T m[kChannelColumns], k[kChannelColumns], z[kChannelColumns];
-          const int64_t repeat = s.columns ? s.repeat() : 1;
-          for (int64_t j = 0; j < p.count; ++j) {
-            const int64_t channel = p.channel + j, at = s.set_of(p, channel);
-            const T scale = static_cast<T>(scale_of(pv[at], eps)), mean_of = pm[at],
-                    by = pw ? scale * pw[channel] : scale, more = pb ? pb[channel] : T(0);
-            for (int64_t r = j * repeat; r < (j + 1) * repeat; ++r) {
-              m[r] = mean_of;
-              k[r] = by;
-              z[r] = more;
-            }
-          }
-          if (s.columns)
-            table.column_scale(px + p.at, py + p.at, p.rows, p.stride, p.count * repeat, m, k, z);
-          else
-            table.scale(px + p.at, py + p.at, p.length, m[0], k[0], z[0]);
-        });
-      });
-    });
+  if (fixed)
+    on<&normalize_channels>(Out(y), mean, variance, x, w, b, s, fixed, eps);
+  else
+    on<&normalize_channels>(Out(y), Out(mean), Out(variance), x, w, b, s, fixed, eps);
   if (fixed) return {as_dtype(y, self.dtype()), Tensor(), Tensor()};
   return {as_dtype(y, self.dtype()), as_dtype(mean, self.dtype()), as_dtype(variance, self.dtype())};
+}
+
+static void normalize_channels_backward(const Tensor& gx, const Tensor& gw, const Tensor& gb,
+                                        const Tensor& gy, const Tensor& x, const Tensor& w, const Tensor& m,
+                                        const Tensor& v, const Pieces& s, int64_t groups, bool fixed,
+                                        double eps) {
+  const bool want_x = gx.defined(), want_w = gw.defined(), want_b = gb.defined();
+  with_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
+    const auto& table = best_variant<ChannelNormTable<T>>();
+    const T *pg = gy.data<T>(), *px = x.data<T>(), *pw = values<T>(w), *pm = m.data<T>(), *pv = v.data<T>();
+    T* to = want_x ? gx.data<T>() : nullptr;
+    // Of each image's channels, or of the channels: sums of g, and of g (x - mean) / deviation.
+    const int64_t images = groups ? s.images : 1;
+    std::vector<double> of_g(static_cast<size_t>(images * s.channels)), of_gx(of_g.size());
+    s.share([&](int64_t set, int64_t image, int64_t first, int64_t end) {
+      double *a = of_g.data() + (groups ? image * s.channels : 0),
+             *b = of_gx.data() + (groups ? image * s.channels : 0);
+      auto means = [&](const Piece& p, int64_t repeat, T* out) {
+        for (int64_t j = 0; j < p.count; ++j) {
+          const T mean = pm[s.set_of(p, p.channel + j)];
+          for (int64_t r = 0; r < repeat; ++r) *out++ = mean;
+        }
+      };
+      const int64_t repeat = s.columns ? s.repeat() : 1;
+      // Of fixed statistics none of the sums goes into the gradient of the image.
+      if (!fixed || want_w || want_b)
+        s.each(image, first, end, set, [&](const Piece& p) {
+          T mean_of[kChannelColumns];
+          means(p, repeat, mean_of);
+          double sum[kChannelColumns], product[kChannelColumns];
+          if (s.columns)
+            table.column_sums(pg + p.at, px + p.at, p.rows, p.stride, p.count * repeat, mean_of, sum,
+                              product);
+          else
+            table.sums(pg + p.at, px + p.at, p.length, mean_of[0], sum, product);
+          for (int64_t j = 0, at = 0; j < p.count; ++j) {
+            double of_one = 0, of_both = 0;
+            for (int64_t r = 0; r < repeat; ++r, ++at) {
+              of_one += sum[at];
+              of_both += product[at];
+            }
+            a[p.channel + j] += of_one;
+            b[p.channel + j] += of_both;
+          }
+        });
+      for (int64_t i = first; i < end && s.elements(); ++i) b[i] *= scale_of(pv[groups ? set : i], eps);
+      if (!want_x) return;
+      // gx = r (h - mean(h) - xh mean(h xh)) with h = g weight, xh = (x - mean) r.
+      const auto weight_of = [&](int64_t i) { return pw ? static_cast<double>(pw[i]) : 1.0; };
+      double h = 0, hx = 0;
+      if (groups)
+        for (int64_t i = first; i < end; ++i) {
+          h += a[i] * weight_of(i);
+          hx += b[i] * weight_of(i);
+        }
+      s.each(image, first, end, set, [&](const Piece& p) {
+        T mean_of[kChannelColumns], scale[kChannelColumns], slope[kChannelColumns], shift[kChannelColumns];
+        means(p, repeat, mean_of);
+        const double n = static_cast<double>(s.elements());
+        for (int64_t j = 0; j < p.count; ++j) {
+          const int64_t i = p.channel + j;
+          const double r = scale_of(pv[s.set_of(p, i)], eps);
+          const T by = static_cast<T>(r * weight_of(i)),
+                  steep = fixed ? T(0) : static_cast<T>(-r * r * (groups ? hx : b[i] * weight_of(i)) / n),
+                  more = fixed ? T(0) : static_cast<T>(-r * (groups ? h : a[i] * weight_of(i)) / n);
+          for (int64_t k = j * repeat; k < (j + 1) * repeat; ++k) {
+            scale[k] = by;
+            slope[k] = steep;
+            shift[k] = more;
+          }
+        }
+        if (s.columns)
+          table.column_back(pg + p.at, px + p.at, to + p.at, p.rows, p.stride, p.count * repeat, mean_of,
+                            scale, slope, shift);
+        else
+          table.back(pg + p.at, px + p.at, to + p.at, p.length, mean_of[0], scale[0], slope[0], shift[0]);
+      });
+    });
+    for (int64_t i = 0; i < s.channels; ++i) {
+      double sum = 0, product = 0;
+      for (int64_t n = 0; n < images; ++n) {
+        sum += of_g[static_cast<size_t>(n * s.channels + i)];
+        product += of_gx[static_cast<size_t>(n * s.channels + i)];
+      }
+      if (want_w) gw.data<T>()[i] = static_cast<T>(product);
+      if (want_b) gb.data<T>()[i] = static_cast<T>(sum);
+    }
+  });
 }
 
 std::tuple<Tensor, Tensor, Tensor> channel_norm_backward(const Tensor& g, const Tensor& self,
@@ -238,89 +332,7 @@ std::tuple<Tensor, Tensor, Tensor> channel_norm_backward(const Tensor& g, const 
   const int64_t each_channel[] = {s.channels};
   const Tensor gx = want_x ? empty_as(x, c) : Tensor(), gw = want_w ? zeros(each_channel, c) : Tensor(),
                gb = want_b ? zeros(each_channel, c) : Tensor();
-  const Access access(x);
-  if (access)
-    with_floating(c, [&]<class T>(TypeTag<T>) {
-      const auto& table = best_variant<ChannelNormTable<T>>();
-      const T *pg = gy.data<T>(), *px = x.data<T>(), *pw = values<T>(w), *pm = m.data<T>(), *pv = v.data<T>();
-      T* to = want_x ? gx.data<T>() : nullptr;
-      // Of each image's channels, or of the channels: sums of g, and of g (x - mean) / deviation.
-      const int64_t images = groups ? s.images : 1;
-      std::vector<double> of_g(static_cast<size_t>(images * s.channels)), of_gx(of_g.size());
-      s.share([&](int64_t set, int64_t image, int64_t first, int64_t end) {
-        double *a = of_g.data() + (groups ? image * s.channels : 0),
-               *b = of_gx.data() + (groups ? image * s.channels : 0);
-        auto means = [&](const Piece& p, int64_t repeat, T* out) {
-          for (int64_t j = 0; j < p.count; ++j) {
-            const T mean = pm[s.set_of(p, p.channel + j)];
-            for (int64_t r = 0; r < repeat; ++r) *out++ = mean;
-          }
-        };
-        const int64_t repeat = s.columns ? s.repeat() : 1;
-        // Of fixed statistics none of the sums goes into the gradient of the image.
-        if (!fixed || want_w || want_b)
-          s.each(image, first, end, set, [&](const Piece& p) {
-            T mean_of[kChannelColumns];
-            means(p, repeat, mean_of);
-            double sum[kChannelColumns], product[kChannelColumns];
-            if (s.columns)
-              table.column_sums(pg + p.at, px + p.at, p.rows, p.stride, p.count * repeat, mean_of, sum,
-                                product);
-            else
-              table.sums(pg + p.at, px + p.at, p.length, mean_of[0], sum, product);
-            for (int64_t j = 0, at = 0; j < p.count; ++j) {
-              double of_one = 0, of_both = 0;
-              for (int64_t r = 0; r < repeat; ++r, ++at) {
-                of_one += sum[at];
-                of_both += product[at];
-              }
-              a[p.channel + j] += of_one;
-              b[p.channel + j] += of_both;
-            }
-          });
-        for (int64_t i = first; i < end && s.elements(); ++i) b[i] *= scale_of(pv[groups ? set : i], eps);
-        if (!want_x) return;
-        // gx = r (h - mean(h) - xh mean(h xh)) with h = g weight, xh = (x - mean) r.
-        const auto weight_of = [&](int64_t i) { return pw ? static_cast<double>(pw[i]) : 1.0; };
-        double h = 0, hx = 0;
-        if (groups)
-          for (int64_t i = first; i < end; ++i) {
-            h += a[i] * weight_of(i);
-            hx += b[i] * weight_of(i);
-          }
-        s.each(image, first, end, set, [&](const Piece& p) {
-          T mean_of[kChannelColumns], scale[kChannelColumns], slope[kChannelColumns], shift[kChannelColumns];
-          means(p, repeat, mean_of);
-          const double n = static_cast<double>(s.elements());
-          for (int64_t j = 0; j < p.count; ++j) {
-            const int64_t i = p.channel + j;
-            const double r = scale_of(pv[s.set_of(p, i)], eps);
-            const T by = static_cast<T>(r * weight_of(i)),
-                    steep = fixed ? T(0) : static_cast<T>(-r * r * (groups ? hx : b[i] * weight_of(i)) / n),
-                    more = fixed ? T(0) : static_cast<T>(-r * (groups ? h : a[i] * weight_of(i)) / n);
-            for (int64_t k = j * repeat; k < (j + 1) * repeat; ++k) {
-              scale[k] = by;
-              slope[k] = steep;
-              shift[k] = more;
-            }
-          }
-          if (s.columns)
-            table.column_back(pg + p.at, px + p.at, to + p.at, p.rows, p.stride, p.count * repeat, mean_of,
-                              scale, slope, shift);
-          else
-            table.back(pg + p.at, px + p.at, to + p.at, p.length, mean_of[0], scale[0], slope[0], shift[0]);
-        });
-      });
-      for (int64_t i = 0; i < s.channels; ++i) {
-        double sum = 0, product = 0;
-        for (int64_t n = 0; n < images; ++n) {
-          sum += of_g[static_cast<size_t>(n * s.channels + i)];
-          product += of_gx[static_cast<size_t>(n * s.channels + i)];
-        }
-        if (want_w) gw.data<T>()[i] = static_cast<T>(product);
-        if (want_b) gb.data<T>()[i] = static_cast<T>(sum);
-      }
-    });
+  on<&normalize_channels_backward>(Out(gx), Out(gw), Out(gb), gy, x, w, m, v, s, groups, fixed, eps);
   auto back = [](const Tensor& t, DType d) { return t.defined() ? as_dtype(t, d) : t; };
   const DType wd = weight.defined() ? weight.dtype() : self.dtype();
   return {back(gx, self.dtype()), back(gw, wd), back(gb, wd)};

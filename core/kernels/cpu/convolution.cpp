@@ -23,8 +23,8 @@
 #include "kernels/cpu/convolution_planes.h"
 #include "kernels/cpu/convolution_product.h"
 #include "kernels/cpu/variants.h"
+#include "kernels/launch.h"
 #include "runtime/parallel.h"
-#include "tensor/access.h"
 
 namespace adjoint::kernels::convolution {
 
@@ -238,8 +238,7 @@ void weight_by_lines(const Geo& s, const T* x, const T* g, T* w) {
 /// f(TypeTag<T>) with the type of a result, if there is anything to compute.
 template <class F>
 void with_type(const Tensor& result, const F& f) {
-  const Access access(result);
-  if (!access || result.numel() == 0) return;
+  if (result.numel() == 0) return;
   visit(result.dtype(), [&]<class T>(TypeTag<T> tag) {
     if constexpr (!std::is_same_v<T, bool> && !is_half_v<T>)
       f(tag);
@@ -258,7 +257,8 @@ bool takes_pixels(const Geometry& s, DType dtype) {
          s.result[0] == 1 && !s.padding[0];
 }
 
-void forward(const Geometry& s, const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y) {
+static void convolve(const Tensor& y, const Geometry& s, const Tensor& x, const Tensor& w,
+                     const Tensor& bias) {
   with_type(y, [&]<class T>(TypeTag<T>) {
     const T *px = x.data<T>(), *pw = w.data<T>(), *b = bias.defined() ? bias.data<T>() : nullptr;
     if constexpr (has_planes<T>) {
@@ -272,7 +272,7 @@ void forward(const Geometry& s, const Tensor& x, const Tensor& w, const Tensor& 
   });
 }
 
-void input(const Geometry& s, const Tensor& g, const Tensor& w, const Tensor& x) {
+static void convolve_back(const Tensor& x, const Geometry& s, const Tensor& g, const Tensor& w) {
   with_type(x, [&]<class T>(TypeTag<T>) {
     const T *pg = g.data<T>(), *pw = w.data<T>();
     if constexpr (has_planes<T>) {
@@ -286,7 +286,7 @@ void input(const Geometry& s, const Tensor& g, const Tensor& w, const Tensor& x)
   });
 }
 
-void weight(const Geometry& s, const Tensor& x, const Tensor& g, const Tensor& w) {
+static void correlate(const Tensor& w, const Geometry& s, const Tensor& x, const Tensor& g) {
   with_type(w, [&]<class T>(TypeTag<T>) {
     const T *px = x.data<T>(), *pg = g.data<T>();
     if constexpr (has_planes<T>) {
@@ -301,6 +301,16 @@ void weight(const Geometry& s, const Tensor& x, const Tensor& g, const Tensor& w
       weight_plainly(s, px, pg, w.data<T>());
     }
   });
+}
+
+void forward(const Geometry& s, const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y) {
+  on<&convolve>(Out(y), s, x, w, bias);
+}
+void input(const Geometry& s, const Tensor& g, const Tensor& w, const Tensor& x) {
+  on<&convolve_back>(Out(x), s, g, w);
+}
+void weight(const Geometry& s, const Tensor& x, const Tensor& g, const Tensor& w) {
+  on<&correlate>(Out(w), s, x, g);
 }
 
 }  // namespace adjoint::kernels::convolution

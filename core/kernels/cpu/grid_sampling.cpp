@@ -7,8 +7,8 @@
 #include "kernels/cpu/grid_sampling.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/cpu/with_number.h"
+#include "kernels/launch.h"
 #include "kernels/slices.h"
-#include "tensor/access.h"
 
 namespace adjoint::kernels {
 
@@ -96,22 +96,42 @@ size_t dims_of(const Tensor& grid) {
 
 }  // namespace
 
+static void sample_all(const Tensor& y, const Call& s, const Tensor& x, const Tensor& grid) {
+  with_floating(y.dtype(), [&]<class T>(TypeTag<T>) {
+    const auto& table = best_variant<GridTable<T>>();
+    s.each_part([&](int64_t b, int64_t first, int64_t count) {
+      table.sample(s.image, x.data<T>() + b * s.channels * s.plane, s.channels,
+                   grid.data<T>() + (b * s.places + first) * s.image.dims, count,
+                   y.data<T>() + b * s.channels * s.places + first, s.places);
+    });
+  });
+}
+
 Tensor grid_sample(const Tensor& image, const Tensor& places, const GridSampling& how, const char* op) {
   check_types(image, places, op);
   const IntList leading = leading_of(image, dims_of(places));
   const Call s(leading, image.sizes().subspan(leading.size()), places, how, op);
   const DType c = compute_dtype(image.dtype());
   const Tensor x = dense_as(image, c), grid = dense_as(places, c), y = empty(s.read.span(), c);
-  if (const Access access(x); access && y.numel())
-    with_floating(c, [&]<class T>(TypeTag<T>) {
-      const auto& table = best_variant<GridTable<T>>();
-      s.each_part([&](int64_t b, int64_t first, int64_t count) {
-        table.sample(s.image, x.data<T>() + b * s.channels * s.plane, s.channels,
-                     grid.data<T>() + (b * s.places + first) * s.image.dims, count,
-                     y.data<T>() + b * s.channels * s.places + first, s.places);
-      });
-    });
+  if (y.numel()) on<&sample_all>(Out(y), s, x, grid);
   return as_dtype(y, image.dtype());
+}
+
+static void give_back_all(const Tensor& x, const Call& s, const Tensor& g, const Tensor& grid) {
+  with_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
+    const auto& table = best_variant<GridTable<T>>();
+    const int64_t parts = (s.channels + kPlanes - 1) / kPlanes;
+    runtime::parallel_for(
+        0, s.batch * parts, std::max<int64_t>(1, 4096 / (s.places * std::min(s.channels, kPlanes))),
+        [&](int64_t begin, int64_t end) {
+          for (int64_t t = begin; t < end; ++t) {
+            const int64_t b = t / parts, first = t % parts * kPlanes, row = b * s.channels + first;
+            table.transposed(
+                s.image, g.data<T>() + row * s.places, s.places, std::min(kPlanes, s.channels - first),
+                grid.data<T>() + b * s.places * s.image.dims, s.places, x.data<T>() + row * s.plane);
+          }
+        });
+  });
 }
 
 Tensor grid_sample_transposed(const Tensor& gradient, const Tensor& places, IntList sizes,
@@ -126,22 +146,21 @@ Tensor grid_sample_transposed(const Tensor& gradient, const Tensor& places, IntL
   Dims shape(leading);
   for (const int64_t size : sizes) shape.push_back(size);
   const Tensor g = dense_as(gradient, c), grid = dense_as(places, c), x = zeros(shape.span(), c);
-  if (const Access access(g); access && g.numel())
-    with_floating(c, [&]<class T>(TypeTag<T>) {
-      const auto& table = best_variant<GridTable<T>>();
-      const int64_t parts = (s.channels + kPlanes - 1) / kPlanes;
-      runtime::parallel_for(
-          0, s.batch * parts, std::max<int64_t>(1, 4096 / (s.places * std::min(s.channels, kPlanes))),
-          [&](int64_t begin, int64_t end) {
-            for (int64_t t = begin; t < end; ++t) {
-              const int64_t b = t / parts, first = t % parts * kPlanes, row = b * s.channels + first;
-              table.transposed(
-                  s.image, g.data<T>() + row * s.places, s.places, std::min(kPlanes, s.channels - first),
-                  grid.data<T>() + b * s.places * s.image.dims, s.places, x.data<T>() + row * s.plane);
-            }
-          });
-    });
+  if (g.numel()) on<&give_back_all>(Out(x), s, g, grid);
   return as_dtype(x, gradient.dtype());
+}
+
+static void find_slopes(const Tensor& to, const Call& s, const Tensor& g, const Tensor& x,
+                        const Tensor& grid) {
+  with_floating(to.dtype(), [&]<class T>(TypeTag<T>) {
+    const auto& table = best_variant<GridTable<T>>();
+    s.each_part([&](int64_t b, int64_t first, int64_t count) {
+      const int64_t at = (b * s.places + first) * s.image.dims;
+      table.slopes(s.image, g.data<T>() + b * s.channels * s.places + first, s.places,
+                   x.data<T>() + b * s.channels * s.plane, s.channels, grid.data<T>() + at, count,
+                   to.data<T>() + at);
+    });
+  });
 }
 
 Tensor grid_sample_slopes(const Tensor& gradient, const Tensor& image, const Tensor& places,
@@ -155,16 +174,7 @@ Tensor grid_sample_slopes(const Tensor& gradient, const Tensor& image, const Ten
   const DType c = compute_dtype(image.dtype());
   const Tensor g = dense_as(gradient, c), x = dense_as(image, c), grid = dense_as(places, c),
                to = empty(places.sizes(), c);
-  if (const Access access(x); access && to.numel())
-    with_floating(c, [&]<class T>(TypeTag<T>) {
-      const auto& table = best_variant<GridTable<T>>();
-      s.each_part([&](int64_t b, int64_t first, int64_t count) {
-        const int64_t at = (b * s.places + first) * s.image.dims;
-        table.slopes(s.image, g.data<T>() + b * s.channels * s.places + first, s.places,
-                     x.data<T>() + b * s.channels * s.plane, s.channels, grid.data<T>() + at, count,
-                     to.data<T>() + at);
-      });
-    });
+  if (to.numel()) on<&find_slopes>(Out(to), s, g, x, grid);
   return as_dtype(to, places.dtype());
 }
 

@@ -482,8 +482,8 @@ bool solve_by_qr(int m, int n, int columns, const T* a, T* b, double tolerance) 
 
 }  // namespace
 
-void least_squares(const Tensor& b, const Tensor& rank, const Tensor& info, const Tensor& s, const Tensor& from,
-                   double tolerance) {
+void least_squares(const Tensor& b, const Tensor& rank, const Tensor& info, const Tensor& s,
+                   const Tensor& from, double tolerance) {
   const Tensor a = columns_of(from);
   const Matrices m(a), r(b);
   const int64_t least = std::min(m.rows, m.columns);

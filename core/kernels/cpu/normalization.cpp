@@ -4,9 +4,10 @@
 
 #include "kernels/cpu/variants.h"
 #include "kernels/cpu/with_number.h"
+#include "kernels/launch.h"
 #include "kernels/normalization.h"
 #include "kernels/slices.h"
-#include "tensor/access.h"
+#include "runtime/scratch.h"
 
 namespace adjoint::kernels {
 
@@ -18,6 +19,16 @@ const T* values(const Tensor& t) {
 }
 
 }  // namespace
+
+static void normalize_rows(const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& b, int64_t n,
+                           int64_t slices, double eps, bool centred) {
+  with_floating(y.dtype(), [&]<class T>(TypeTag<T>) {
+    runtime::parallel_for(0, slices, std::max<int64_t>(1, 16384 / n), [&](int64_t first, int64_t end) {
+      best_variant<NormalizationTable<T>>().rows(x.data<T>() + first * n, values<T>(w), values<T>(b),
+                                                 y.data<T>() + first * n, end - first, n, eps, centred);
+    });
+  });
+}
 
 Tensor layer_norm(const Tensor& self, IntList normalized_shape, const Tensor& weight, const Tensor& bias,
                   double eps, const char* op, bool centred) {
@@ -44,15 +55,45 @@ Tensor layer_norm(const Tensor& self, IntList normalized_shape, const Tensor& we
                b = bias.defined() ? dense_as(bias, c) : Tensor();
   Tensor y = empty_as(x, c);
   const int64_t n = product(normalized_shape), slices = product(self.sizes().first(rank - dims));
-  const Access access(x);
-  if (access && n)
-    with_floating(c, [&]<class T>(TypeTag<T>) {
-      runtime::parallel_for(0, slices, std::max<int64_t>(1, 16384 / n), [&](int64_t first, int64_t end) {
-        best_variant<NormalizationTable<T>>().rows(x.data<T>() + first * n, values<T>(w), values<T>(b),
-                                                   y.data<T>() + first * n, end - first, n, eps, centred);
-      });
-    });
+  if (n) on<&normalize_rows>(Out(y), x, w, b, n, slices, eps, centred);
   return as_dtype(y, self.dtype());
+}
+
+static void normalize_rows_backward(const Tensor& gx, const Tensor& gw, const Tensor& gb, const Tensor& gy,
+                                    const Tensor& x, const Tensor& w, int64_t n, double eps, bool centred) {
+  const bool want_x = gx.defined(), want_w = gw.defined(), want_b = gb.defined();
+  const int64_t slices = n ? x.numel() / n : 0;
+  // Slices per block; each block sums gradients of weight and bias on its own.
+  const bool sums = want_w || want_b;
+  const int64_t each = std::max<int64_t>(32, (1 << 17) / std::max<int64_t>(n, 1)),
+                blocks = (slices + each - 1) / each;
+  with_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
+    const auto& table = best_variant<NormalizationTable<T>>();
+    const auto partial = sums && blocks > 1 ? runtime::Scratch<T>(blocks * 2 * n) : runtime::Scratch<T>();
+    if (partial) std::fill_n(partial.get(), blocks * 2 * n, T(0));
+    runtime::parallel_for(0, blocks, 1, [&](int64_t b, int64_t e) {
+      for (int64_t block = b; block < e; ++block) {
+        T* pw = !want_w ? nullptr : partial ? &partial[block * 2 * n] : gw.data<T>();
+        T* pb = !want_b ? nullptr : partial ? &partial[(block * 2 + 1) * n] : gb.data<T>();
+        const int64_t first = block * each, at = first * n;
+        table.rows_backward(gy.data<T>() + at, x.data<T>() + at, values<T>(w),
+                            want_x ? gx.data<T>() + at : nullptr, pw, pb, std::min(each, slices - first), n,
+                            eps, centred);
+      }
+    });
+    if (!partial) return;
+    for (int which = 0; which < 2; ++which) {
+      const Tensor& to = which ? gb : gw;
+      if (!to.defined()) continue;
+      T* o = to.data<T>();
+      for (int64_t i = 0; i < n; ++i) {
+        double sum = 0;
+        for (int64_t block = 0; block < blocks; ++block)
+          sum += static_cast<double>(partial[(block * 2 + which) * n + i]);
+        o[i] = static_cast<T>(sum);
+      }
+    }
+  });
 }
 
 std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& g, const Tensor& self,
@@ -72,43 +113,9 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& g, const Te
   const IntList shape = self.sizes().subspan(static_cast<size_t>(self.dim() - dims));
   const bool want_x = needs & 1, want_w = needs & 2, want_b = needs & 4;
   Tensor gx = want_x ? empty_as(x, c) : Tensor();
-  const int64_t n = product(shape), slices = n ? self.numel() / n : 0;
-  // Slices per block; each block sums gradients of weight and bias on its own.
-  const bool sums = want_w || want_b;
-  const int64_t each = std::max<int64_t>(32, (1 << 17) / std::max<int64_t>(n, 1)),
-                blocks = (slices + each - 1) / each;
+  const int64_t n = product(shape);
   Tensor gw = want_w ? zeros(shape, c) : Tensor(), gb = want_b ? zeros(shape, c) : Tensor();
-  const Access access(x);
-  if (access)
-    with_floating(c, [&]<class T>(TypeTag<T>) {
-      const auto& table = best_variant<NormalizationTable<T>>();
-      std::unique_ptr<T[]> partial(sums && blocks > 1 ? new T[static_cast<size_t>(blocks * 2 * n)]()
-                                                      : nullptr);
-      runtime::parallel_for(0, blocks, 1, [&](int64_t b, int64_t e) {
-        for (int64_t block = b; block < e; ++block) {
-          T* pw = !want_w ? nullptr : partial ? &partial[static_cast<size_t>(block * 2 * n)] : gw.data<T>();
-          T* pb = !want_b   ? nullptr
-                  : partial ? &partial[static_cast<size_t>((block * 2 + 1) * n)]
-                            : gb.data<T>();
-          const int64_t first = block * each, at = first * n;
-          table.rows_backward(gy.data<T>() + at, x.data<T>() + at, values<T>(w),
-                              want_x ? gx.data<T>() + at : nullptr, pw, pb, std::min(each, slices - first), n,
-                              eps, centred);
-        }
-      });
-      if (!partial) return;
-      for (int which = 0; which < 2; ++which) {
-        const Tensor& to = which ? gb : gw;
-        if (!to.defined()) continue;
-        T* o = to.data<T>();
-        for (int64_t i = 0; i < n; ++i) {
-          double sum = 0;
-          for (int64_t block = 0; block < blocks; ++block)
-            sum += static_cast<double>(partial[static_cast<size_t>((block * 2 + which) * n + i)]);
-          o[i] = static_cast<T>(sum);
-        }
-      }
-    });
+  on<&normalize_rows_backward>(Out(gx), Out(gw), Out(gb), gy, x, w, n, eps, centred);
   auto back = [](const Tensor& t, DType d) { return t.defined() ? as_dtype(t, d) : t; };
   const DType wd = weight.defined() ? weight.dtype() : self.dtype();
   return {back(gx, self.dtype()), back(gw, wd), back(gb, wd)};

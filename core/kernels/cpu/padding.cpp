@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "kernels/cpu/with_number.h"
+#include "kernels/launch.h"
 #include "kernels/slices.h"
-#include "tensor/access.h"
 #include "tensor/checked.h"
 
 namespace adjoint::kernels {
@@ -194,18 +194,26 @@ void with_bytes(int64_t bytes, F&& f) {
 
 }  // namespace
 
+static void pad_all(const Tensor& y, const Plan& plan, const Tensor& x, const Scalar& value) {
+  alignas(16) char one[16];
+  write_element(one, x.dtype(), value);
+  with_bytes(x.itemsize(), [&]<class E>(E) {
+    E bits;
+    std::memcpy(&bits, one, sizeof bits);
+    pad_rows(plan, reinterpret_cast<const E*>(x->data), reinterpret_cast<E*>(y->data), bits);
+  });
+}
+
 Tensor padded(const Tensor& self, IntList pad, std::string_view mode, const Scalar& value, const char* op) {
   const Plan plan(self.sizes(), pad, mode, op);
   if (plan.dims.empty()) return copy_of(self, self.dtype());
-  const Tensor x = dense(self), y = empty(plan.result.span(), self.dtype()),
-               one = full({}, value, self.dtype());
-  if (const Access access(x); access && y.numel())
-    with_bytes(itemsize(self.dtype()), [&]<class E>(E) {
-      E bits;
-      std::memcpy(&bits, one->data, sizeof bits);
-      pad_rows(plan, reinterpret_cast<const E*>(x->data), reinterpret_cast<E*>(y->data), bits);
-    });
+  const Tensor x = dense(self), y = empty(plan.result.span(), self.dtype());
+  if (y.numel()) on<&pad_all>(Out(y), plan, x, value);
   return y;
+}
+
+static void unpad_all(const Tensor& x, const Plan& plan, const Tensor& g) {
+  with_number(x.dtype(), [&]<class T>(TypeTag<T>) { unpad_rows(plan, g.data<T>(), x.data<T>()); });
 }
 
 Tensor padded_transposed(const Tensor& given, IntList sizes, IntList pad, std::string_view mode,
@@ -225,8 +233,7 @@ Tensor padded_transposed(const Tensor& given, IntList sizes, IntList pad, std::s
   if (plan.dims.empty()) return copy_of(given, given.dtype());
   const DType c = compute_dtype(given.dtype());
   const Tensor g = dense_as(given, c), x = zeros(shape.span(), c);
-  if (const Access access(g); access && g.numel())
-    with_number(c, [&]<class T>(TypeTag<T>) { unpad_rows(plan, g.data<T>(), x.data<T>()); });
+  if (g.numel()) on<&unpad_all>(Out(x), plan, g);
   return as_dtype(x, given.dtype());
 }
 

@@ -7,8 +7,8 @@
 
 #include "kernels/cpu/pooling.h"
 #include "kernels/cpu/variants.h"
+#include "kernels/launch.h"
 #include "runtime/parallel.h"
-#include "tensor/access.h"
 
 namespace adjoint::kernels::pooling {
 
@@ -188,31 +188,33 @@ void pixels(const Windows& s, const Columns& columns, const T* x, T* values, int
 
 }  // namespace
 
-void max(const Windows& s, const Tensor& x, const Tensor& values, const Tensor& positions) {
+static void pool(const Tensor& values, const Tensor& positions, const Windows& s, const Tensor& x) {
   const int64_t image = s.image[0] * s.image[1] * s.image[2],
                 result = s.result[0] * s.result[1] * s.result[2];
   int64_t work = std::max<int64_t>(1, result);
   for (int d = 0; d < 3; ++d) work *= std::min(s.kernel[d], s.image[d]);
-  const Access access(x);
-  if (access)
-    visit(x.dtype(), [&]<class T>(TypeTag<T>) {
-      if constexpr (is_complex_v<T>)
-        fail("max_pool: not implemented for ", name_of(x.dtype()));
-      else {
-        const Columns columns(s, std::is_same_v<T, float> || std::is_same_v<T, double>);
-        const int64_t n = s.channels;
-        const auto grain = std::max<int64_t>(1, 16384 / (work * n));
-        runtime::parallel_for(0, s.planes / n, grain, [&](int64_t begin, int64_t end) {
-          Taps<T> taps;
-          for (int64_t i = begin; i < end; ++i) {
-            const T* from = x.data<T>() + i * n * image;
-            T* to = values.data<T>() + i * n * result;
-            int64_t* at = positions.defined() ? positions.data<int64_t>() + i * n * result : nullptr;
-            n == 1 ? plane(s, columns, taps, from, to, at) : pixels(s, columns, from, to, at);
-          }
-        });
-      }
-    });
+  visit(x.dtype(), [&]<class T>(TypeTag<T>) {
+    if constexpr (is_complex_v<T>)
+      fail("max_pool: not implemented for ", name_of(x.dtype()));
+    else {
+      const Columns columns(s, std::is_same_v<T, float> || std::is_same_v<T, double>);
+      const int64_t n = s.channels;
+      const auto grain = std::max<int64_t>(1, 16384 / (work * n));
+      runtime::parallel_for(0, s.planes / n, grain, [&](int64_t begin, int64_t end) {
+        Taps<T> taps;
+        for (int64_t i = begin; i < end; ++i) {
+          const T* from = x.data<T>() + i * n * image;
+          T* to = values.data<T>() + i * n * result;
+          int64_t* at = positions.defined() ? positions.data<int64_t>() + i * n * result : nullptr;
+          n == 1 ? plane(s, columns, taps, from, to, at) : pixels(s, columns, from, to, at);
+        }
+      });
+    }
+  });
+}
+
+void max(const Windows& s, const Tensor& x, const Tensor& values, const Tensor& positions) {
+  on<&pool>(Out(values), Out(positions), s, x);
 }
 
 }  // namespace adjoint::kernels::pooling

@@ -9,9 +9,9 @@
 #include "for_size.h"
 #include "kernels/cpu/math/math.h"
 #include "kernels/cpu/with_number.h"
+#include "kernels/launch.h"
 #include "kernels/reducer.h"
 #include "runtime/warning.h"
-#include "tensor/access.h"
 
 namespace adjoint::kernels {
 
@@ -148,22 +148,26 @@ void refuse_empty(const Tensor& self, uint64_t mask, bool all_given, const char*
                        " (input.numel() == 0): an extreme of no elements has no identity");
 }
 
+void add_elements(const Tensor& out, const Tensor& self, uint64_t mask, Fold kind, double divisor) {
+  with_compute(out.dtype(), [&]<class T>(TypeTag<T>) {
+    using W = wide_t<T>;
+    if constexpr (std::is_same_v<T, int64_t>) {
+      // Sums wrap around, which only unsigned numbers may.
+      fold<T>(self, mask, out, Fold::Sum, 0, uint64_t{0}, plus,
+              [](uint64_t a) { return static_cast<int64_t>(a); });
+    } else if (divisor == 1) {
+      fold<T>(self, mask, out, kind, 0, W(0), plus, same_value);
+    } else {
+      fold<T>(self, mask, out, kind, 0, W(0), plus, [divisor](W a) { return a / divisor; });
+    }
+  });
+}
+
 Tensor add_up(const Tensor& self, const OptionalInts& dim, bool keepdim, DType type, Fold kind,
               double divisor, const char* op) {
   const Layout l = layout(self, dim, keepdim, op);
   Tensor out = make(l.shape, type);
-  with_compute(type, [&]<class T>(TypeTag<T>) {
-    using W = wide_t<T>;
-    if constexpr (std::is_same_v<T, int64_t>) {
-      // Sums wrap around, which only unsigned numbers may.
-      fold<T>(self, l.mask, out, Fold::Sum, 0, uint64_t{0}, plus,
-              [](uint64_t a) { return static_cast<int64_t>(a); });
-    } else if (divisor == 1) {
-      fold<T>(self, l.mask, out, kind, 0, W(0), plus, same_value);
-    } else {
-      fold<T>(self, l.mask, out, kind, 0, W(0), plus, [divisor](W a) { return a / divisor; });
-    }
-  });
+  on<&add_elements>(Out(out), self, l.mask, kind, divisor);
   return out;
 }
 
@@ -199,20 +203,24 @@ Tensor mean(const Tensor& self, const OptionalInts& dim, bool keepdim, const Opt
   return add_up(self, dim, keepdim, type, Fold::Sum, n, op);
 }
 
+static void multiply_elements(const Tensor& out, const Tensor& self, uint64_t mask) {
+  with_compute(out.dtype(), [&]<class T>(TypeTag<T>) {
+    using W = wide_t<T>;
+    auto times = [](auto& a, const auto& b) { a = a * b; };
+    if constexpr (std::is_same_v<T, int64_t>)
+      fold<T>(self, mask, out, Fold::Product, 0, uint64_t{1}, times,
+              [](uint64_t a) { return static_cast<int64_t>(a); });
+    else
+      fold<T>(self, mask, out, Fold::Product, 0, W(1), times, same_value);
+  });
+}
+
 Tensor prod(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
             const char* op) {
   const DType type = additive_type(self, dtype);
   const Layout l = layout(self, dim, keepdim, op);
   Tensor out = make(l.shape, type);
-  with_compute(type, [&]<class T>(TypeTag<T>) {
-    using W = wide_t<T>;
-    auto times = [](auto& a, const auto& b) { a = a * b; };
-    if constexpr (std::is_same_v<T, int64_t>)
-      fold<T>(self, l.mask, out, Fold::Product, 0, uint64_t{1}, times,
-              [](uint64_t a) { return static_cast<int64_t>(a); });
-    else
-      fold<T>(self, l.mask, out, Fold::Product, 0, W(1), times, same_value);
-  });
+  on<&multiply_elements>(Out(out), self, l.mask);
   return out;
 }
 
@@ -222,17 +230,8 @@ Tensor prod(const Tensor& self, const OptionalInts& dim, bool keepdim, const Opt
                     .c_str());
 }
 
-Pair moments(const Tensor& self, const OptionalInts& dim, double correction, bool keepdim, bool root,
-             bool with_mean, const char* op) {
-  if (is_integral(self.dtype()))
-    fail(op, "(): std and var only support floating point and complex dtypes, but found ",
-         name_of(self.dtype()));
-  const Layout l = layout(self, dim, keepdim, op);
-  Tensor out = make(l.shape, real_dtype(self.dtype()));
-  if (out.numel() > 0 && static_cast<double>(self.numel()) / static_cast<double>(out.numel()) <= correction)
-      [[unlikely]]
-    warn_of_freedom(op);
-  Tensor means = with_mean ? make(l.shape, self.dtype()) : Tensor();
+static void find_moments(const Tensor& out, const Tensor& means, const Tensor& self, uint64_t mask,
+                         double correction, bool root) {
   with_compute(self.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (!std::is_same_v<T, int64_t>) {
       using W = wide_t<T>;
@@ -248,7 +247,7 @@ Pair moments(const Tensor& self, const OptionalInts& dim, double correction, boo
         a = {n, a.count > 0 ? a.mean + d * share : b.mean,
              a.squares + b.squares + square * (a.count * share)};
       };
-      Reducer(self, l.mask)
+      Reducer(self, mask)
           .run<T>(Fold::Moments, 0, A{0, W(0), 0}, merge,
                   [&](const A* acc, int64_t first, int64_t stride, int64_t n) {
                     write(out, acc, first, stride, n, [correction, root](const A& a) {
@@ -265,7 +264,33 @@ Pair moments(const Tensor& self, const OptionalInts& dim, double correction, boo
                   });
     }
   });
+}
+
+Pair moments(const Tensor& self, const OptionalInts& dim, double correction, bool keepdim, bool root,
+             bool with_mean, const char* op) {
+  if (is_integral(self.dtype()))
+    fail(op, "(): std and var only support floating point and complex dtypes, but found ",
+         name_of(self.dtype()));
+  const Layout l = layout(self, dim, keepdim, op);
+  Tensor out = make(l.shape, real_dtype(self.dtype()));
+  if (out.numel() > 0 && static_cast<double>(self.numel()) / static_cast<double>(out.numel()) <= correction)
+      [[unlikely]]
+    warn_of_freedom(op);
+  Tensor means = with_mean ? make(l.shape, self.dtype()) : Tensor();
+  on<&find_moments>(Out(out), Out(means), self, l.mask, correction, root);
   return {out, means};
+}
+
+static void find_extreme(const Tensor& out, const Tensor& self, uint64_t mask, bool max) {
+  with_compute(self.dtype(), [&]<class T>(TypeTag<T>) {
+    if constexpr (!is_complex_v<T>) {
+      if (max)
+        fold<T>(
+            self, mask, out, Fold::Max, 0, bottom<T>(), [](T& a, T b) { a = larger_of(a, b); }, same_value);
+      else
+        fold<T>(self, mask, out, Fold::Min, 0, top<T>(), [](T& a, T b) { a = smaller_of(a, b); }, same_value);
+    }
+  });
 }
 
 Tensor extreme(const Tensor& self, const OptionalInts& dim, bool keepdim, bool max, const char* op) {
@@ -273,16 +298,7 @@ Tensor extreme(const Tensor& self, const OptionalInts& dim, bool keepdim, bool m
   const Layout l = layout(self, dim, keepdim, op);
   refuse_empty(self, l.mask, dim && !dim->empty(), op);
   Tensor out = make(l.shape, self.dtype());
-  with_compute(self.dtype(), [&]<class T>(TypeTag<T>) {
-    if constexpr (!is_complex_v<T>) {
-      if (max)
-        fold<T>(
-            self, l.mask, out, Fold::Max, 0, bottom<T>(), [](T& a, T b) { a = larger_of(a, b); }, same_value);
-      else
-        fold<T>(
-            self, l.mask, out, Fold::Min, 0, top<T>(), [](T& a, T b) { a = smaller_of(a, b); }, same_value);
-    }
-  });
+  on<&find_extreme>(Out(out), self, l.mask, max);
   return out;
 }
 
@@ -298,7 +314,7 @@ Tensor extreme_of_all(const Tensor& self, bool max, const char* op) {
 namespace {
 
 /// Values (where asked for) and places of extremes along one dimension.
-void locate(const Tensor& self, uint64_t mask, bool max, const Tensor& values, const Tensor& indices) {
+void locate(const Tensor& indices, const Tensor& values, const Tensor& self, uint64_t mask, bool max) {
   with_compute(self.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (!is_complex_v<T>) {
       using A = Located<T>;
@@ -326,7 +342,7 @@ Pair extreme_at(const Tensor& self, int64_t dim, bool keepdim, bool max, const c
   refuse_empty(self, mask, true, op);
   const Dims shape = reduced_shape(self.sizes(), mask, keepdim);
   Pair out{make(shape, self.dtype()), make(shape, DType::Int64)};
-  locate(self, mask, max, std::get<0>(out), std::get<1>(out));
+  on<&locate>(Out(std::get<1>(out)), Out(std::get<0>(out)), self, mask, max);
   return out;
 }
 
@@ -336,19 +352,13 @@ Tensor place_of_extreme(const Tensor& self, const std::optional<int64_t>& dim, b
   const uint64_t mask = dim ? uint64_t{1} << wrap_dim(*dim, self.dim(), op) : dim_mask({}, self.dim(), op);
   refuse_empty(self, mask, dim.has_value(), op);
   Tensor out = make(reduced_shape(self.sizes(), mask, keepdim), DType::Int64);
-  locate(dim ? self : dense(self), mask, max, Tensor(), out);
+  on<&locate>(Out(out), Tensor(), dim ? self : dense(self), mask, max);
   return out;
 }
 
-Tensor truth(const Tensor& self, const OptionalInts& dim, bool keepdim, bool all, const char* op) {
-  // Over no dimensions: each element by itself.
-  if (dim && dim->empty())
-    return copy_of(copy_of(self, DType::Bool), self.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool);
-  const Layout l = layout(self, dim, keepdim, op);
-  // As torch has it: uint8 stays uint8.
-  Tensor out = make(l.shape, self.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool);
+static void count_truth(const Tensor& out, const Tensor& self, uint64_t mask, bool all) {
   auto count = [&]<class T>(TypeTag<T>, const Tensor& x) {
-    const Reducer reducer(x, l.mask);
+    const Reducer reducer(x, mask);
     const int64_t wanted = all ? reducer.length() : 1;
     reducer.run<T>(Fold::Nonzero, 0, int64_t{0}, plus,
                    [&](const int64_t* acc, int64_t first, int64_t stride, int64_t n) {
@@ -359,25 +369,37 @@ Tensor truth(const Tensor& self, const OptionalInts& dim, bool keepdim, bool all
     count(TypeTag<uint8_t>{}, self);
   else
     with_compute(self.dtype(), [&](auto tag) { count(tag, self); });
+}
+
+Tensor truth(const Tensor& self, const OptionalInts& dim, bool keepdim, bool all, const char* op) {
+  // Over no dimensions: each element by itself.
+  if (dim && dim->empty())
+    return copy_of(copy_of(self, DType::Bool), self.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool);
+  const Layout l = layout(self, dim, keepdim, op);
+  // As torch has it: uint8 stays uint8.
+  Tensor out = make(l.shape, self.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool);
+  on<&count_truth>(Out(out), self, l.mask, all);
   return out;
+}
+
+static void count_elements(const Tensor& out, const Tensor& self, uint64_t mask) {
+  if (self.dtype() == DType::Bool || self.dtype() == DType::UInt8)
+    fold<uint8_t>(self, mask, out, Fold::Nonzero, 0, int64_t{0}, plus, same_value);
+  else
+    with_compute(self.dtype(), [&]<class T>(TypeTag<T>) {
+      fold<T>(self, mask, out, Fold::Nonzero, 0, int64_t{0}, plus, same_value);
+    });
 }
 
 Tensor count_nonzero(const Tensor& self, const OptionalInts& dim, const char* op) {
   const Layout l = layout(self, dim, false, op);
   Tensor out = make(l.shape, DType::Int64);
-  if (self.dtype() == DType::Bool || self.dtype() == DType::UInt8)
-    fold<uint8_t>(self, l.mask, out, Fold::Nonzero, 0, int64_t{0}, plus, same_value);
-  else
-    with_compute(self.dtype(), [&]<class T>(TypeTag<T>) {
-      fold<T>(self, l.mask, out, Fold::Nonzero, 0, int64_t{0}, plus, same_value);
-    });
+  on<&count_elements>(Out(out), self, l.mask);
   return out;
 }
 
 // Of complex numbers the largest real part is taken out.
-Tensor logsumexp_of_complex(const Tensor& self, const OptionalInts& dim, bool keepdim) {
-  const Layout l = layout(self, dim, keepdim, "logsumexp");
-  Tensor out = make(l.shape, self.dtype());
+static void add_exponentials_of_complex(const Tensor& out, const Tensor& self, uint64_t mask) {
   const auto run = [&]<class R>(TypeTag<R>) {
     using C = Complex<double>;
     struct Sum {
@@ -399,7 +421,7 @@ Tensor logsumexp_of_complex(const Tensor& self, const OptionalInts& dim, bool ke
     // Where the element at `from` goes: each kept dimension's stride in the row-major result.
     Dims strides(self.sizes()), at(self.sizes().size(), 0);
     for (int64_t i = self.dim() - 1, stride = 1; i >= 0; --i) {
-      const bool reduced = l.mask >> i & 1;
+      const bool reduced = mask >> i & 1;
       strides[i] = reduced ? 0 : stride;
       if (!reduced) stride *= self.size(i);
     }
@@ -418,20 +440,13 @@ Tensor logsumexp_of_complex(const Tensor& self, const OptionalInts& dim, bool ke
     for (size_t i = 0; i < sums.size(); ++i)
       o[i] = Complex<R>(C(finite(sums[i].max)) + math::log(sums[i].sum));
   };
-  const Access access(out);
-  if (!access) return out;
   if (self.dtype() == DType::Complex64)
     run(TypeTag<float>{});
   else
     run(TypeTag<double>{});
-  return out;
 }
 
-Tensor logsumexp(const Tensor& self, const OptionalInts& dim, bool keepdim, const char* op) {
-  if (self.is_complex()) return logsumexp_of_complex(self, dim, keepdim);
-  if (is_integral(self.dtype())) return logsumexp(copy_of(self, default_dtype()), dim, keepdim, op);
-  const Layout l = layout(self, dim, keepdim, op);
-  Tensor out = make(l.shape, self.dtype());
+static void add_exponentials(const Tensor& out, const Tensor& self, uint64_t mask) {
   with_floating(self.dtype(), [&]<class T>(TypeTag<T>) {
     using A = ExpSumOf;
     auto finite = [](double x) { return std::isfinite(x) ? x : 0.0; };
@@ -442,10 +457,43 @@ Tensor logsumexp(const Tensor& self, const OptionalInts& dim, bool keepdim, cons
         if (x->sum != 0) sum += x->sum * std::exp(finite(x->max) - shift);
       a = {max, sum};
     };
-    fold<T>(self, l.mask, out, Fold::ExpSum, 0, A{bottom<double>(), 0}, merge,
+    fold<T>(self, mask, out, Fold::ExpSum, 0, A{bottom<double>(), 0}, merge,
             [finite](const A& a) { return finite(a.max) + std::log(a.sum); });
   });
+}
+
+Tensor logsumexp(const Tensor& self, const OptionalInts& dim, bool keepdim, const char* op) {
+  if (is_integral(self.dtype())) return logsumexp(copy_of(self, default_dtype()), dim, keepdim, op);
+  const Layout l = layout(self, dim, keepdim, op);
+  Tensor out = make(l.shape, self.dtype());
+  if (self.is_complex()) {
+    on<&add_exponentials_of_complex>(Out(out), self, l.mask);
+    return out;
+  }
+  on<&add_exponentials>(Out(out), self, l.mask);
   return out;
+}
+
+static void find_norm(const Tensor& out, const Tensor& self, uint64_t mask, double ord, DType type) {
+  with_compute(type, [&]<class T>(TypeTag<T>) {
+    if constexpr (!std::is_same_v<T, int64_t>) {
+      using R = real_t<T>;
+      if (ord == 2)
+        return fold<T>(self, mask, out, Fold::SquareSum, 0, 0.0, plus, [](double a) { return std::sqrt(a); });
+      if (ord == 1) return fold<T>(self, mask, out, Fold::AbsSum, 0, 0.0, plus, same_value);
+      if (ord == 0)
+        return fold<T>(self, mask, out, Fold::Nonzero, 0, int64_t{0}, plus,
+                       [](int64_t a) { return static_cast<double>(a); });
+      if (std::isinf(ord) && ord > 0)
+        return fold<T>(
+            self, mask, out, Fold::AbsMax, 0, R(0), [](R& a, R b) { a = larger_of(a, b); }, same_value);
+      if (std::isinf(ord))
+        return fold<T>(
+            self, mask, out, Fold::AbsMin, 0, top<R>(), [](R& a, R b) { a = smaller_of(a, b); }, same_value);
+      fold<T>(self, mask, out, Fold::PowerSum, ord, 0.0, plus,
+              [ord](double a) { return std::pow(a, 1 / ord); });
+    }
+  });
 }
 
 Tensor vector_norm(const Tensor& self, double ord, const OptionalInts& dim, bool keepdim,
@@ -465,27 +513,7 @@ Tensor vector_norm(const Tensor& self, double ord, const OptionalInts& dim, bool
              " norm on an empty tensor because the operation does not have an identity; the shape is ",
              to_string(self.sizes()));
   }
-  with_compute(type, [&]<class T>(TypeTag<T>) {
-    if constexpr (!std::is_same_v<T, int64_t>) {
-      using R = real_t<T>;
-      if (ord == 2)
-        return fold<T>(self, l.mask, out, Fold::SquareSum, 0, 0.0, plus,
-                       [](double a) { return std::sqrt(a); });
-      if (ord == 1) return fold<T>(self, l.mask, out, Fold::AbsSum, 0, 0.0, plus, same_value);
-      if (ord == 0)
-        return fold<T>(self, l.mask, out, Fold::Nonzero, 0, int64_t{0}, plus,
-                       [](int64_t a) { return static_cast<double>(a); });
-      if (std::isinf(ord) && ord > 0)
-        return fold<T>(
-            self, l.mask, out, Fold::AbsMax, 0, R(0), [](R& a, R b) { a = larger_of(a, b); }, same_value);
-      if (std::isinf(ord))
-        return fold<T>(
-            self, l.mask, out, Fold::AbsMin, 0, top<R>(), [](R& a, R b) { a = smaller_of(a, b); },
-            same_value);
-      fold<T>(self, l.mask, out, Fold::PowerSum, ord, 0.0, plus,
-              [ord](double a) { return std::pow(a, 1 / ord); });
-    }
-  });
+  on<&find_norm>(Out(out), self, l.mask, ord, type);
   return out;
 }
 

@@ -15,8 +15,8 @@
 #include "kernels/cpu/resampling.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/cpu/with_number.h"
+#include "kernels/launch.h"
 #include "kernels/slices.h"
-#include "tensor/access.h"
 
 namespace adjoint::kernels {
 
@@ -266,6 +266,10 @@ void passes(const Tensor& x, const Signature& signature, int64_t planes, const T
       });
 }
 
+static void resample_all(const Tensor& y, const Tensor& x, const Signature& signature, int64_t planes) {
+  with_floating(y.dtype(), [&]<class T>(TypeTag<T>) { passes<T>(x, signature, planes, y); });
+}
+
 Tensor resampled(const Tensor& self, IntList sizes, const Resampling& how, bool transposed, const char* op) {
   const size_t n = sizes.size(), rank = self.sizes().size();
   constexpr std::string_view modes[] = {"nearest", "nearest-exact", "area",       "linear",
@@ -292,8 +296,7 @@ Tensor resampled(const Tensor& self, IntList sizes, const Resampling& how, bool 
   }
   const DType c = compute_dtype(self.dtype());
   const Tensor x = dense_as(self, c), y = empty(shape.span(), c);
-  const Access access(x);
-  if (access && planes) with_floating(c, [&]<class T>(TypeTag<T>) { passes<T>(x, signature, planes, y); });
+  if (planes) on<&resample_all>(Out(y), x, signature, planes);
   return as_dtype(y, self.dtype());
 }
 

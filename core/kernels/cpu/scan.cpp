@@ -7,8 +7,8 @@
 #include "kernels/cpu/math/math.h"
 #include "kernels/cpu/reduction.h"
 #include "kernels/cpu/with_number.h"
+#include "kernels/launch.h"
 #include "kernels/slices.h"
-#include "tensor/access.h"
 
 namespace adjoint::kernels {
 
@@ -73,25 +73,28 @@ template <class T>
 using accumulator_t = std::conditional_t<std::is_same_v<T, int64_t>, uint64_t, wide_t<T>>;
 
 template <class Combine>
+void accumulate_slices(const Tensor& out, const Tensor& x, int64_t d, bool reverse, int start) {
+  with_number(x.dtype(), [&]<class T>(TypeTag<T>) {
+    using A = accumulator_t<T>;
+    const T* p = x.data<T>();
+    T* o = out.data<T>();
+    sweep(Slices(x.sizes(), d), reverse, A(start), [&](A& a, int64_t i, int64_t) {
+      a = Combine()(a, A(p[i]));
+      o[i] = T(a);
+    });
+  });
+}
+
+template <class Combine>
 Tensor accumulate(const Tensor& self, int64_t dim, const OptionalType& dtype, bool reverse, int start,
-                  const char* op, const Combine& combine) {
+                  const char* op, const Combine&) {
   const DType type = dtype ? *dtype : is_integral(self.dtype()) ? DType::Int64 : self.dtype();
   const int d = wrap_dim(dim, self.dim(), op);
   // First to the type asked for, then to the one computed in: what the former cannot hold is lost, as with
   // .to().
   const Tensor x = dense_as(dtype ? as_dtype(self, type) : self, scan_type(type));
   Tensor out = empty(x.sizes(), x.dtype());
-  const Access access(out);
-  if (access)
-    with_number(x.dtype(), [&]<class T>(TypeTag<T>) {
-      using A = accumulator_t<T>;
-      const T* p = x.data<T>();
-      T* o = out.data<T>();
-      sweep(Slices(x.sizes(), d), reverse, A(start), [&](A& a, int64_t i, int64_t) {
-        a = combine(a, A(p[i]));
-        o[i] = T(a);
-      });
-    });
+  on<&accumulate_slices<Combine>>(Out(out), x, d, reverse, start);
   return as_dtype(out, type);
 }
 
@@ -105,13 +108,7 @@ Tensor cumprod(const Tensor& self, int64_t dim, const OptionalType& dtype, const
   return accumulate(self, dim, dtype, false, 1, op, [](auto a, auto x) { return a * x; });
 }
 
-Tensor logcumsumexp(const Tensor& self, int64_t dim, const char* op) {
-  if (is_integral(self.dtype()))
-    fail(op, "(): not implemented for '", name_of(self.dtype()),
-         "'; convert the input to a floating-point type");
-  const int d = wrap_dim(dim, self.dim(), op);
-  const Tensor x = dense_as(self, compute_dtype(self.dtype()));
-  Tensor out = empty(x.sizes(), x.dtype());
+static void add_exponentials(const Tensor& out, const Tensor& x, int64_t d) {
   auto run = [&]<class T>(TypeTag<T>) {
     struct Sum {
       double max, sum;
@@ -148,20 +145,29 @@ Tensor logcumsumexp(const Tensor& self, int64_t dim, const char* op) {
       o[i] = T(a.max == -HUGE_VAL ? C(a.max) : C(a.max) + math::log(a.sum));
     });
   };
-  const Access access(out);
-  if (access) switch (x.dtype()) {
-      case DType::Float64:
-        run(TypeTag<double>{});
-        break;
-      case DType::Complex64:
-        run_complex(TypeTag<Complex<float>>{});
-        break;
-      case DType::Complex128:
-        run_complex(TypeTag<Complex<double>>{});
-        break;
-      default:
-        run(TypeTag<float>{});
-    }
+  switch (x.dtype()) {
+    case DType::Float64:
+      run(TypeTag<double>{});
+      break;
+    case DType::Complex64:
+      run_complex(TypeTag<Complex<float>>{});
+      break;
+    case DType::Complex128:
+      run_complex(TypeTag<Complex<double>>{});
+      break;
+    default:
+      run(TypeTag<float>{});
+  }
+}
+
+Tensor logcumsumexp(const Tensor& self, int64_t dim, const char* op) {
+  if (is_integral(self.dtype()))
+    fail(op, "(): not implemented for '", name_of(self.dtype()),
+         "'; convert the input to a floating-point type");
+  const int d = wrap_dim(dim, self.dim(), op);
+  const Tensor x = dense_as(self, compute_dtype(self.dtype()));
+  Tensor out = empty(x.sizes(), x.dtype());
+  on<&add_exponentials>(Out(out), x, d);
   return as_dtype(out, self.dtype());
 }
 
@@ -191,32 +197,52 @@ void extreme_so_far(const Slices& s, const T* x, T* values, int64_t* where) {
 
 }  // namespace
 
+static void find_extremes(const Tensor& values, const Tensor& indices, const Tensor& x, int64_t d, bool max) {
+  with_number(x.dtype(), [&]<class T>(TypeTag<T>) {
+    if constexpr (!is_complex_v<T>) {
+      const T* p = x.data<T>();
+      T* o = values.data<T>();
+      int64_t* where = indices.data<int64_t>();
+      const Slices s(x.sizes(), d);
+      if (s.inner == 1)
+        return max ? extreme_so_far<true>(s, p, o, where) : extreme_so_far<false>(s, p, o, where);
+      sweep(Slices(x.sizes(), d), false, Located<T>{T(0), -1}, [&](Located<T>& a, int64_t i, int64_t k) {
+        const T v = p[i];
+        const bool beats = v != v || (a.value == a.value && (max ? v >= a.value : v <= a.value));
+        if (a.index < 0 || beats) a = {v, k};
+        o[i] = a.value;
+        where[i] = a.index;
+      });
+    }
+  });
+}
+
 std::tuple<Tensor, Tensor> cumulative_extreme(const Tensor& self, int64_t dim, bool max, const char* op) {
   if (self.is_complex())
     fail(op, "(): not implemented for '", name_of(self.dtype()), "': complex numbers have no order");
   const int d = wrap_dim(dim, self.dim(), op);
   const Tensor x = dense_as(self, scan_type(self.dtype()));
   Tensor values = empty(x.sizes(), x.dtype()), indices = empty(x.sizes(), DType::Int64);
-  const Access access(x);
-  if (access)
-    with_number(x.dtype(), [&]<class T>(TypeTag<T>) {
-      if constexpr (!is_complex_v<T>) {
-        const T* p = x.data<T>();
-        T* o = values.data<T>();
-        int64_t* where = indices.data<int64_t>();
-        const Slices s(x.sizes(), d);
-        if (s.inner == 1)
-          return max ? extreme_so_far<true>(s, p, o, where) : extreme_so_far<false>(s, p, o, where);
-        sweep(Slices(x.sizes(), d), false, Located<T>{T(0), -1}, [&](Located<T>& a, int64_t i, int64_t k) {
-          const T v = p[i];
-          const bool beats = v != v || (a.value == a.value && (max ? v >= a.value : v <= a.value));
-          if (a.index < 0 || beats) a = {v, k};
-          o[i] = a.value;
-          where[i] = a.index;
-        });
-      }
-    });
+  on<&find_extremes>(Out(values), Out(indices), x, d, max);
   return {as_dtype(values, self.dtype()), indices};
+}
+
+static void scan_linearly(const Tensor& out, const Tensor& x, const Tensor& y, int64_t d, bool reverse) {
+  with_number(out.dtype(), [&]<class T>(TypeTag<T>) {
+    if constexpr (!std::is_same_v<T, int64_t>) {
+      using A = wide_t<T>;
+      const Slices s(y.sizes(), d);
+      const T *p = x.data<T>(), *q = y.data<T>();
+      T* o = out.data<T>();
+      sweep(s, reverse, A(0), [&](A& v, int64_t i, int64_t k) {
+        if (reverse)
+          v = k == s.n - 1 ? A(q[i]) : A(q[i]) + A(p[i + s.inner]) * v;
+        else
+          v = k == 0 ? A(q[i]) : A(q[i]) + A(p[i]) * v;
+        o[i] = T(v);
+      });
+    }
+  });
 }
 
 Tensor linear_scan(const Tensor& a, const Tensor& b, int64_t dim, bool reverse) {
@@ -227,33 +253,11 @@ Tensor linear_scan(const Tensor& a, const Tensor& b, int64_t dim, bool reverse) 
          to_string(a.sizes()), " and ", to_string(b.sizes()));
   const Tensor x = dense_as(a, c), y = dense_as(b, c);
   Tensor out = empty(y.sizes(), c);
-  const Access access(out);
-  if (access)
-    with_number(c, [&]<class T>(TypeTag<T>) {
-      if constexpr (!std::is_same_v<T, int64_t>) {
-        using A = wide_t<T>;
-        const Slices s(y.sizes(), d);
-        const T *p = x.data<T>(), *q = y.data<T>();
-        T* o = out.data<T>();
-        sweep(s, reverse, A(0), [&](A& v, int64_t i, int64_t k) {
-          if (reverse)
-            v = k == s.n - 1 ? A(q[i]) : A(q[i]) + A(p[i + s.inner]) * v;
-          else
-            v = k == 0 ? A(q[i]) : A(q[i]) + A(p[i]) * v;
-          o[i] = T(v);
-        });
-      }
-    });
+  on<&scan_linearly>(Out(out), x, y, d, reverse);
   return as_dtype(out, type);
 }
 
-Tensor shift(const Tensor& self, int64_t dim, int64_t by, double fill) {
-  const Slices s(self.sizes(), wrap_dim(dim, self.dim(), "_shift"));
-  if (by != 1 && by != -1) fail("_shift(): by must be 1 or -1, got ", by);
-  const Tensor x = dense(self);
-  Tensor out = empty(x.sizes(), x.dtype());
-  const Access access(out);
-  if (!access || out.numel() == 0) return out;
+static void shift_all(const Tensor& out, const Tensor& x, const Slices& s, int64_t by, double fill) {
   const int64_t item = x.itemsize(), row = s.inner * item;
   alignas(16) char number[16];
   write_element(number, x.dtype(), Scalar(fill));
@@ -264,6 +268,15 @@ Tensor shift(const Tensor& self, int64_t dim, int64_t by, double fill) {
     std::memcpy(by > 0 ? to + row : to, by > 0 ? from : from + row, static_cast<size_t>((s.n - 1) * row));
     for (int64_t j = 0; j < s.inner; ++j) std::memcpy(free + j * item, number, static_cast<size_t>(item));
   }
+}
+
+Tensor shift(const Tensor& self, int64_t dim, int64_t by, double fill) {
+  const Slices s(self.sizes(), wrap_dim(dim, self.dim(), "_shift"));
+  if (by != 1 && by != -1) fail("_shift(): by must be 1 or -1, got ", by);
+  const Tensor x = dense(self);
+  Tensor out = empty(x.sizes(), x.dtype());
+  if (out.numel() == 0) return out;
+  on<&shift_all>(Out(out), x, s, by, fill);
   return out;
 }
 

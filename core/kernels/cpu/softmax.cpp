@@ -9,7 +9,7 @@
 namespace adjoint::kernels {
 
 static void softmax_slices(const Tensor& y, const Tensor& x, const Slices& s, bool log) {
-  with_floating(c, [&]<class T>(TypeTag<T>) {
+  with_floating(y.dtype(), [&]<class T>(TypeTag<T>) {
     const auto& table = best_variant<SoftmaxTable<T>>();
     s.each_block(
         kSoftmaxColumns,
@@ -39,7 +39,7 @@ Tensor softmax(const Tensor& self, int64_t dim, const OptionalType& dtype, bool 
 
 static void softmax_slices_backward(const Tensor& gx, const Tensor& gy, const Tensor& y, const Slices& s,
                                     bool log) {
-  with_floating(c, [&]<class T>(TypeTag<T>) {
+  with_floating(y.dtype(), [&]<class T>(TypeTag<T>) {
     const auto& table = best_variant<SoftmaxTable<T>>();
     s.each_block(
         kSoftmaxColumns,

@@ -15,6 +15,7 @@
 #include "kernels/cpu/variants.h"
 #include "kernels/cpu/with_number.h"
 #include "kernels/indexing.h"
+#include "kernels/launch.h"
 #include "kernels/slices.h"
 #include "runtime/scratch.h"
 #include "tensor/access.h"
@@ -340,6 +341,20 @@ Tensor mode_index(const Tensor& self, int64_t dim, bool keepdim, const char* op)
   return out;
 }
 
+static void search_rows(const Tensor& out, const Tensor& rows, const Tensor& x, int64_t each, bool right) {
+  const int64_t n = rows.size(-1);
+  with_number(x.dtype(), [&]<class T>(TypeTag<T>) {
+    if constexpr (!is_complex_v<T>)
+      runtime::parallel_for(0, x.numel(), 4096, [&](int64_t b, int64_t e) {
+        for (int64_t i = b, end; i < e; i = end) {
+          end = std::min(e, (i / each + 1) * each);
+          best_variant<SearchTable<T>>().search(rows.data<T>() + i / each * n, n, x.data<T>() + i,
+                                                out.data<int64_t>() + i, end - i, right);
+        }
+      });
+  });
+}
+
 Tensor search_sorted(const Tensor& sequence, const Tensor& values, bool right, const char* op) {
   refuse_complex(sequence, op);
   const size_t lead = static_cast<size_t>(sequence.dim()) - 1;
@@ -351,20 +366,10 @@ Tensor search_sorted(const Tensor& sequence, const Tensor& values, bool right, c
   const DType type = is_integral(values.dtype()) ? DType::Int64 : compute_dtype(values.dtype());
   const Tensor rows = dense_as(sequence, type), x = dense_as(values, type);
   const Tensor out = empty(x.sizes(), DType::Int64);
-  const Access access(out);
-  const int64_t n = sequence.size(-1), each = product(x.sizes().subspan(lead));
-  if (!access || out.numel() == 0) return out;
-  if (n == 0) return zeros(x.sizes(), DType::Int64);
-  with_number(type, [&]<class T>(TypeTag<T>) {
-    if constexpr (!is_complex_v<T>)
-      runtime::parallel_for(0, x.numel(), 4096, [&](int64_t b, int64_t e) {
-        for (int64_t i = b, end; i < e; i = end) {
-          end = std::min(e, (i / each + 1) * each);
-          best_variant<SearchTable<T>>().search(rows.data<T>() + i / each * n, n, x.data<T>() + i,
-                                                out.data<int64_t>() + i, end - i, right);
-        }
-      });
-  });
+  const int64_t each = product(x.sizes().subspan(lead));
+  if (out.numel() == 0) return out;
+  if (sequence.size(-1) == 0) return zeros(x.sizes(), DType::Int64);
+  on<&search_rows>(Out(out), rows, x, each, right);
   return out;
 }
 
@@ -380,10 +385,8 @@ Tensor median_of_all(const Tensor& self, bool skip_nan, const char* op) {
   return std::get<0>(median(alias(x, {&size, 1}, {&stride, 1}, x.offset()), 0, false, skip_nan, op));
 }
 
-std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& self, bool return_inverse, bool return_counts,
-                                          const char* op) {
-  refuse_complex(self, op);
-  const Access access(self, op);
+static std::tuple<Tensor, Tensor, Tensor> unique_of(const Tensor& self, bool return_inverse,
+                                                    bool return_counts, const char* op) {
   const Tensor x = dense(self);
   const int64_t n = x.numel(), stride = 1;
   const Tensor flat = alias(x, {&n, 1}, {&stride, 1}, x.offset());
@@ -410,6 +413,12 @@ std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& self, bool return_invers
     if (return_counts) counts.data<int64_t>()[k] = (k + 1 < found ? start[k + 1] : n) - start[k];
   }
   return {out, inverse, counts};
+}
+
+std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& self, bool return_inverse, bool return_counts,
+                                          const char* op) {
+  refuse_complex(self, op);
+  return ask<&unique_of>(op, self, return_inverse, return_counts, op);
 }
 
 namespace {
@@ -440,14 +449,8 @@ void with_item(int64_t item, F&& f) {
 
 }  // namespace
 
-Tensor gather_along(const Tensor& self, const Tensor& indices, int64_t dim) {
-  const int d = wrap_dim(dim, self.dim(), "_gather_along");
-  const Tensor x = dense(self), at = dense(indices);
-  const Slices s(at.sizes(), d);
-  const int64_t size = self.dim() ? self.size(d) : 1;
-  Tensor out = empty(at.sizes(), x.dtype());
-  const Access access(out);
-  if (!access) return out;
+static void gather_slices(const Tensor& out, const Tensor& x, const Tensor& at, const Slices& s,
+                          int64_t size) {
   const int64_t* where = at.data<int64_t>();
   with_item(x.itemsize(), [&]<class U>(TypeTag<U>) {
     const U* p = x.data<U>();
@@ -459,23 +462,19 @@ Tensor gather_along(const Tensor& self, const Tensor& indices, int64_t dim) {
             p[base + checked_index(where + first + i * s.inner, size, "_gather_along") * s.inner];
     });
   });
+}
+
+Tensor gather_along(const Tensor& self, const Tensor& indices, int64_t dim) {
+  const int d = wrap_dim(dim, self.dim(), "_gather_along");
+  const Tensor x = dense(self), at = dense(indices);
+  const Slices s(at.sizes(), d);
+  const int64_t size = self.dim() ? self.size(d) : 1;
+  Tensor out = empty(at.sizes(), x.dtype());
+  on<&gather_slices>(Out(out), x, at, s, size);
   return out;
 }
 
-Tensor scatter_along(const Tensor& self, const Tensor& indices, int64_t dim, int64_t size) {
-  const int d = wrap_dim(dim, self.dim(), "_scatter_along");
-  const Tensor x = dense(self), at = dense(indices);
-  if (!same(x.sizes(), at.sizes()))
-    fail("_scatter_along(): values ", to_string(x.sizes()), " and indices ", to_string(at.sizes()),
-         " differ in shape");
-  const Dims shape = with_size(x.sizes(), d, size);
-  Tensor out = zeros({shape.data(), shape.size()}, x.dtype());
-  if (rounded_once(out, [&](const Tensor& wide) {
-        copy_into(wide, scatter_along(copy_of(x, wide.dtype()), at, dim, size));
-      }))
-    return out;
-  const Access access(out);
-  if (!access) return out;
+static void scatter_slices(const Tensor& out, const Tensor& x, const Tensor& at, int64_t d, int64_t size) {
   const Slices s(at.sizes(), d);
   const int64_t* where = at.data<int64_t>();
   visit(x.dtype(), [&]<class T>(TypeTag<T>) {
@@ -493,6 +492,21 @@ Tensor scatter_along(const Tensor& self, const Tensor& indices, int64_t dim, int
       }
     });
   });
+}
+
+Tensor scatter_along(const Tensor& self, const Tensor& indices, int64_t dim, int64_t size) {
+  const int d = wrap_dim(dim, self.dim(), "_scatter_along");
+  const Tensor x = dense(self), at = dense(indices);
+  if (!same(x.sizes(), at.sizes()))
+    fail("_scatter_along(): values ", to_string(x.sizes()), " and indices ", to_string(at.sizes()),
+         " differ in shape");
+  const Dims shape = with_size(x.sizes(), d, size);
+  Tensor out = zeros({shape.data(), shape.size()}, x.dtype());
+  if (rounded_once(out, [&](const Tensor& wide) {
+        copy_into(wide, scatter_along(copy_of(x, wide.dtype()), at, dim, size));
+      }))
+    return out;
+  on<&scatter_slices>(Out(out), x, at, d, size);
   return out;
 }
 

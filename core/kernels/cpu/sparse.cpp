@@ -10,6 +10,7 @@
 #include "kernels/cpu/sparse.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/cpu/with_number.h"
+#include "kernels/launch.h"
 #include "kernels/slices.h"
 #include "runtime/parallel.h"
 #include "tensor/access.h"
@@ -146,9 +147,7 @@ std::tuple<Tensor, Tensor> sort_positions(const Tensor& given, IntList size, con
   return {positions, inverse};
 }
 
-Tensor find_positions(const Tensor& sorted, const Tensor& wanted, int64_t absent) {
-  const Tensor out = empty(wanted.sizes(), DType::Int64);
-  const Access access(out);
+static void look_up(const Tensor& out, const Tensor& sorted, const Tensor& wanted, int64_t absent) {
   const int64_t *begin = sorted.data<int64_t>(), *end = begin + sorted.numel(), *key = wanted.data<int64_t>();
   runtime::parallel_for(0, out.numel(), 4096, [&](int64_t b, int64_t e) {
     for (int64_t i = b; i < e; ++i) {
@@ -156,6 +155,11 @@ Tensor find_positions(const Tensor& sorted, const Tensor& wanted, int64_t absent
       out.data<int64_t>()[i] = at != end && *at == key[i] ? at - begin : absent;
     }
   });
+}
+
+Tensor find_positions(const Tensor& sorted, const Tensor& wanted, int64_t absent) {
+  const Tensor out = empty(wanted.sizes(), DType::Int64);
+  on<&look_up>(Out(out), sorted, wanted, absent);
   return out;
 }
 
@@ -167,8 +171,7 @@ void spread_rows(const Tensor& rows, const Tensor& begin) {
       fail("`0 <= crow_indices[..., i] <= crow_indices[..., i + 1] <= nnz` is not satisfied at ", i);
     std::fill(rows.data<int64_t>() + at[i], rows.data<int64_t>() + at[i + 1], i);
   }
-  if (count == 0 || at[0] != 0 || at[count - 1] != n)
-    fail("`crow_indices[..., -1] == nnz` is not satisfied");
+  if (count == 0 || at[0] != 0 || at[count - 1] != n) fail("`crow_indices[..., -1] == nnz` is not satisfied");
 }
 
 void places_of(const Tensor& places, const Tensor& index, int64_t d) {
@@ -182,6 +185,45 @@ void places_of(const Tensor& places, const Tensor& index, int64_t d) {
   }
 }
 
+static void add_entries(const Tensor& out, const Tensor& values, const Tensor& dense_matrix,
+                        const Tensor& rows, const Tensor& columns, int64_t count, const char* op) {
+  const DType type = out.dtype();
+  const int64_t n = values.size(0), width = dense_matrix.size(1), height = dense_matrix.size(0);
+  const Tensor v = dense_as(values, type), m = dense_as(dense_matrix, type), r = copy_of(rows),
+               c = copy_of(columns);  // their own: checked once, used often
+  const ByRow by(r.data<int64_t>(), n, count, op);
+  const int64_t* column = c.data<int64_t>();
+  for (int64_t i = 0; i < n; ++i)
+    if (column[i] < 0 || column[i] >= height)
+      fail<IndexError>(op, "(): column ", column[i], " of entry ", i, " is not among the ", height,
+                       " that there are");
+  const int64_t work = count ? n * width / count + width + 1 : 1;
+  with_number(type, [&]<class T>(TypeTag<T>) {
+    runtime::parallel_for(0, count, std::max<int64_t>(1, 65536 / work), [&](int64_t first, int64_t last) {
+      for (int64_t row = first; row < last; ++row) {
+        T* __restrict to = out.data<T>() + row * width;
+        if constexpr (std::is_floating_point_v<T>) {
+          const int64_t begin = by.begin[row], n = by.begin[row + 1] - begin;
+          if (by.order)
+            best_variant<SparseTable<T>>().row(width, n, by.order.get() + begin, v.data<T>(), column,
+                                               m.data<T>(), to);
+          else
+            best_variant<SparseTable<T>>().row(width, n, nullptr, v.data<T>() + begin, column + begin,
+                                               m.data<T>(), to);
+          continue;
+        }
+        std::fill_n(to, width, T(0));
+        for (int64_t e = by.begin[row]; e < by.begin[row + 1]; ++e) {
+          const int64_t i = by.order ? by.order[e] : e;
+          const T x = v.data<T>()[i];
+          const T* __restrict from = m.data<T>() + column[i] * width;
+          for (int64_t k = 0; k < width; ++k) to[k] = to[k] + x * from[k];
+        }
+      }
+    });
+  });
+}
+
 Tensor entries_times(const Tensor& values, const Tensor& rows, const Tensor& columns,
                      const Tensor& dense_matrix, int64_t count, const char* op) {
   const int64_t n = values.dim() == 1 ? values.size(0) : -1;
@@ -191,44 +233,36 @@ Tensor entries_times(const Tensor& values, const Tensor& rows, const Tensor& col
   need_matrix(dense_matrix, values.dtype(), "the dense operand", op);
   if (count < 0) fail(op, "(): a matrix cannot have ", count, " rows");
   const DType type = number_type(values.dtype(), op);
-  const int64_t width = dense_matrix.size(1), height = dense_matrix.size(0), shape[] = {count, width};
+  const int64_t shape[] = {count, dense_matrix.size(1)};
   const Tensor out = empty(shape, type);
-  if (const Access access(out); access) {
-    const Tensor v = dense_as(values, type), m = dense_as(dense_matrix, type), r = copy_of(rows),
-                 c = copy_of(columns);  // their own: checked once, used often
-    const ByRow by(r.data<int64_t>(), n, count, op);
-    const int64_t* column = c.data<int64_t>();
-    for (int64_t i = 0; i < n; ++i)
-      if (column[i] < 0 || column[i] >= height)
-        fail<IndexError>(op, "(): column ", column[i], " of entry ", i, " is not among the ", height,
-                         " that there are");
-    const int64_t work = count ? n * width / count + width + 1 : 1;
-    with_number(type, [&]<class T>(TypeTag<T>) {
-      runtime::parallel_for(0, count, std::max<int64_t>(1, 65536 / work), [&](int64_t first, int64_t last) {
-        for (int64_t row = first; row < last; ++row) {
-          T* __restrict to = out.data<T>() + row * width;
-          if constexpr (std::is_floating_point_v<T>) {
-            const int64_t begin = by.begin[row], n = by.begin[row + 1] - begin;
-            if (by.order)
-              best_variant<SparseTable<T>>().row(width, n, by.order.get() + begin, v.data<T>(), column,
-                                                 m.data<T>(), to);
-            else
-              best_variant<SparseTable<T>>().row(width, n, nullptr, v.data<T>() + begin, column + begin,
-                                                 m.data<T>(), to);
-            continue;
-          }
-          std::fill_n(to, width, T(0));
-          for (int64_t e = by.begin[row]; e < by.begin[row + 1]; ++e) {
-            const int64_t i = by.order ? by.order[e] : e;
-            const T x = v.data<T>()[i];
-            const T* __restrict from = m.data<T>() + column[i] * width;
-            for (int64_t k = 0; k < width; ++k) to[k] = to[k] + x * from[k];
-          }
-        }
-      });
-    });
-  }
+  on<&add_entries>(Out(out), values, dense_matrix, rows, columns, count, op);
   return out.dtype() == values.dtype() ? out : copy_of(out, values.dtype());
+}
+
+static void dot_rows(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& rows,
+                     const Tensor& columns, const char* op) {
+  const DType type = out.dtype();
+  const int64_t n = rows.numel(), width = a.size(1);
+  const Tensor x = dense_as(a, type), y = dense_as(b, type), r = copy_of(rows), c = copy_of(columns);
+  const int64_t *row = r.data<int64_t>(), *column = c.data<int64_t>(), heights[] = {a.size(0), b.size(0)};
+  for (int64_t i = 0; i < n; ++i)
+    if (row[i] < 0 || row[i] >= heights[0] || column[i] < 0 || column[i] >= heights[1])
+      fail<IndexError>(op, "(): entry ", i, " is at (", row[i], ", ", column[i], "), outside of ", heights[0],
+                       " and ", heights[1], " rows");
+  with_number(type, [&]<class T>(TypeTag<T>) {
+    runtime::parallel_for(0, n, std::max<int64_t>(1, 32768 / (width + 1)), [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) {
+        const T *p = x.data<T>() + row[i] * width, *q = y.data<T>() + column[i] * width;
+        T sum = T(0);
+        if constexpr (std::is_floating_point_v<T>) {
+          sum = best_variant<SparseTable<T>>().dot(width, p, q);
+        } else {
+          for (int64_t k = 0; k < width; ++k) sum = sum + p[k] * q[k];
+        }
+        out.data<T>()[i] = sum;
+      }
+    });
+  });
 }
 
 Tensor rows_dot(const Tensor& a, const Tensor& b, const Tensor& rows, const Tensor& columns, const char* op) {
@@ -241,29 +275,7 @@ Tensor rows_dot(const Tensor& a, const Tensor& b, const Tensor& rows, const Tens
     fail(op, "(): rows of ", width, " elements cannot be multiplied by rows of ", b.size(1));
   const DType type = number_type(a.dtype(), op);
   const Tensor out = empty({&n, 1}, type);
-  if (const Access access(out); access) {
-    const Tensor x = dense_as(a, type), y = dense_as(b, type), r = copy_of(rows), c = copy_of(columns);
-    const int64_t *row = r.data<int64_t>(), *column = c.data<int64_t>(), heights[] = {a.size(0), b.size(0)};
-    for (int64_t i = 0; i < n; ++i)
-      if (row[i] < 0 || row[i] >= heights[0] || column[i] < 0 || column[i] >= heights[1])
-        fail<IndexError>(op, "(): entry ", i, " is at (", row[i], ", ", column[i], "), outside of ",
-                         heights[0], " and ", heights[1], " rows");
-    with_number(type, [&]<class T>(TypeTag<T>) {
-      runtime::parallel_for(
-          0, n, std::max<int64_t>(1, 32768 / (width + 1)), [&](int64_t first, int64_t last) {
-            for (int64_t i = first; i < last; ++i) {
-              const T *p = x.data<T>() + row[i] * width, *q = y.data<T>() + column[i] * width;
-              T sum = T(0);
-              if constexpr (std::is_floating_point_v<T>) {
-                sum = best_variant<SparseTable<T>>().dot(width, p, q);
-              } else {
-                for (int64_t k = 0; k < width; ++k) sum = sum + p[k] * q[k];
-              }
-              out.data<T>()[i] = sum;
-            }
-          });
-    });
-  }
+  on<&dot_rows>(Out(out), a, b, rows, columns, op);
   return out.dtype() == a.dtype() ? out : copy_of(out, a.dtype());
 }
 

@@ -21,7 +21,9 @@ bool any_nan(const Tensor& t) {
   return visit(t.dtype(), [&]<class T>(TypeTag<T>) {
     using R = real_t<T>;
     const R* p = t.data<R>();
-    const auto unlike_itself = [](R x) { return static_cast<compute_t<R>>(x) != static_cast<compute_t<R>>(x); };
+    const auto unlike_itself = [](R x) {
+      return static_cast<compute_t<R>>(x) != static_cast<compute_t<R>>(x);
+    };
     return std::any_of(p, p + t.numel() * (is_complex_v<T> ? 2 : 1), unlike_itself);
   });
 }
