@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 
+#include "for_size.h"
 #include "kernels/cpu/distance.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/cpu/with_number.h"

@@ -2,6 +2,7 @@
 // blocks that depend on the shape alone, and then over blocks in order: the same for any number of threads.
 #include "kernels/cpu/normalization.h"
 
+#include "for_size.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/cpu/with_number.h"
 #include "kernels/launch.h"
