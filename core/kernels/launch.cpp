@@ -31,7 +31,7 @@ void elsewhere(const Routine& routine, const void* const* at) {
   const Tensor* first = nullptr;
   for (size_t i = 0; i < routine.count; ++i)
     for (const Tensor& t : written(routine.kinds[i], at[i]))
-      if (t.defined()) first = &t;
+      if (t.defined() && t->is(TensorImpl::kElsewhere)) first = &t;  // numbers may be on the CPU
   const Access access(*first);
   if (!access) return;
   const void* others[Routine::kMost];
