@@ -56,27 +56,20 @@ void bind_forward(nb::module_& m) {
       nb::arg("tensor"), "The tangent of the innermost level of which a tensor has one, or None.");
   m.def(
       "_is_differentiated",
-      [](const nb::args& tensors) {
+      [](const nb::args& tensors, bool samples) {
         for (nb::handle t : tensors)
           if (is_tensor(t.ptr()))
             // A batch may be differentiated by what encloses vmap.
             for (const Tensor* part = &unwrap(t.ptr());; part = &samples_of(*part)) {
               if ((thread_state.grad && part->requires_grad()) || is_dual(*part)) return true;
-              if (!is_batched(*part)) break;
+              if (!samples || !is_batched(*part)) break;
             }
         return false;
       },
-      "Whether a call with any of these tensors is recorded, or finds tangents.");
-  m.def(
-      "_is_differentiated_here",
-      [](const nb::args& tensors) {
-        for (nb::handle t : tensors)
-          if (is_tensor(t.ptr()) &&
-              ((thread_state.grad && unwrap(t.ptr()).requires_grad()) || is_dual(unwrap(t.ptr()))))
-            return true;
-        return false;
-      },
-      "Likewise, whatever the samples do that a batch stands for.");
+      nb::arg("tensors"), nb::arg("samples") = true,
+      "Whether a call with any of these tensors is recorded, or finds tangents; and whether one with the "
+      "samples does "
+      "that a batch stands for.");
   m.def(
       "_is_forward_enabled", [] { return !thread_state.dual_skip_to; },
       "Whether tangents are looked at in this thread.");

@@ -240,7 +240,7 @@ void compute_batched(const Operator& op, std::span<const Value> arguments, Resul
   const Tensor* written = op.writes ? arguments[0].tensor : nullptr;
   if (written) {
     if (!is_batched(*written) || batch_level_of(*written) != level.number)
-      become_batched(*written, level, op.name, arguments.subspan(1), std::span(op.kinds).subspan(1));
+      become_batched(*written, level, op, arguments.data());
     note_write_from_inside(*written);
   }
   // The rule may take a view of the samples, which marks the memory of both as seen through views: nodes get
@@ -325,7 +325,7 @@ void draw_batched(const Operator& op, std::span<const Value> arguments, Results&
             "same randomness. ",
             name_of_write(op.name), " was called on a tensor of shape ", to_string(self.sizes()),
             " that was made outside of vmap()");
-      become_batched(self, level, op.name, {}, {});
+      become_batched(self, level, op);
     }
     if (different)
       target = samples_of(self);

@@ -96,9 +96,9 @@ void compute_batched(const Operator& op, std::span<const Value> arguments, Resul
 Tensor compute_batched(const ElementwiseInfo& op, const Tensor* in, const double* parameters, DType type);
 
 /// Let an unbatched tensor, and the view of it that `t` is, stand for a batch from now on: batched values are
-/// to be written there.
-void become_batched(const Tensor& t, const BatchLevel& level, const char* op, std::span<const Value> values,
-                    std::span<const ArgKind* const> kinds);
+/// to be written there, by a call whose arguments after the first they are.
+void become_batched(const Tensor& t, const BatchLevel& level, const Operator& op,
+                    const Value* arguments = nullptr);
 
 void note_batching_loop(const char* op);
 /// How often each operator was computed by a loop over the samples.

@@ -22,20 +22,13 @@ Tensor as_it_was(const Tensor& t) {
   return old;
 }
 
-/// The highest level below one at which values are batched; null without one.
-const BatchLevel* level_below(uint64_t number, std::span<const Value> values,
-                              std::span<const ArgKind* const> kinds) {
+/// The highest level below one at which the arguments after the first are batched; null without one.
+const BatchLevel* level_below(uint64_t number, const Operator& op, const Value* arguments) {
   uint64_t highest = 0;
-  const auto look = [&](Tensor t) {
-    for (; t.defined() && is_batched(t); t = samples_of(t))
+  each_tensor(op, arguments, [&](const Tensor& given, int i) {
+    for (Tensor t = given; i && is_batched(t); t = samples_of(t))
       if (const uint64_t n = batch_level_of(t); n < number) highest = std::max(highest, n);
-  };
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (!values[i].present) continue;
-    if (kinds[i]->form == Form::Tensor) look(*values[i].tensor);
-    if (kinds[i]->form == Form::Tensors)
-      for (const Tensor& t : values[i].tensors()) look(t);
-  }
+  });
   return highest ? open_batch_level(highest) : nullptr;
 }
 
@@ -52,27 +45,26 @@ void stand_for(const Tensor& t, Tensor samples, const BatchLevel& level) {
 
 }  // namespace
 
-void become_batched(const Tensor& t, const BatchLevel& level, const char* op, std::span<const Value> values,
-                    std::span<const ArgKind* const> kinds) {
+void become_batched(const Tensor& t, const BatchLevel& level, const Operator& op, const Value* arguments) {
   const Tensor base = base_of(t);
   const Tensor& root = base.defined() ? base : t;
   if (is_batched(root) && base.defined() && batch_level_of(root) == level.number)
-    fail(op, "(): a view of a batched tensor is not batched");
+    fail(op.name, "(): a view of a batched tensor is not batched");
   if (!root->storage->made_inside(level.number))
     fail(
         "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` "
         "in extra_args that has more elements than `self`. This happened due to `other` being vmapped over "
         "but `self` not being vmapped over in a vmap. Please try to use out-of-place operators instead of "
         "inplace arithmetic. Here ",
-        name_of_write(op), " would write a value for each of ", level.size,
+        name_of_write(op.name), " would write a value for each of ", level.size,
         " samples to one tensor of shape ", to_string(t.sizes()), " that was made outside of vmap()");
   // Who else looks at this memory would go on seeing the old one.
   const uint32_t known = base.defined() ? 2 : 1;
   if (root->storage->refcount.load(std::memory_order_acquire) > known + is_batched(root) ||
       (base.defined() && is_batched(root)) || (base.defined() && t.dtype() != root.dtype()))
-    throw PerSample(level.number, op,
-                    text("vmap: ", name_of_write(op), " writes a value for each sample to a tensor of shape ",
-                         to_string(t.sizes()),
+    throw PerSample(level.number, op.name,
+                    text("vmap: ", name_of_write(op.name),
+                         " writes a value for each sample to a tensor of shape ", to_string(t.sizes()),
                          " that is the same for all samples, and of which there are other views. Write to a "
                          "clone() of it"));
   // For each sample a copy of the memory, in which the tensor and its view lie as they did.
@@ -93,9 +85,9 @@ void become_batched(const Tensor& t, const BatchLevel& level, const char* op, st
   samples->storage->made_in = root->storage->made_in;
   if (!base.defined()) {
     // While nothing else looks at the samples: what they need for values that are batched further out, too.
-    if (const BatchLevel* outer = level_below(level.number, values, kinds);
+    if (const BatchLevel* outer = arguments ? level_below(level.number, op, arguments) : nullptr;
         outer && !is_batched(samples) && samples->storage->made_inside(outer->number))
-      become_batched(samples, *outer, op, values, kinds);
+      become_batched(samples, *outer, op, arguments);
     return stand_for(root, std::move(samples), level);
   }
   Dims view_sizes(t.sizes()), view_strides(t.strides());

@@ -17,6 +17,7 @@
 #include "kernels/cpu/with_number.h"
 #include "kernels/launch.h"
 #include "kernels/slices.h"
+#include "runtime/scratch.h"
 
 namespace adjoint::kernels {
 
@@ -228,9 +229,8 @@ void passes(const Tensor& x, const Signature& signature, int64_t planes, const T
   runtime::parallel_for(
       0, planes, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, in + out)),
       [&](int64_t begin, int64_t end) {
-        const std::unique_ptr<T[]> rooms[2] = {
-            std::unique_ptr<T[]>(new T[static_cast<size_t>(order.size() > 1 ? most : 1)]),
-            std::unique_ptr<T[]>(new T[static_cast<size_t>(order.size() > 2 ? most : 1)])};
+        const runtime::Scratch<T> rooms[2] = {runtime::Scratch<T>(order.size() > 1 ? most : 1),
+                                              runtime::Scratch<T>(order.size() > 2 ? most : 1)};
         T padded[kLeast] = {};
         for (int64_t p = begin; p < end; ++p) {
           const T* from = x.data<T>() + p * in;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <memory>
 #include <type_traits>
 
 #include "for_size.h"
@@ -13,7 +12,9 @@
 #include "kernels/launch.h"
 #include "kernels/slices.h"
 #include "runtime/parallel.h"
+#include "runtime/scratch.h"
 #include "tensor/access.h"
+#include "tensor/checked.h"
 
 namespace adjoint::kernels {
 
@@ -25,30 +26,30 @@ struct Keyed {
 };
 
 /// In the order of their keys, those of one key as they were. The lowest digits first.
-void sort_by_key(std::unique_ptr<Keyed[]>& all, int64_t n, uint64_t largest) {
+void sort_by_key(runtime::Scratch<Keyed>& all, int64_t n, uint64_t largest) {
   if (n < 64) {
     std::stable_sort(all.get(), all.get() + n, [](const Keyed& a, const Keyed& b) { return a.key < b.key; });
     return;
   }
   constexpr int kBits = 11;
-  std::unique_ptr<Keyed[]> other(new Keyed[static_cast<size_t>(n)]);
+  runtime::Scratch<Keyed> other(n);
   for (int shift = 0; shift < static_cast<int>(std::bit_width(largest)); shift += kBits) {
     int64_t begin[(1 << kBits) + 1] = {};
     const auto digit = [shift](uint64_t key) { return key >> shift & ((1u << kBits) - 1); };
     for (int64_t i = 0; i < n; ++i) ++begin[digit(all[i].key) + 1];
     for (int d = 0; d < 1 << kBits; ++d) begin[d + 1] += begin[d];
     for (int64_t i = 0; i < n; ++i) other[begin[digit(all[i].key)]++] = all[i];
-    all.swap(other);
+    std::swap(all, other);
   }
 }
 
 /// Where the entries of each of `count` rows begin, and the entries in the order of their rows, where they
 /// are not so already.
 struct ByRow {
-  std::unique_ptr<int64_t[]> begin, order;
+  runtime::Scratch<int64_t> begin, order;
 
-  ByRow(const int64_t* rows, int64_t n, int64_t count, const char* op)
-      : begin(new int64_t[static_cast<size_t>(count) + 1]()) {
+  ByRow(const int64_t* rows, int64_t n, int64_t count, const char* op) : begin(checked_add(count, 1, op)) {
+    std::fill_n(begin.get(), count + 1, 0);
     bool sorted = true;
     for (int64_t i = 0; i < n; ++i) {
       if (rows[i] < 0 || rows[i] >= count)
@@ -59,7 +60,7 @@ struct ByRow {
     }
     for (int64_t r = 0; r < count; ++r) begin[r + 1] += begin[r];
     if (sorted) return;
-    order.reset(new int64_t[static_cast<size_t>(n)]);
+    order = runtime::Scratch<int64_t>(n);
     for (int64_t i = 0; i < n; ++i) order[begin[rows[i]]++] = i;
     for (int64_t r = count; r > 0; --r) begin[r] = begin[r - 1];
     begin[0] = 0;
@@ -127,7 +128,7 @@ std::tuple<Tensor, Tensor> sort_positions(const Tensor& given, IntList size, con
     which[i] = i;
   }
   if (sorted) return {copy_of(indices), inverse};
-  std::unique_ptr<Keyed[]> all(new Keyed[static_cast<size_t>(n)]);
+  runtime::Scratch<Keyed> all(n);
   for (int64_t i = 0; i < n; ++i) all[i] = {static_cast<uint64_t>(key[i]), i};
   sort_by_key(all, n, static_cast<uint64_t>(largest));
   int64_t count = 0;

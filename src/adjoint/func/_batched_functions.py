@@ -75,7 +75,7 @@ def _at(x, number):
 
 def _recorded(cls, args, compute):
     """What `compute` makes of the arguments, with the Function's derivatives where they need a gradient inside or have tangents."""
-    if not _C._is_differentiated_here(*args):
+    if not _C._is_differentiated(*args, samples=False):
         return compute(*args)
     if cls._setup_context is None:
         raise RuntimeError(
