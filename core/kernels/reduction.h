@@ -35,6 +35,8 @@ Tensor same_elements(const Tensor& self, const Tensor& other, const char* op);
 Tensor truth(const Tensor& self, const OptionalInts& dim, bool keepdim, bool all, const char* op);
 Tensor count_nonzero(const Tensor& self, const OptionalInts& dim, const char* op);
 Tensor logsumexp(const Tensor& self, const OptionalInts& dim, bool keepdim, const char* op);
+/// What it computes of complex numbers, over the dimensions in a mask.
+void add_exponentials_of_complex(const Tensor& out, const Tensor& self, uint64_t mask);
 Tensor vector_norm(const Tensor& self, double ord, const OptionalInts& dim, bool keepdim,
                    const OptionalType& dtype, const char* op);
 

@@ -24,7 +24,8 @@ void check_lists(const char* op, TensorList params, TensorList grads, std::span<
   for (size_t i = 0; i < n; ++i) {
     const Tensor& p = params[i];
     if (p.dtype() != DType::Float32 && p.dtype() != DType::Float64)
-      fail<TypeError>(op, "(): parameter ", i, " is of type ", name_of(p.dtype()), ", not float32 or float64");
+      fail<TypeError>(op, "(): parameter ", i, " is of type ", name_of(p.dtype()),
+                      ", not float32 or float64");
     const auto need = [&](const Tensor& t) {
       if (!t.defined() || t.dtype() != p.dtype() || !same(t.sizes(), p.sizes()))
         fail(op, "(): the gradient and the state of parameter ", i,
@@ -44,7 +45,8 @@ Tensors stepped(const char* op, TensorList params, TensorList grads, const Tenso
                 TensorList steps, const X&... options) {
   check_lists(op, params, grads, states, steps);
   if (!params.empty())
-    on<routine>(Outs(params), Outs(states[0]), Outs(states[1]), Outs(states[2]), Outs(steps), grads, options...);
+    on<routine>(Outs(params), Outs(states[0]), Outs(states[1]), Outs(states[2]), Outs(steps), grads,
+                options...);
   return Tensors(params.begin(), params.end());
 }
 
@@ -100,8 +102,8 @@ Tensors ProgramStep::forward(TensorList params, TensorList grads, TensorList fir
                        " names an operation or a register that is not there");
     known[to] = true;
   }
-  return stepped<&kernels::program_step>(name, params, grads, {firsts, seconds, thirds}, steps, IntList(program),
-                                         std::span<const double>(numbers));
+  return stepped<&kernels::program_step>(name, params, grads, {firsts, seconds, thirds}, steps,
+                                         IntList(program), std::span<const double>(numbers));
 }
 
 }  // namespace adjoint

@@ -139,8 +139,9 @@ Tensor SparseLookup::forward(const Tensor& self, const Tensor&, const Tensor& pa
   const int64_t count = sorted.size(1), rows = count + 1;
   const Tensor sums =
       PutSlices::forward(values, behind(rows, values.sizes().subspan(1)).span(), int64_t{0}, inverse);
-  const Tensor at = kernels::find_positions(kernels::flat_positions(sorted, sizes, name),
-                                            kernels::flat_positions(position_matrix(pattern), sizes, name), count);
+  const Tensor at =
+      kernels::find_positions(kernels::flat_positions(sorted, sizes, name),
+                              kernels::flat_positions(position_matrix(pattern), sizes, name), count);
   return IndexSelect::forward(sums, int64_t{0}, at);
 }
 Tensor SparseLookup::gradient(const Tensor& g, const Tensor& own, const Tensor& pattern) {

@@ -5,9 +5,9 @@
 // its index where others differ from sample to sample (`Positions`). Start reading there.
 #include <algorithm>
 
+#include "dispatch/constants.h"
 #include "for_size.h"
 #include "kernels/copy.h"
-#include "kernels/creation.h"
 #include "kernels/indexing.h"
 #include "kernels/launch.h"
 #include "kernels/values.h"
@@ -22,12 +22,6 @@
 namespace adjoint::batching {
 
 namespace {
-
-Tensor counting(int64_t n) {
-  const Tensor t = empty(IntList(&n, 1), DType::Int64);
-  on<&kernels::whole_ramp>(Out(t), int64_t{0}, int64_t{1});
-  return t;
-}
 
 /// Whether every index names one of n rows, counted from behind where it is negative and `first` is -n.
 bool within(const Tensor& index, int64_t first, int64_t n) {
@@ -81,7 +75,7 @@ struct Positions {
       if (each) {
         Dims shape(static_cast<size_t>(n) + 1, 1);
         shape[0] = c.size;
-        samples = call<View>(counting(c.size), shape.span());
+        samples = call<View>(counted(0, c.size), shape.span());
       }
       indices.push_back(std::move(samples));
     }
@@ -251,7 +245,7 @@ void along(BatchedCall& c) {
   if (from_behind) own = call<Remainder>(own, scalar_tensor(Scalar(n), DType::Int64));
   const int64_t column[] = {c.size, 1};
   const Tensor steps =
-      call<Mul>(call<View>(counting(c.size), IntList(column)), scalar_tensor(Scalar(n), DType::Int64));
+      call<Mul>(call<View>(counted(0, c.size), IntList(column)), scalar_tensor(Scalar(n), DType::Int64));
   const int64_t flat[] = {-1};
   const Tensor rows = call<Reshape>(
       call<Add>(own.dtype() == DType::Int64 ? own : call<To>(own, DType::Int64), steps), IntList(flat));

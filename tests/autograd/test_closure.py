@@ -3,7 +3,8 @@
 `Closure` remembers the memory of each tensor that it meets, with the version and the bytes that a seen call left there.
 Each tensor that enters a seen call, or becomes a gradient, is an argument, something that was given, or the result of a
 seen call, as the seen calls left it: so nothing was made or written unseen. Held over the table, first and
-second derivatives, passes in several threads, and the programs of `fuzz.py`; at both places from which one can look on.
+second derivatives and under vmap, passes in several threads, and the programs of `fuzz.py`; at both places from which one
+can look on.
 See core/transforms/interpreter.h. Start reading at `Closure`.
 """
 
@@ -150,6 +151,22 @@ def test_each_row(op, place):
         given = [i.tensor for i in case.inputs]
         with Closure(place, given) as seen:
             derivatives(case) if op["differentiable"] and case.varied() else case.call()
+        assert seen.calls and not seen.unknown, f"{case}:\n" + "\n".join(seen.unknown)
+
+
+@pytest.mark.parametrize("op", OPERATORS, ids=[o["name"] for o in OPERATORS])
+def test_each_row_under_vmap(op):
+    """From below, where there are no batches."""
+    dtype = next(d for d in ("float64", "complex128", *op["types"]) if d in op["types"])
+    for case in cases(op, dtype):
+        batches = [ad.stack([t, t]) for t in case.tensors() if t.layout is ad.strided]
+        if not batches or len(batches) < len(case.inputs):
+            continue
+        with Closure("below", batches) as seen:
+            try:
+                ad.vmap(lambda *samples, case=case: case.call(list(samples)))(*batches)
+            except (RuntimeError, TypeError, ValueError, IndexError):  # some cannot be batched, and say so
+                continue
         assert seen.calls and not seen.unknown, f"{case}:\n" + "\n".join(seen.unknown)
 
 

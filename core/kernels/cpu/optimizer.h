@@ -1,8 +1,8 @@
 // The steps of the optimisers: every parameter of a group updated by one call, in place.
 //
 // They take lists of one length: parameters, up to three lists of state, numbers of steps, all of which they
-// write, and gradients; a list of state or steps may be empty. The caller (ops/optimizer.cpp) checks types and
-// sizes. What each optimiser keeps in its states is said with its function. Start with `sgd_step`.
+// write, and gradients; a list of state or steps may be empty. The caller (ops/optimizer.cpp) checks types
+// and sizes. What each optimiser keeps in its states is said with its function. Start with `sgd_step`.
 #pragma once
 
 #include <cstdint>

@@ -423,22 +423,6 @@ std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& self, bool return_invers
 
 namespace {
 
-template <class F>
-void with_item(int64_t item, F&& f) {
-  switch (item) {
-    case 1:
-      return f(TypeTag<uint8_t>{});
-    case 2:
-      return f(TypeTag<uint16_t>{});
-    case 4:
-      return f(TypeTag<uint32_t>{});
-    case 8:
-      return f(TypeTag<uint64_t>{});
-    default:
-      return f(TypeTag<Complex<double>>{});
-  }
-}
-
 /// An index, checked as it is used: another thread may be writing it.
 [[gnu::always_inline]] inline int64_t checked_index(const int64_t* at, int64_t size, const char* op) {
   const int64_t v = read_once(at);
@@ -452,7 +436,7 @@ void with_item(int64_t item, F&& f) {
 static void gather_slices(const Tensor& out, const Tensor& x, const Tensor& at, const Slices& s,
                           int64_t size) {
   const int64_t* where = at.data<int64_t>();
-  with_item(x.itemsize(), [&]<class U>(TypeTag<U>) {
+  visit_size(x.itemsize(), [&]<class U>(TypeTag<U>) {
     const U* p = x.data<U>();
     U* o = out.data<U>();
     s.each(2, [&](int64_t slice, int64_t first) {
