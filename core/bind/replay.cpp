@@ -20,7 +20,8 @@ using namespace replay;
 
 std::vector<Place> places_of(Tracer& tracer, nb::handle tensors) {
   std::vector<Place> places;
-  for (nb::handle t : nb::iter(tensors)) places.push_back(is_tensor(t.ptr()) ? tracer.place(unwrap(t.ptr())) : Place{});
+  for (nb::handle t : nb::iter(tensors))
+    places.push_back(is_tensor(t.ptr()) ? tracer.place(unwrap(t.ptr())) : Place{});
   return places;
 }
 
@@ -75,8 +76,8 @@ Again again_in_python(nb::handle f) {
         PyList_SET_ITEM(all.ptr(), static_cast<Py_ssize_t>(i), wrap(tensors[i]));
       return all;
     };
-    const nb::object r = nb::steal(PyObject_CallFunctionObjArgs(f.get(), list(inputs).ptr(), list(seeds).ptr(),
-                                                                create_graph ? Py_True : Py_False, nullptr));
+    const nb::object r = nb::steal(PyObject_CallFunctionObjArgs(
+        f.get(), list(inputs).ptr(), list(seeds).ptr(), create_graph ? Py_True : Py_False, nullptr));
     if (!r.is_valid()) throw nb::python_error();
     Tensors gradients;
     for (nb::handle t : nb::iter(r)) gradients.push_back(t.is_none() ? Tensor() : unwrap(t.ptr()));
@@ -124,8 +125,8 @@ std::string reason_of_graph(const std::vector<Tensor>& roots, const std::vector<
     if (node->sequence == Node::kFirst) return "a tensor inside of it requires grad that is no input";
     if (node->object()) return text("a Function of Python (", node->name(), ") is differentiated");
     if (const NodeExtras* e = node->extras();
-        e && (!e->tensor_hooks.empty() || !e->retainers.empty() || !e->prehooks.empty() || !e->posthooks.empty() ||
-              !e->packed.empty()))
+        e && (!e->tensor_hooks.empty() || !e->retainers.empty() || !e->prehooks.empty() ||
+              !e->posthooks.empty() || !e->packed.empty()))
       return text("a tensor or node (", node->name(), ") inside of it has hooks");
     for (const Edge& e : node->edges()) visit(e.node);
   }
@@ -182,7 +183,8 @@ void bind_replay(nb::module_& m) {
       .def_prop_ro("steps", [](const Recording& r) { return r.trace.steps.size(); })
       .def_prop_ro("draws",
                    [](const Recording& r) {
-                     return std::ranges::any_of(r.trace.steps, [](const Step& s) { return s.op && s.op->draws; });
+                     return std::ranges::any_of(r.trace.steps,
+                                                [](const Step& s) { return s.op && s.op->draws; });
                    })
       .def_prop_ro("bytes", [](const Recording& r) { return r.trace.bytes_held(); });
   nb::class_<Recorder>(m, "_Recorder", "Looks on at the calls of this thread.")
@@ -210,8 +212,8 @@ void bind_replay(nb::module_& m) {
             auto made = std::make_unique<Recording>();
             made->relations = relations_of(inputs, outputs);
             for (nb::handle s : spent)
-              made->spent.push_back({nb::cast<uint32_t>(s[0]), nb::cast<std::string>(s[1]), nb::cast<std::string>(s[2]),
-                                     nb::cast<std::vector<uint32_t>>(s[3])});
+              made->spent.push_back({nb::cast<uint32_t>(s[0]), nb::cast<std::string>(s[1]),
+                                     nb::cast<std::string>(s[2]), nb::cast<std::vector<uint32_t>>(s[3])});
             made->inputs = places_of(*r.tracer, inputs);
             made->outputs = places_of(*r.tracer, outputs);
             made->forward = forward;
@@ -228,16 +230,19 @@ void bind_replay(nb::module_& m) {
           nb::rv_policy::take_ownership);
   nb::class_<Replayed>(m, "_Replay", "A recording that runs again.")
       .def("__init__", [](Replayed* p, const Recording& r) { new (p) Replayed{std::make_shared<Replay>(r)}; })
-      .def("run", [](const Replayed& p, nb::handle inputs, nb::handle again) { return run(p.replay, inputs, again); },
-           nb::arg("inputs"), nb::arg("again").none())
+      .def(
+          "run",
+          [](const Replayed& p, nb::handle inputs, nb::handle again) { return run(p.replay, inputs, again); },
+          nb::arg("inputs"), nb::arg("again").none())
       .def("statistics", [](const Replayed& p) { return statistics(p.replay); })
       .def_prop_ro("writes", [](const Replayed& p) { return p.replay->writes(); })
       .def_prop_ro("by", [](const Replayed& p) { return p.replay->recording().by; })
       .def_prop_ro("differentiated", [](const Replayed& p) { return p.replay->recording().differentiated; })
       .def_prop_ro("recorded", [](const Replayed& p) { return p.replay->has_passes(); })
       .def("__str__", [](const Replayed& p) { return p.replay->text(); });
-  m.def("_record", [] { return new Recorder(Ref<Tracer>::steal(new Tracer(&line))); },
-        nb::rv_policy::take_ownership, "Begin to record the calls of this thread.");
+  m.def(
+      "_record", [] { return new Recorder(Ref<Tracer>::steal(new Tracer(&line))); },
+      nb::rv_policy::take_ownership, "Begin to record the calls of this thread.");
   m.def("_tell_recorders", [](const std::string& what) { tell_recorders(what.c_str()); });
   m.def("_reason_not_to_replay", &reason_not_to_replay);
   m.def("_reason_of_graph", &reason_of_graph);

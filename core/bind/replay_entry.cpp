@@ -1,5 +1,5 @@
-// The way into a replayed function that most calls take: nothing between the caller and the program but the walk
-// over what the function reads. Start reading at `entered`.
+// The way into a replayed function that most calls take: nothing between the caller and the program but the
+// walk over what the function reads. Start reading at `entered`.
 #include "autograd/meta.h"
 #include "bind/replay.h"
 #include "bind/replay_paths.h"

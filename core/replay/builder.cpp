@@ -40,9 +40,8 @@ void Builder::each_place(const Step& s, F&& f) const {
     const Argument& a = t_.arguments[k];
     if (!a.present || (a.form != Form::Tensor && a.form != Form::Tensors)) continue;
     const uint32_t i = k - s.arguments.begin;
-    const bool written =
-        s.op->writes_lists >> i & 1 ||
-        (i == 0 && s.form != CallForm::Out && (s.op->writes || s.form == CallForm::InPlace));
+    const bool written = s.op->writes_lists >> i & 1 ||
+                         (i == 0 && s.form != CallForm::Out && (s.op->writes || s.form == CallForm::InPlace));
     for (const Place& p : t_.at(a.list))
       if (p.slot >= 0) f(p, written);
   }
@@ -71,8 +70,8 @@ void Builder::build() {
   p_.guards_.reserve(count[static_cast<size_t>(How::Guard)]);
   compute_constants();
   for (size_t s = 0; s < t_.slots.size(); ++s)
-    if (t_.slots[s].kind == Slot::Kind::Given &&
-        (memory(static_cast<int32_t>(s)).home == Home::Arena || memory(static_cast<int32_t>(s)).home == Home::Fresh)) {
+    if (t_.slots[s].kind == Slot::Kind::Given && (memory(static_cast<int32_t>(s)).home == Home::Arena ||
+                                                  memory(static_cast<int32_t>(s)).home == Home::Fresh)) {
       // Elements that the program gives, and then writes or returns.
       const size_t at = p_.moves_.size();
       p_.moves_.push_back({nullptr, t_.bytes.data() + t_.slots[s].bytes, t_.slots[s].nbytes});
@@ -86,7 +85,8 @@ void Builder::build() {
       emit(steps[0]);
   // Loops were planned with tensors that no row takes.
   for (Memory& m : p_.memory_)
-    std::erase_if(m.tensors, [](const auto& t) { return t.first->refcount.load(std::memory_order_relaxed) == 1; });
+    std::erase_if(m.tensors,
+                  [](const auto& t) { return t.first->refcount.load(std::memory_order_relaxed) == 1; });
   for (const Plan& plan : plans_) {
     p_.dropped_ += !plan.live;
     p_.constants_ += plan.once;
@@ -117,7 +117,8 @@ void Builder::find_inputs_and_outputs() {
       else
         for (size_t k = 0; k < p_.ends_.inputs.size() && input < 0; ++k)
           if (p_.ends_.inputs[k] == p) input = static_cast<int32_t>(k);
-      if (input < 0 && memory(p.slot).input < 0) fail("a result is a view of a tensor that is reached nowhere");
+      if (input < 0 && memory(p.slot).input < 0)
+        fail("a result is a view of a tensor that is reached nowhere");
     } else {
       memory(p.slot).escapes = true;
     }
@@ -221,8 +222,8 @@ bool Builder::plan_loop(const Step& s, Plan& plan) {
     const Unboxed c(*s.op, values.data());
     std::erase_if(places, [](const Place& p) { return p.slot < 0; });
     Resolved r;
-    if (static_cast<int>(places.size()) != c.op.arity || looks_at_elements(c.op, c.in) || !resolve_straight(c.op, c.in, r) ||
-        r.result_type != g.dtype || !same(r.sizes, g.sizes.span()))
+    if (static_cast<int>(places.size()) != c.op.arity || looks_at_elements(c.op, c.in) ||
+        !resolve_straight(c.op, c.in, r) || r.result_type != g.dtype || !same(r.sizes, g.sizes.span()))
       return false;
     plan.inplace = s.form != CallForm::Function;
     if (plan.inplace) {
@@ -257,7 +258,8 @@ bool Builder::plan_loop(const Step& s, Plan& plan) {
   plan.in[0] = places[0];
   const int takes = op.takes[derivative->input];
   for (int k = 0; k < 4; ++k)
-    if (takes >> k & 1) plan.in[static_cast<size_t>(k + 1)] = places[static_cast<size_t>(k == 3 ? 1 + op.arity : 1 + k)];
+    if (takes >> k & 1)
+      plan.in[static_cast<size_t>(k + 1)] = places[static_cast<size_t>(k == 3 ? 1 + op.arity : 1 + k)];
   return true;
 }
 
@@ -265,7 +267,8 @@ bool Builder::plan_walk(const Step& s, Plan& plan) {
   if (s.form != CallForm::Function || t_.at(s.results).size() != 1) return false;
   const Place result = t_.at(s.results)[0];
   const Geometry& g = t_.geometry(result);
-  if (result.offset || static_cast<size_t>(g.numel * itemsize(g.dtype)) != slot(result.slot).nbytes) return false;
+  if (result.offset || static_cast<size_t>(g.numel * itemsize(g.dtype)) != slot(result.slot).nbytes)
+    return false;
   std::vector<Value> values;
   std::vector<Tensor> tensors, out;
   std::vector<std::vector<int64_t>> ints;
@@ -351,7 +354,7 @@ void Builder::plan_steps() {
     }
     plan.name = s.op->name;
     p_.draws_ |= s.op->draws;
-    const bool empty = (s.op == row_of<Empty> || s.op == row_of<EmptyLike>)&&!fill_uninitialized.load();
+    const bool empty = (s.op == row_of<Empty> || s.op == row_of<EmptyLike>) && !fill_uninitialized.load();
     if (empty) {
       plan.how = How::Nothing;
       plan.out = t_.at(s.results)[0];
@@ -379,7 +382,8 @@ void Builder::drop_what_nobody_needs() {
     plan.live = plan.how == How::Guard || (plan.how == How::Row && s.kind == Step::Kind::Call);
     if (!plan.live)
       each_place(s, [&](const Place& p, bool written) {
-        const bool made = std::ranges::any_of(t_.at(s.results), [&](const Place& r) { return r.slot == p.slot; });
+        const bool made =
+            std::ranges::any_of(t_.at(s.results), [&](const Place& r) { return r.slot == p.slot; });
         if ((written || made) && needed[static_cast<size_t>(p.slot)]) plan.live = true;
       });
     if (plan.live && plan.how != How::Nothing)
@@ -391,13 +395,14 @@ void Builder::find_constants() {
   std::vector<bool> constant(t_.slots.size());
   for (size_t s = 0; s < constant.size(); ++s) {
     const Slot& slot = t_.slots[s];
-    constant[s] = slot.kind == Slot::Kind::Number ||
-                  (slot.kind == Slot::Kind::Given && !slot.writes && !memory(static_cast<int32_t>(s)).escapes);
+    constant[s] = slot.kind == Slot::Kind::Number || (slot.kind == Slot::Kind::Given && !slot.writes &&
+                                                      !memory(static_cast<int32_t>(s)).escapes);
   }
   for (size_t i = 0; i < plans_.size(); ++i) {
     Plan& plan = plans_[i];
     const Step& s = t_.steps[i];
-    if (!plan.live || plan.how == How::Guard || plan.how == How::Nothing || s.op->draws || plan.inplace) continue;
+    if (!plan.live || plan.how == How::Guard || plan.how == How::Nothing || s.op->draws || plan.inplace)
+      continue;
     bool once = s.results.size() > 0;
     for (uint32_t k = s.arguments.begin; k < s.arguments.end; ++k) {
       const Argument& a = t_.arguments[k];
@@ -469,7 +474,8 @@ void Builder::schedule() {
       ++passed;
       const Step& s = t_.steps[j];
       each_place(s, [&](const Place& p, bool writes) {
-        const bool made = std::ranges::any_of(t_.at(s.results), [&](const Place& r) { return r.slot == p.slot; });
+        const bool made =
+            std::ranges::any_of(t_.at(s.results), [&](const Place& r) { return r.slot == p.slot; });
         (writes || made ? written : read)[static_cast<size_t>(p.slot)] = true;
         if (writes) read[static_cast<size_t>(p.slot)] = true;
       });
@@ -494,21 +500,22 @@ void Builder::find_lifetimes() {
       const Slot& slot = this->slot(p.slot);
       if (m.home != Home::None) return;
       if (slot.kind == Slot::Kind::Outside)
-        fail("an operation takes a tensor that is reached by none of the function's arguments, variables and "
-             "their attributes");
-      const bool made = std::ranges::any_of(t_.at(s.results), [&](const Place& r) { return r.slot == p.slot; });
-      if (slot.kind == Slot::Kind::Number ||
-          (slot.kind == Slot::Kind::Given && !slot.writes && !m.escapes)) {
+        fail(
+            "an operation takes a tensor that is reached by none of the function's arguments, variables and "
+            "their attributes");
+      const bool made =
+          std::ranges::any_of(t_.at(s.results), [&](const Place& r) { return r.slot == p.slot; });
+      if (slot.kind == Slot::Kind::Number || (slot.kind == Slot::Kind::Given && !slot.writes && !m.escapes)) {
         m.home = Home::Constant;
         p_.place(p.slot, t_.bytes.data() + slot.bytes);
       } else if (slot.kind == Slot::Kind::Given) {
         m.home = m.escapes ? Home::Fresh : Home::Arena;
         m.first = -1;
       } else if (made) {
-        m.home = plan.once             ? Home::Constant
+        m.home = plan.once              ? Home::Constant
                  : plan.how == How::Row ? Home::Kept
-                 : m.escapes           ? Home::Fresh
-                                       : Home::Arena;
+                 : m.escapes            ? Home::Fresh
+                                        : Home::Arena;
       }
     });
   }
@@ -602,7 +609,8 @@ void Builder::lay_out_arena() {
           if (p.slot < 0 || plan.call.constant >> k & 1) continue;
           const Memory& o = memory(p.slot);
           if (o.home == Home::Arena && o.last == static_cast<int32_t>(i - 1) && o.first >= 0 &&
-              o.first < o.last && slot(p.slot).nbytes == slot(s).nbytes && whole(slot(p.slot), t_.geometry(p), p) &&
+              o.first < o.last && slot(p.slot).nbytes == slot(s).nbytes &&
+              whole(slot(p.slot), t_.geometry(p), p) &&
               itemsize(t_.geometry(p).dtype) == itemsize(t_.geometry(plan.out).dtype))
             takes = p.slot;
         }
@@ -750,7 +758,8 @@ void Builder::emit_chain(const std::vector<uint32_t>& steps) {
       if (plan.in[i].slot >= 0) operand(link.in[i], plan.in[i], plan.call.constant >> i & 1);
     // The result may lie where an operand ends.
     for (const Place& p : plan.in)
-      if (const auto b = buffer.find(p.slot); p.slot >= 0 && b != buffer.end() && last[p.slot] == k && p.slot != plan.out.slot) {
+      if (const auto b = buffer.find(p.slot);
+          p.slot >= 0 && b != buffer.end() && last[p.slot] == k && p.slot != plan.out.slot) {
         idle.push_back(b->second);
         buffer.erase(b);
       }
@@ -808,7 +817,8 @@ void Builder::emit(size_t i) {
   } else {
     fill_values(s, row->values, row->tensors, row->ints, row->out);
     for (const Place& p : t_.at(s.results)) {
-      const bool made = p.slot >= 0 && (plan.once || memory(p.slot).first == static_cast<int32_t>(position_)) &&
+      const bool made = p.slot >= 0 &&
+                        (plan.once || memory(p.slot).first == static_cast<int32_t>(position_)) &&
                         slot(p.slot).kind == Slot::Kind::Made;
       // One memory of several results is taken from the first.
       const bool again = std::ranges::find(row->makes, p.slot) != row->makes.end();
@@ -818,7 +828,8 @@ void Builder::emit(size_t i) {
   each_place(s, [&](const Place& p, bool) { p_.work_ += t_.geometry(p).numel; });
   for (const int32_t k : p_.kept_) {
     const Memory& m = memory(k);
-    if (m.home == Home::Kept && !m.escapes && m.last == static_cast<int32_t>(position_) && slot(k).nbytes >= kReleased)
+    if (m.home == Home::Kept && !m.escapes && m.last == static_cast<int32_t>(position_) &&
+        slot(k).nbytes >= kReleased)
       row->release.push_back(k);
   }
   p_.rows_.push_back(std::move(row));

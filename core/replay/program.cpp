@@ -83,10 +83,13 @@ void Program::run_chain(const Chain& chain) {
     for (int64_t block = first; block < last; ++block) {
       const int64_t begin = block * kBlock, n = std::min(kBlock, chain.n - begin);
       const auto at = [&](const Chain::Operand& o) {
-        return o.buffer >= 0 ? buffers + o.buffer * chain.buffer_bytes : o.at ? o.at + begin * o.item : nullptr;
+        return o.buffer >= 0 ? buffers + o.buffer * chain.buffer_bytes
+               : o.at        ? o.at + begin * o.item
+                             : nullptr;
       };
       for (const Chain::Link& link : chain.links) {
-        const void* const in[5] = {at(link.in[0]), at(link.in[1]), at(link.in[2]), at(link.in[3]), at(link.in[4])};
+        const void* const in[5] = {at(link.in[0]), at(link.in[1]), at(link.in[2]), at(link.in[3]),
+                                   at(link.in[4])};
         link.loop(at(link.out), in, n, link.parameters);
       }
     }
@@ -151,7 +154,8 @@ Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> 
   const NoInterpretation inner;
   if (arena_bytes_ && !arena_.defined()) {
     arena_ = empty(IntList{{static_cast<int64_t>(arena_bytes_ + 64)}}, DType::UInt8);
-    char* const at = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(arena_.bytes()) + 63) & ~uintptr_t{63});
+    char* const at =
+        reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(arena_.bytes()) + 63) & ~uintptr_t{63});
     if (at != arena_at_) {
       arena_at_ = at;
       for (size_t s = 0; s < memory_.size(); ++s)
@@ -215,8 +219,10 @@ Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> 
     }
   }
   for (size_t i = 0; i < ends_.outputs.size(); ++i)
-    if (const Place& p = ends_.outputs[i]; p.slot >= 0 && memory_[static_cast<size_t>(p.slot)].home != Home::Outside)
-      outputs[i]->storage->version.store(trace_.slots[static_cast<size_t>(p.slot)].writes, std::memory_order_relaxed);
+    if (const Place& p = ends_.outputs[i];
+        p.slot >= 0 && memory_[static_cast<size_t>(p.slot)].home != Home::Outside)
+      outputs[i]->storage->version.store(trace_.slots[static_cast<size_t>(p.slot)].writes,
+                                         std::memory_order_relaxed);
   for (size_t i = 0; i < ends_.relations.size(); ++i) {
     const Relation& r = ends_.relations[i];
     if (r.base_input < 0 && r.base_output < 0) continue;

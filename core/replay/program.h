@@ -1,15 +1,15 @@
 // A trace made ready to run: instructions over memory that is planned beforehand.
 //
-// What a trace calls a slot has memory of one of these kinds: OUTSIDE memory, found anew at each call; CONSTANTS,
-// which are made once; a place in the ARENA, which lasts from the first instruction that writes it to the last
-// that reads it; FRESH memory, for what the program gets; or what a row made (KEPT until nobody needs it).
-// Every pointer of an instruction is written down with its slot, so that a slot that moves is followed by
-// writing the pointers again.
+// What a trace calls a slot has memory of one of these kinds: OUTSIDE memory, found anew at each call;
+// CONSTANTS, which are made once; a place in the ARENA, which lasts from the first instruction that writes it
+// to the last that reads it; FRESH memory, for what the program gets; or what a row made (KEPT until nobody
+// needs it). Every pointer of an instruction is written down with its slot, so that a slot that moves is
+// followed by writing the pointers again.
 //
 // Instructions are LOOPS, element-wise kernels with their pointers; MOVES; and ROWS, anything else in the
-// table, computed by what the door computes, past the door. A row may fail, and so may a GUARD, which compares
-// what the program read when it was recorded: then what was written outside is put back, and whoever runs
-// the program does what it stands for by itself.
+// table, computed by what the door computes, past the door. A row may fail, and so may a GUARD, which
+// compares what the program read when it was recorded: then what was written outside is put back, and whoever
+// runs the program does what it stands for by itself.
 //
 // Start reading at `Program::run`. See Note: replay.
 #pragma once
@@ -23,7 +23,8 @@ namespace adjoint::replay {
 
 class Builder;
 
-/// Which input an output is; or what it is a view of, an input or an output, and what may be done with the view.
+/// Which input an output is; or what it is a view of, an input or an output, and what may be done with the
+/// view.
 struct Relation {
   int32_t same = -1, base_input = -1, base_output = -1;
   uint32_t flags = 0;
@@ -58,7 +59,8 @@ class Program {
   /// Nanoseconds that it will take, guessed: whether it is worth to let others run meanwhile.
   int64_t work() const { return work_; }
   struct Statistics {
-    size_t operations = 0, loops = 0, chains = 0, chained = 0, moves = 0, rows = 0, guards = 0, dropped = 0, constants = 0;
+    size_t operations = 0, loops = 0, chains = 0, chained = 0, moves = 0, rows = 0, guards = 0, dropped = 0,
+           constants = 0;
     size_t arena_bytes = 0, bytes = 0;
   };
   Statistics statistics() const;
@@ -97,8 +99,8 @@ class Program {
   /// Loops over the same many elements, a block at a time: what only they take never leaves the cache.
   struct Chain {
     struct Operand {
-      char* at = nullptr;   // null: none, or in a buffer
-      int64_t item = 0;     // from one element to the next
+      char* at = nullptr;  // null: none, or in a buffer
+      int64_t item = 0;    // from one element to the next
       int32_t buffer = -1;
     };
     struct Link {
@@ -116,7 +118,7 @@ class Program {
   struct Row {
     const Operator* op;
     CallForm form;
-    bool copies = false;          // the second of `tensors` to the first
+    bool copies = false;  // the second of `tensors` to the first
     std::vector<Value> values;
     std::vector<Tensor> tensors;  // what `values` point to
     std::vector<Tensor> out;

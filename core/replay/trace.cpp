@@ -112,7 +112,8 @@ int32_t Tracer::slot(const Tensor& t, Slot::Kind kind) {
   Slot s{kind, storage->nbytes};
   if (kind == Slot::Kind::Given || kind == Slot::Kind::Number) {
     if (storage->nbytes > kMostGiven || storage->kind == Storage::Kind::External)
-      refuse(text("a tensor of ", storage->nbytes, " bytes is made of elements that the program gives: make it outside, and pass it"));
+      refuse(text("a tensor of ", storage->nbytes,
+                  " bytes is made of elements that the program gives: make it outside, and pass it"));
     else {
       s.bytes = trace.bytes.size();
       trace.bytes.insert(trace.bytes.end(), storage->data, storage->data + storage->nbytes);
@@ -255,8 +256,7 @@ void Tracer::add(const Call& call, std::span<const Tensor> results, bool announc
       int32_t other = -1;
       for (size_t k = 0; k < i; ++k)
         if (results[k].defined() && results[k]->storage == t->storage) other = trace.places[first + k].slot;
-      p = other < 0 ? result(t)
-                    : Place{other, geometry(t), t.bytes() - owner_of_bytes(t->storage)->data};
+      p = other < 0 ? result(t) : Place{other, geometry(t), t.bytes() - owner_of_bytes(t->storage)->data};
       makes = true;
     }
     trace.places.push_back(p);

@@ -1,13 +1,13 @@
 // What a program did to elements, as data: the calls that an observer saw, over numbered memory.
 //
 // A trace knows no tensor and no address. Each memory that a call met is a SLOT; a tensor is a PLACE: a slot,
-// a geometry, and where in the slot its first element lies. So views, detached tensors and what nodes keep need no
-// entry of their own: they are other places in the same slot.
+// a geometry, and where in the slot its first element lies. So views, detached tensors and what nodes keep
+// need no entry of their own: they are other places in the same slot.
 //
 // A memory is known when it was there before (OUTSIDE: an argument, a weight), when the program gave its
-// elements (GIVEN, which are kept), or when a seen call made it. It is also known at which version it was left:
-// a tensor that comes by otherwise was written by nobody who was seen, and the trace is refused. So a place in
-// the core that was forgotten costs speed, never an answer.
+// elements (GIVEN, which are kept), or when a seen call made it. It is also known at which version it was
+// left: a tensor that comes by otherwise was written by nobody who was seen, and the trace is refused. So a
+// place in the core that was forgotten costs speed, never an answer.
 //
 // Start reading at `Tracer::call` (trace.cpp). See Note: replay.
 #pragma once
@@ -67,9 +67,9 @@ struct Step {
   CallForm form = CallForm::Function;
   Results::Kind returns = Results::Kind::One;
   const Operator* op = nullptr;
-  Range arguments;         // Trace::arguments
-  Range out, results;      // Trace::places
-  Range bytes;             // of a Read: what was found, in Trace::bytes
+  Range arguments;     // Trace::arguments
+  Range out, results;  // Trace::places
+  Range bytes;         // of a Read: what was found, in Trace::bytes
   bool operator==(const Step&) const = default;
 };
 
