@@ -26,9 +26,13 @@ REASONS = (
     "the elements of a tensor are read",
     "backward pass reads the values of tensors",
     "gets other memory or another shape",
+    "it calls numpy",
+    "a pass through it fails",
+    "a tensor inside of it requires grad that is no input",
+    "as_strided() with an offset",
 )
 #: What is there by chance.
-UNDEFINED = {"_empty", "empty_like", "empty", "new_empty"}
+UNDEFINED = {"_empty", "_empty_like"}
 
 
 def chosen(row):
@@ -73,6 +77,8 @@ def judge(stats, failed=False):
     if stats["replayed"] or failed:
         return None
     reasons = stats["reasons"]
+    if not reasons and not stats["recorded"]:
+        return None  # it fails eagerly, with the same words
     if reasons and all(any(word in r for word in REASONS) for r in reasons):
         return None
     return reasons or stats
@@ -164,7 +170,7 @@ def test_out(piece):
             try:
                 args, kwargs = case.arguments()
                 result = f(*args, **kwargs)
-                if not isinstance(result, ad.Tensor):
+                if not isinstance(result, ad.Tensor) or result.requires_grad:
                     continue
                 f(*args, **kwargs, out=ad.empty_like(result))
             except Exception:
@@ -233,6 +239,11 @@ def test_gradients_inside(piece):
     assert not left, left
 
 
+def plain(tensors):
+    """What gradients are, but for which of them happen to be views."""
+    return [None if t is None else (str(t.dtype), tuple(t.shape), t.stride(), twice.bits(t)) for t in tensors]
+
+
 @pytest.mark.parametrize("piece", range(len(PIECES)))
 def test_gradients_outside(piece):
     """A replayed call is one node: first gradients equal eager's in bits, second ones but for the order of sums."""
@@ -244,16 +255,16 @@ def test_gradients_outside(piece):
                 seen, twice_ = [], []
                 for f in (call, jitted):
                     xs = leaves()
+                    results = list(f(*xs))
+                    seen.append([twice.picture(results), outcome(lambda: plain(gradients(results, xs, varied, retain_graph=True)))])  # noqa: B023
+                    if k < CALLS - 1:
+                        continue
                     try:
-                        results = list(f(*xs))
-                        seen.append(twice.picture([results, gradients(results, xs, varied, retain_graph=True)]))
-                        if k < CALLS - 1:
-                            continue
                         found = gradients(results, xs, varied, create_graph=True)
                         found = [g for g in found if g is not None and g.requires_grad]
                         twice_.append(gradients(found, xs, varied) if found else ())
-                    except Exception as error:
-                        seen.append((type(error), str(error)))
+                    except NotImplementedError:
+                        twice_.append(())
                 assert seen[0] == seen[1], f"{case}: {seen[1]}\nexpected {seen[0]}\n{jitted.stats()}"
                 if twice_:
                     for a, b in zip(*twice_, strict=True):
