@@ -118,14 +118,15 @@ class Jitted(_C._Entry):
             self._codes = {}
         for code, names in made.codes:
             self._codes[id(code), id(names)] = code, names
-        if made.unfit:
-            self._fail(made.unfit)
-        elif made.recording:
-            self._compare(made, mode)
+        reason = made.unfit or (self._compare(made, mode) if made.recording else "")
+        if reason:
+            self._fail(reason)
         return result
 
-    def _compare(self, made: Recorded, mode: int) -> None:
-        """A recording that agrees with one of the last few becomes a trace; else it waits for one that does."""
+    def _compare(self, made: Recorded, mode: int) -> str:
+        """A recording that agrees with one of the last few becomes a trace; else it waits for one that does, and the
+        answer is why it had to.
+        """
         reason = ""
         for before in tuple(self._waiting):
             if before[1] != mode:
@@ -137,16 +138,17 @@ class Jitted(_C._Entry):
             try:
                 trace = Trace(made, mode, codes=_CHECK)
             except RuntimeError as error:
-                return self._fail(str(error))
+                return str(error)
             self._failed = 0
             self._waiting = [w for w in self._waiting if w is not before]
             self._traces.insert(0, trace)
             if len(self._traces) > self.limit:
                 self._traces.remove(min(self._traces[1:], key=lambda t: t.used))
-            return self._enter_short()
+            self._enter_short()
+            return ""
         self._waiting.insert(0, (made, mode))
         del self._waiting[_WAITING:]
-        return self._fail(reason) if reason else None
+        return reason
 
     def _enter_short(self) -> None:
         """Let the calls of plain traces take the short way."""

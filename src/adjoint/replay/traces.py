@@ -228,6 +228,13 @@ def _passes(recorder: Any, tensors: list[Any], inputs: list[Any]) -> tuple[list[
     return passes, [by[k] for k in reached], which, []
 
 
+def _history(t: Any) -> Any:
+    try:
+        return t.grad_fn if t is not None else None
+    except RuntimeError:
+        return None
+
+
 def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], codes: Any) -> Recorded:
     """Call a function and record it; `codes`: what ran in it the last time. Without, only that is found out."""
     made = Recorded()
@@ -239,7 +246,7 @@ def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     made.layout = layout = collect(function, args, kwargs, codes)
     given = {id(code) for code, _ in codes}
     try:
-        histories = [t is not None and t.grad_fn for t in layout.tensors]
+        histories = [_history(t) for t in layout.tensors]
         mode = _C._mode_of_replay()
         recorder = _C._record()
         try:
@@ -258,6 +265,8 @@ def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
             made.layout = None
         except Unfit as error:
             made.unfit = str(error)
+        except RuntimeError as error:  # views without a history, which the function may return and nobody ask
+            made.unfit = f"it returns what cannot be looked at: {error}"
     finally:
         layout.release_tensors()
     return made
@@ -276,7 +285,7 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, hist
     inputs = layout.tensors
     known = {id(t) for t in inputs}
     for t, before in zip(inputs, histories, strict=True):
-        if t is not None and t.grad_fn is not before:
+        if _history(t) is not before:
             raise Unfit("it records a write to a tensor that was there before")
     returned = len(tensors)
     for change in layout.changes():
