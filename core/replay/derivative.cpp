@@ -12,11 +12,10 @@ namespace adjoint::replay {
 std::string Recording::difference(const Recording& o) const {
   const std::string d = trace.difference(o.trace);
   if (!d.empty()) return d;
-  const bool same_passes = std::equal(passes.begin(), passes.end(), o.passes.begin(), o.passes.end(),
-                                      [](const Pass& a, const Pass& b) {
-                                        return a.steps == b.steps && a.seeds == b.seeds &&
-                                               a.gradients == b.gradients;
-                                      });
+  const bool same_passes = std::equal(
+      passes.begin(), passes.end(), o.passes.begin(), o.passes.end(), [](const Pass& a, const Pass& b) {
+        return a.steps == b.steps && a.seeds == b.seeds && a.gradients == b.gradients;
+      });
   return inputs != o.inputs || outputs != o.outputs || !same_passes || by != o.by ||
                  differentiated != o.differentiated || relations != o.relations || spent != o.spent
              ? "other tensors are taken or returned"
@@ -68,7 +67,8 @@ Replay::Replay(Recording recording) : recording_(std::move(recording)) {
     std::vector<int64_t> made(all.slots.size(), -1);
     for (const Step& s : forward.steps)
       for (const Place& p : all.at(s.results))
-        if (p.slot >= 0 && made[static_cast<size_t>(p.slot)] < 0) made[static_cast<size_t>(p.slot)] = p.offset;
+        if (p.slot >= 0 && made[static_cast<size_t>(p.slot)] < 0)
+          made[static_cast<size_t>(p.slot)] = p.offset;
     std::vector<bool> taken(all.slots.size());
     reads_.resize(recording_.inputs.size());
     for (const Pass& pass : recording_.passes)
@@ -81,7 +81,8 @@ Replay::Replay(Recording recording) : recording_(std::move(recording)) {
           const Slot& slot = all.slots[k];
           taken[k] = taken[k] || (slot.kind == Slot::Kind::Made && made[k] >= 0) ||
                      (slot.kind == Slot::Kind::Given && slot.writes);
-          for (size_t n = 0; n < reads_.size(); ++n) reads_[n] = reads_[n] || recording_.inputs[n].slot == p.slot;
+          for (size_t n = 0; n < reads_.size(); ++n)
+            reads_[n] = reads_[n] || recording_.inputs[n].slot == p.slot;
         });
       }
     // A gradient may be what the forward part made, or a part of it.
@@ -151,14 +152,15 @@ class ReplayNode final : public Node {
       : replay_(std::move(replay)), again_(std::move(again)), inputs_(inputs.size()) {
     const Recording& r = replay_->recording_;
     for (const uint32_t k : r.by) edges_.push_back(gradient_edge(inputs[k]));
-    for (size_t k = 0; k < inputs.size(); ++k)
-      if (inputs[k].defined()) inputs_[k].save(inputs[k], false, this);
     saves_something();
   }
   std::string name() const override { return "JitBackward0"; }
   std::span<Edge> edges() override { return edges_; }
 
-  void keep(std::span<const Tensor> outputs) {
+  /// After the call, which may have written its inputs.
+  void keep(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+    for (size_t k = 0; k < inputs.size(); ++k)
+      if (inputs[k].defined()) inputs_[k].save(inputs[k], false, this);
     const Recording& r = replay_->recording_;
     const size_t first = r.outputs.size();
     kept_.assign(outputs.begin() + static_cast<std::ptrdiff_t>(first), outputs.end());
@@ -246,7 +248,7 @@ Program::Outcome Replay::run(std::span<const Tensor> inputs, std::span<Tensor> o
   if (const auto outcome = forward_->run(inputs, all); outcome != Program::Outcome::Done) return outcome;
   std::copy_n(all.begin(), n, outputs.begin());
   node->set_results(static_cast<uint16_t>(recording_.differentiated.size()));
-  node->keep(all);
+  node->keep(inputs, all);
   for (uint32_t i = 0; i < recording_.differentiated.size(); ++i) {
     const Tensor& t = outputs[recording_.differentiated[i]];
     node->set_result(i, t);

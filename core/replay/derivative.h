@@ -1,9 +1,9 @@
 // A replayed call in the graph: one node, whose rule is a program too.
 //
-// When a function is recorded whose results need gradients, a backward pass through what it recorded is run once
-// more, and is recorded with it. The trace is then cut: what the forward part makes and the backward part takes, the
-// node keeps. Where a pass asks for something that was not recorded (a graph of itself, other cotangents), the
-// function runs again, and that is differentiated.
+// When a function is recorded whose results need gradients, a backward pass through what it recorded is run
+// once more, and is recorded with it. The trace is then cut: what the forward part makes and the backward
+// part takes, the node keeps. Where a pass asks for something that was not recorded (a graph of itself, other
+// cotangents), the function runs again, and that is differentiated.
 //
 // Start reading at `Replay::run`.
 #pragma once
@@ -21,8 +21,8 @@ struct Pass {
   std::vector<Place> seeds, gradients;  // slot -1: none
 };
 
-/// An output whose graph was freed by the function itself: what its node is called and says, and the inputs that it
-/// would lead to.
+/// An output whose graph was freed by the function itself: what its node is called and says, and the inputs
+/// that it would lead to.
 struct Spent {
   uint32_t output;
   std::string name, error;
@@ -42,12 +42,13 @@ struct Recording {
   std::vector<Relation> relations;
   std::vector<Spent> spent;
   std::string difference(const Recording& other) const;
-  /// Count offsets in memory that was there before from the first input that lies in it, wherever that begins.
+  /// Count offsets in memory that was there before from the first input that lies in it, wherever that
+  /// begins.
   void begin_at_inputs();
 };
 
-/// The gradients by the inputs in `by`, found by running the function again. `inputs`: what it took; throws where
-/// they were written since.
+/// The gradients by the inputs in `by`, found by running the function again. `inputs`: what it took; throws
+/// where they were written since.
 using Again = std::function<Tensors(TensorList inputs, TensorList seeds, bool create_graph)>;
 
 class Replay : public std::enable_shared_from_this<Replay> {

@@ -175,10 +175,14 @@ def twice_numbers(n, seed):
     return ad.randn(n, generator=g)
 
 
+def layer_then_sine(net):
+    return ad.jit(lambda x: net(x).sin())
+
+
 def test_memory_returns_with_the_collector_off():
     with twice.no_collector():
         net = nn.Linear(3, 2)
-        f = ad.jit(lambda x: net(x).sin())
+        f = layer_then_sine(net)
         x = ad.randn(4, 3)
         for _ in range(6):
             y = f(x)

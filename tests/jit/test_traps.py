@@ -397,7 +397,12 @@ def inputs_share_memory(jit, see):
 
     f = jit(f)
     whole = numbers(6)
-    for x, y in [(whole[:3], whole[3:]), (whole[:3], whole[1:4]), (whole[:3], whole[2:5]), (whole[::2], whole[:3])] * 4:
+    for x, y in [
+        (whole[:3], whole[3:]),
+        (whole[:3], whole[1:4]),
+        (whole[:3], whole[2:5]),
+        (whole[::2], whole[:3]),
+    ] * 4:
         see(f(x, y), whole)
 
 
@@ -414,7 +419,15 @@ def views_at_other_offsets(jit, see):
 @trap()
 def other_shapes_types_and_strides(jit, see):
     f = jit(lambda x: (x * 2).sum(0))
-    inputs = [numbers(3), numbers(3, 2), numbers(2, 3).T, numbers(3).double(), ad.arange(3), numbers(0), numbers(1, 1)]
+    inputs = [
+        numbers(3),
+        numbers(3, 2),
+        numbers(2, 3).T,
+        numbers(3).double(),
+        ad.arange(3),
+        numbers(0),
+        numbers(1, 1),
+    ]
     for _ in range(4):
         for x in inputs:
             see(f(x))
@@ -504,7 +517,20 @@ def unusual_arguments(jit, see):
     f = jit(lambda x, o: x * 2)
     loop = []
     loop.append(loop)
-    for o in [loop, object(), {1: {}}, {1, 2}, lambda: 3, range(3), slice(1, 2), float, ad, b"1", bytearray(3), 10**40]:
+    for o in [
+        loop,
+        object(),
+        {1: {}},
+        {1, 2},
+        lambda: 3,
+        range(3),
+        slice(1, 2),
+        float,
+        ad,
+        b"1",
+        bytearray(3),
+        10**40,
+    ]:
         for _ in range(3):
             see(f(numbers(2), o))
     for _ in range(4):
@@ -607,7 +633,13 @@ def a_global_is_assigned(jit, see):
     f = jit(space["f"])
     for _ in range(5):
         see(f(numbers(3)))
-    for name, value in [("w", numbers(3, seed=9)), ("k", 3), ("k", 2), ("g", lambda x: x + 1), ("k", numbers(3))]:
+    for name, value in [
+        ("w", numbers(3, seed=9)),
+        ("k", 3),
+        ("k", 2),
+        ("g", lambda x: x + 1),
+        ("k", numbers(3)),
+    ]:
         space[name] = value
         for _ in range(3):
             see(f(numbers(3)))
@@ -851,7 +883,9 @@ def prints(jit, see):
 
 @trap()
 def draws(jit, see):
-    f = jit(lambda x: x + ad.randn(3) * ad.rand(3) + ad.randint(0, 9, (3,)) + ad.randperm(3) + ad.rand_like(x))
+    f = jit(
+        lambda x: x + ad.randn(3) * ad.rand(3) + ad.randint(0, 9, (3,)) + ad.randperm(3) + ad.rand_like(x)
+    )
     for _ in range(7):
         see(f(numbers(3)), ad.get_rng_state(), ad.rand(1))
 
@@ -960,7 +994,9 @@ for name, make in {
     for options in ({}, {"set_to_none": False}):
         # Bare steps count in tensors; those that count in Python run eagerly.
         TRAPS.append(
-            pytest.param(training(make, **options), None, id=f"training_by_{name}{'_to_zero' * bool(options)}")
+            pytest.param(
+                training(make, **options), None, id=f"training_by_{name}{'_to_zero' * bool(options)}"
+            )
         )
 
 
@@ -1438,13 +1474,26 @@ def under_transforms(jit, see):
     f = jit(lambda x: (x.sin() * x).sum())
     for k in range(6):
         x = numbers(3, seed=k)
-        see(f(x), ad.func.grad(f)(x), ad.func.vmap(f)(numbers(2, 3)), ad.func.jvp(f, (x,), (x,)), ad.func.hessian(f)(x))
+        see(
+            f(x),
+            ad.func.grad(f)(x),
+            ad.func.vmap(f)(numbers(2, 3)),
+            ad.func.jvp(f, (x,), (x,)),
+            ad.func.hessian(f)(x),
+        )
 
 
 @trap(replays=None)
 def transforms_inside(jit, see):
     g = lambda x: (x.sin() * x).sum()  # noqa: E731
-    f = jit(lambda x: (ad.func.grad(g)(x), ad.func.vmap(g)(x.expand(2, 3)), ad.func.jvp(g, (x,), (x,)), ad.func.hessian(g)(x)))
+    f = jit(
+        lambda x: (
+            ad.func.grad(g)(x),
+            ad.func.vmap(g)(x.expand(2, 3)),
+            ad.func.jvp(g, (x,), (x,)),
+            ad.func.hessian(g)(x),
+        )
+    )
     for k in range(6):
         see(f(numbers(3, seed=k)))
 

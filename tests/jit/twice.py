@@ -21,7 +21,13 @@ def bits(t):
 def picture(value, depth=0):
     """What can be seen of a value, to be compared by ==."""
     if isinstance(value, ad.Tensor):
-        seen = [type(value).__name__, str(value.dtype), tuple(value.shape), value.requires_grad, value.is_leaf]
+        seen = [
+            type(value).__name__,
+            str(value.dtype),
+            tuple(value.shape),
+            value.requires_grad,
+            value.is_leaf,
+        ]
         seen += [value.is_inference(), value._is_view(), value.is_sparse]
         seen.append(None if value.is_inference() else value._version)
         if value.is_sparse or value.device.type != "cpu":
@@ -87,7 +93,9 @@ def same(program, replays=True):
             with checking() if check else contextlib.nullcontext():
                 found = run(program, wrap)
             for k, (a, b) in enumerate(zip(found, expected)):
-                assert a == b, f"what is seen {k}th{' while checked' if check else ''}: {a}\nexpected {b}\n{about(made)}"
+                assert a == b, (
+                    f"what is seen {k}th{' while checked' if check else ''}: {a}\nexpected {b}\n{about(made)}"
+                )
             assert len(found) == len(expected)
             stats = [f.stats() for f in made]
             if replays is not None:

@@ -79,7 +79,9 @@ class _State:
 
     def difference(self, after: _State, names: dict[int, str]) -> str:
         """Where a later state of the same tensors differs from this one; empty where it does not."""
-        for t, a, b, v, w in zip(self.tensors, self.memory, after.memory, self.versions, after.versions, strict=True):
+        for t, a, b, v, w in zip(
+            self.tensors, self.memory, after.memory, self.versions, after.versions, strict=True
+        ):
             if not _same(a, b):
                 return f"{names[id(t)]} has other elements"
             if v != w:

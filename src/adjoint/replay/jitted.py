@@ -165,7 +165,9 @@ class Jitted(_C._Entry):
             self._waiting = []
             self._codes = None
             name = getattr(self.function, "__qualname__", type(self.function).__qualname__)
-            warnings.warn(f"jit: {name} is not replayed: {reason}. It runs as it would without jit", stacklevel=4)
+            warnings.warn(
+                f"jit: {name} is not replayed: {reason}. It runs as it would without jit", stacklevel=4
+            )
 
     def stats(self) -> dict[str, Any]:
         """What happened so far.
@@ -187,7 +189,11 @@ class Jitted(_C._Entry):
         """
         programs = [t.program.statistics() for t in tuple(self._traces)]
         short = self._replayed
-        counts = {**self._counts, "calls": self._counts["calls"] + short, "replayed": self._counts["replayed"] + short}
+        counts = {
+            **self._counts,
+            "calls": self._counts["calls"] + short,
+            "replayed": self._counts["replayed"] + short,
+        }
         return {
             **counts,
             "traces": len(programs),
@@ -201,7 +207,7 @@ class Jitted(_C._Entry):
             return self
         bound = bind(self.function, instance, owner)
         if type(bound) is types.MethodType and bound.__func__ is self.function:
-            return types.MethodType(self, instance)
+            return types.MethodType(self, instance)  # type: ignore[arg-type]
         return self if bound is self.function else bound
 
     def __getattr__(self, name: str) -> Any:
@@ -283,7 +289,9 @@ class _Jit:
         if isinstance(function, (staticmethod, classmethod)):
             return type(function)(self(function.__func__, limit=limit))
         if not callable(function):
-            raise TypeError(f"jit(): expected a function, a method or a module, not {type(function).__name__}")
+            raise TypeError(
+                f"jit(): expected a function, a method or a module, not {type(function).__name__}"
+            )
         return function if isinstance(function, Jitted) else Jitted(function, limit)
 
     @staticmethod

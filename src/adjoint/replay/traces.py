@@ -108,7 +108,7 @@ def _build(form: tuple[Any, ...], tensors: Any) -> Any:
 
 def _counts(held: list[Any]) -> Iterator[int]:
     """How often each list and dict is referred to, that stands alone in `held`, and all within."""
-    open_ = [held]
+    open_: list[Any] = [held]
     while open_:
         part = open_.pop()
         inner = part.values() if type(part) is dict else part
@@ -172,7 +172,9 @@ def _spent(tensors: list[Any], which: list[int], inputs: list[Any], by: list[int
         t, texts, reached = tensors[i], set(), []
         for k in by:
             try:
-                g = grad([t], [inputs[k]], [t.detach().new_ones(t.shape)], retain_graph=True, allow_unused=True)
+                g = grad(
+                    [t], [inputs[k]], [t.detach().new_ones(t.shape)], retain_graph=True, allow_unused=True
+                )
             except RuntimeError as error:
                 if _SECOND_TIME not in str(error):
                     raise Unfit(f"its result requires grad, and a pass through it fails: {error}") from None
@@ -187,7 +189,9 @@ def _spent(tensors: list[Any], which: list[int], inputs: list[Any], by: list[int
     return found
 
 
-def _passes(recorder: Any, tensors: list[Any], inputs: list[Any]) -> tuple[list[Any], list[int], list[int], list[Any]]:
+def _passes(
+    recorder: Any, tensors: list[Any], inputs: list[Any]
+) -> tuple[list[Any], list[int], list[int], list[Any]]:
     """Run backward passes through what was recorded, to be recorded with it: see Note: replay."""
     from adjoint.autograd import grad
 
@@ -235,7 +239,9 @@ def _history(t: Any) -> Any:
         return None
 
 
-def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], codes: Any) -> Recorded:
+def record(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], codes: Any
+) -> Recorded:
     """Call a function and record it; `codes`: what ran in it the last time. Without, only that is found out."""
     made = Recorded()
     if codes is None:
@@ -294,7 +300,9 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, hist
         if id(t) in known:
             continue
         if type(t) is not _Tensor or t.__dict__ or (t.is_leaf and t.grad is not None):
-            raise Unfit(f"it makes a tensor of the class {type(t).__qualname__}, or with attributes, that stays")
+            raise Unfit(
+                f"it makes a tensor of the class {type(t).__qualname__}, or with attributes, that stays"
+            )
         if k >= returned and t.requires_grad:
             raise Unfit("it stores a tensor that requires grad")
         base = t._base
@@ -337,12 +345,23 @@ def _one(a: Any, b: Any) -> bool:
 class Trace:
     """A recording that runs again where what the function reads is as it was."""
 
-    __slots__ = ("changes", "codes", "draws", "layout", "mode", "outputs", "program", "structure", "undone", "used")
+    __slots__ = (
+        "changes",
+        "codes",
+        "draws",
+        "layout",
+        "mode",
+        "outputs",
+        "program",
+        "structure",
+        "undone",
+        "used",
+    )
 
     def __init__(self, made: Recorded, mode: int, *, codes: bool = False) -> None:
         assert made.layout is not None and made.structure is not None
         self.layout = made.layout
-        self.program = _C._Replay(made.recording)
+        self.program = _C._Replay(made.recording)  # type: ignore[call-arg]
         self.structure = made.structure
         self.changes = made.changes
         self.mode = mode
@@ -355,14 +374,21 @@ class Trace:
     @property
     def is_plain(self) -> bool:
         """Whether it makes one tensor that needs no gradient, and does nothing else."""
-        return self.structure.form == ("tensor", 0) and self.outputs == 1 and not self.changes and not self.program.recorded
+        return (
+            self.structure.form == ("tensor", 0)
+            and self.outputs == 1
+            and not self.changes
+            and not self.program.recorded
+        )
 
     def run(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Any]) -> Any:
         """What the call gives and stores, as tensors, or None where it has to be made by itself."""
         again = self.again(function, args, kwargs) if self.program.recorded and self.mode & 1 else None
         return self.program.run(tensors, again)
 
-    def change(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Any, made: Any) -> None:
+    def change(
+        self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Any, made: Any
+    ) -> None:
         """What the call does to Python's state."""
         for change, form in self.changes:
             value = _build(form, made)
@@ -403,12 +429,14 @@ class Trace:
                 _C._default_generator().set_state(now)
             roots = [tensors[i] for i in self.program.differentiated]
             given = [(t, g) for t, g in zip(roots, seeds, strict=True) if g is not None]
-            return grad(
-                [t for t, _ in given],
-                [inputs[i] for i in self.program.by],
-                [g for _, g in given],
-                create_graph=create_graph,
-                allow_unused=True,
+            return list(
+                grad(
+                    [t for t, _ in given],
+                    [inputs[i] for i in self.program.by],
+                    [g for _, g in given],
+                    create_graph=create_graph,
+                    allow_unused=True,
+                )
             )
 
         return gradients
@@ -422,6 +450,8 @@ def agree(one: Recorded, other: Recorded) -> str | None:
     same = one.layout.same_structure(other.layout)
     if same is not True:
         return str(same)
-    if [(c.kind, c.where, form) for c, form in one.changes] != [(c.kind, c.where, form) for c, form in other.changes]:
+    if [(c.kind, c.where, form) for c, form in one.changes] != [
+        (c.kind, c.where, form) for c, form in other.changes
+    ]:
         return "it changes something else at each call"
     return one.recording.difference(other.recording) or None
