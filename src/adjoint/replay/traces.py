@@ -367,6 +367,9 @@ class Trace:
         self.mode = mode
         self.outputs = made.outputs
         self.draws = made.recording.draws
+        if self.program.recorded and (self.changes or self.program.writes):
+            # A pass that was not recorded, with create_graph=True say, needs the function once more: see `again`.
+            raise RuntimeError("it gives a result that requires grad, and writes what was there before")
         self.undone = self.used = 0
         #: Held only where replays are checked, which need them.
         self.codes = made.codes if codes else []
