@@ -1,5 +1,6 @@
 """What `ad.jit` gives: bad input, how many traces are kept, threads, memory, and that `import adjoint` does not import it."""
 
+import copy
 import gc
 import pickle
 import sys
@@ -219,3 +220,18 @@ def test_importing_adjoint_does_not_import_replay():
     done = run_python("-c", "import adjoint, sys; print(any('replay' in m for m in sys.modules))")
     assert done.stdout.strip() == "False", done.stderr
     assert sys.modules["adjoint.replay"]
+
+
+def test_copies():
+    def f(x):
+        return x * 2
+
+    jitted = ad.jit(f, limit=3)
+    for _ in range(5):
+        jitted(ad.ones(2))
+    other = copy.deepcopy(jitted)
+    assert other.limit == 3 and other.stats()["calls"] == 0
+    assert other(ad.ones(2)).tolist() == [2, 2]
+    net = ad.jit(nn.Linear(2, 2))
+    theirs = copy.deepcopy(net)
+    assert theirs.weight is not net.weight and theirs.weight.tolist() == net.weight.tolist()
