@@ -13,6 +13,7 @@ for folder in (TESTS, TESTS / "autograd", TESTS / "transforms", TESTS / "jit"):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
+import fuzz_transforms  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 import twice  # noqa: E402
@@ -105,6 +106,22 @@ def test_programs(piece):
         assert not words, words
         replayed.append(again)
     assert sum(replayed) >= len(replayed) // 10, f"{sum(replayed)} of {len(replayed)} programs were replayed"
+
+
+@pytest.mark.parametrize("piece", range(PIECES))
+def test_transforms(piece, monkeypatch):
+    """Programs of nested transforms, each called until it would be replayed."""
+    computed = fuzz_transforms.computed
+
+    def again(program, xs):
+        f = ad.jit(lambda *xs: computed(program, xs))
+        for _ in range(3):
+            f(*xs)
+        return f(*xs)
+
+    monkeypatch.setattr(fuzz_transforms, "computed", again)
+    for seed in range(piece, PROGRAMS // 5, PIECES):
+        assert not fuzz_transforms.check(seed)
 
 
 if __name__ == "__main__":

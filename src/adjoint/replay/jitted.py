@@ -11,6 +11,7 @@ import types
 import warnings
 
 from adjoint import _C
+from adjoint.replay import traces
 from adjoint.replay._paths import reasons
 from adjoint.replay.traces import Recorded, Trace, agree, record
 
@@ -26,7 +27,6 @@ _PATIENCE = 8
 #: Recordings that are kept to be compared with later ones.
 _WAITING = 8
 _OFF = os.environ.get("ADJOINT_JIT") == "0"
-_CHECK = os.environ.get("ADJOINT_JIT_CHECK") == "1"
 
 
 class Jitted(_C._Entry):
@@ -75,7 +75,7 @@ class Jitted(_C._Entry):
             tensors = trace.layout.match(function, args, kwargs)
             if tensors is not None:
                 trace.used = counts["calls"]
-                done, result = (self._checked if _CHECK else self._replay)(trace, tensors, args, kwargs)
+                done, result = (self._checked if traces.CHECK else self._replay)(trace, tensors, args, kwargs)
                 if done:
                     return result
                 counts["eager"] += 1
@@ -136,7 +136,7 @@ class Jitted(_C._Entry):
             if differs:
                 continue
             try:
-                trace = Trace(made, mode, codes=_CHECK)
+                trace = Trace(made, mode, codes=traces.CHECK)
             except RuntimeError as error:
                 return str(error)
             self._failed = 0
@@ -152,7 +152,7 @@ class Jitted(_C._Entry):
 
     def _enter_short(self) -> None:
         """Let the calls of plain traces take the short way."""
-        short = [] if _CHECK else [t for t in self._traces if t.is_plain]
+        short = [] if traces.CHECK else [t for t in self._traces if t.is_plain]
         # Whoever comes first is asked first, so the short way ends where another kind of trace stands.
         plain = self._traces[: len(short)] if self._traces[: len(short)] == short else []
         self._enter(self.function, [(t.mode, t.layout, t.program) for t in plain])

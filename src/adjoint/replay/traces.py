@@ -5,6 +5,7 @@ Start reading at `record`.
 
 from __future__ import annotations
 
+import os
 import sys
 
 from adjoint import _C
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["Recorded", "Structure", "Trace", "Unfit", "agree", "record"]
 
 _Tensor = _C.Tensor
+#: Whether each replay is checked: see _check.
+CHECK = os.environ.get("ADJOINT_JIT_CHECK") == "1"
 #: Values without parts that can be given again, since nobody can change them.
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), _C.dtype, _C.Size, device)
 
