@@ -50,8 +50,7 @@ PyObject* get_output_nr(PyObject* s, void*) {
 PyObject* get_version(PyObject* s, void*) {
   return guard([&] {
     if (unwrap(s)->is(TensorImpl::kInference)) fail("Inference tensors do not track version counter.");
-    if (thread_state.watched) [[unlikely]]
-      tell_recorders("it asks for the version of a tensor");
+    tell_recorders("it asks for the version of a tensor");
     return PyLong_FromUnsignedLong(version_of_both(unwrap(s)));
   });
 }
@@ -224,8 +223,7 @@ PyObject* m_data_ptr(PyObject* s, PyObject*) {
   });
 }
 PyObject* m_storage_offset(PyObject* s, PyObject*) {
-  if (thread_state.watched) [[unlikely]]
-    tell_recorders("it asks where in its storage a tensor begins");
+  tell_recorders("it asks where in its storage a tensor begins");
   return PyLong_FromLongLong(unwrap(s).offset());
 }
 PyObject* m_is_contiguous(PyObject* s, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {

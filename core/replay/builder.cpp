@@ -194,9 +194,12 @@ const double* Builder::kept(const double* parameters, int n) {
   return p_.parameters_.back().get();
 }
 
-/// Whether an operator's check may read an element: numbers that do not fit the type are refused.
+/// Whether an operator's check may read elements: numbers that do not fit the type are refused, and integers that
+/// divide by zero.
 static bool looks_at_elements(const ElementwiseInfo& op, const Tensor* in) {
-  return op.check && std::any_of(in, in + op.arity, [](const Tensor& t) { return t.dim() == 0; });
+  return op.check && std::any_of(in, in + op.arity, [](const Tensor& t) {
+           return t.dim() == 0 || (is_integral(t.dtype()) && t.dtype() != DType::Bool);
+         });
 }
 
 bool Builder::plan_loop(const Step& s, Plan& plan) {

@@ -152,14 +152,15 @@ class ReplayNode final : public Node {
       : replay_(std::move(replay)), again_(std::move(again)), inputs_(inputs.size()) {
     const Recording& r = replay_->recording_;
     for (const uint32_t k : r.by) edges_.push_back(gradient_edge(inputs[k]));
-    for (size_t k = 0; k < inputs.size(); ++k)
-      if (inputs[k].defined()) inputs_[k].save(inputs[k], false, this);
     saves_something();
   }
   std::string name() const override { return "JitBackward0"; }
   std::span<Edge> edges() override { return edges_; }
 
-  void keep(std::span<const Tensor> outputs) {
+  /// After the call, which may have written its inputs.
+  void keep(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+    for (size_t k = 0; k < inputs.size(); ++k)
+      if (inputs[k].defined()) inputs_[k].save(inputs[k], false, this);
     const Recording& r = replay_->recording_;
     const size_t first = r.outputs.size();
     kept_.assign(outputs.begin() + static_cast<std::ptrdiff_t>(first), outputs.end());
@@ -247,7 +248,7 @@ Program::Outcome Replay::run(std::span<const Tensor> inputs, std::span<Tensor> o
   if (const auto outcome = forward_->run(inputs, all); outcome != Program::Outcome::Done) return outcome;
   std::copy_n(all.begin(), n, outputs.begin());
   node->set_results(static_cast<uint16_t>(recording_.differentiated.size()));
-  node->keep(all);
+  node->keep(inputs, all);
   for (uint32_t i = 0; i < recording_.differentiated.size(); ++i) {
     const Tensor& t = outputs[recording_.differentiated[i]];
     node->set_result(i, t);

@@ -8,6 +8,8 @@ import gc
 import random
 import warnings
 
+import pytest
+
 import adjoint as ad
 from adjoint.replay._check import checking
 
@@ -21,7 +23,13 @@ def bits(t):
 def picture(value, depth=0):
     """What can be seen of a value, to be compared by ==."""
     if isinstance(value, ad.Tensor):
-        seen = [type(value).__name__, str(value.dtype), tuple(value.shape), value.requires_grad, value.is_leaf]
+        seen = [
+            type(value).__name__,
+            str(value.dtype),
+            tuple(value.shape),
+            value.requires_grad,
+            value.is_leaf,
+        ]
         seen += [value.is_inference(), value._is_view(), value.is_sparse]
         seen.append(None if value.is_inference() else value._version)
         if value.is_sparse or value.device.type != "cpu":
@@ -109,3 +117,26 @@ def no_collector():
         yield
     finally:
         gc.enable()
+
+
+def table():
+    """A list of programs, and the decorator that adds to it: `replays` says whether some call must be replayed, None
+    where that may be either way.
+    """
+    programs = []
+
+    def trap(replays=True):
+        def add(program):
+            programs.append(pytest.param(program, replays, id=program.__name__))
+            return program
+
+        return add
+
+    return programs, trap
+
+
+def numbers(*shape, seed=0, **more):
+    """Numbers that do not come from the default generator."""
+    g = ad.Generator()
+    g.manual_seed(seed)
+    return ad.randn(*shape, generator=g, **more)

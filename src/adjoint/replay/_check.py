@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from adjoint.replay.jitted import Jitted
     from adjoint.replay.traces import Trace
 
 __all__ = ["checked", "checking"]
@@ -26,13 +25,13 @@ _Tensor = _C.Tensor
 @contextlib.contextmanager
 def checking() -> Iterator[None]:
     """A block in which each replay is checked, whatever ADJOINT_JIT_CHECK says."""
-    from adjoint.replay import jitted
+    from adjoint.replay import traces
 
-    before, jitted._CHECK = jitted._CHECK, True
+    before, traces.CHECK = traces.CHECK, True
     try:
         yield
     finally:
-        jitted._CHECK = before
+        traces.CHECK = before
 
 
 def _bytes(t: Any) -> Any:
@@ -101,7 +100,7 @@ def _whole(t: Any) -> Any:
 
 
 def checked(
-    jitted: Jitted, trace: Trace, tensors: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    jitted: Any, trace: Trace, tensors: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[bool, Any]:
     """What the function gives, once a replay from the same state was seen to give the same; else RuntimeError."""
     from adjoint.replay._paths import collect

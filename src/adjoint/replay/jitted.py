@@ -11,6 +11,7 @@ import types
 import warnings
 
 from adjoint import _C
+from adjoint.replay import traces
 from adjoint.replay._paths import reasons
 from adjoint.replay.traces import Recorded, Trace, agree, record
 
@@ -26,7 +27,6 @@ _PATIENCE = 8
 #: Recordings that are kept to be compared with later ones.
 _WAITING = 8
 _OFF = os.environ.get("ADJOINT_JIT") == "0"
-_CHECK = os.environ.get("ADJOINT_JIT_CHECK") == "1"
 
 
 class Jitted(_C._Entry):
@@ -75,7 +75,7 @@ class Jitted(_C._Entry):
             tensors = trace.layout.match(function, args, kwargs)
             if tensors is not None:
                 trace.used = counts["calls"]
-                done, result = (self._checked if _CHECK else self._replay)(trace, tensors, args, kwargs)
+                done, result = (self._checked if traces.CHECK else self._replay)(trace, tensors, args, kwargs)
                 if done:
                     return result
                 counts["eager"] += 1
@@ -118,14 +118,15 @@ class Jitted(_C._Entry):
             self._codes = {}
         for code, names in made.codes:
             self._codes[id(code), id(names)] = code, names
-        if made.unfit:
-            self._fail(made.unfit)
-        elif made.recording:
-            self._compare(made, mode)
+        reason = made.unfit or (self._compare(made, mode) if made.recording else "")
+        if reason:
+            self._fail(reason)
         return result
 
-    def _compare(self, made: Recorded, mode: int) -> None:
-        """A recording that agrees with one of the last few becomes a trace; else it waits for one that does."""
+    def _compare(self, made: Recorded, mode: int) -> str:
+        """A recording that agrees with one of the last few becomes a trace; else it waits for one that does, and the
+        answer is why it had to.
+        """
         reason = ""
         for before in tuple(self._waiting):
             if before[1] != mode:
@@ -135,22 +136,23 @@ class Jitted(_C._Entry):
             if differs:
                 continue
             try:
-                trace = Trace(made, mode, codes=_CHECK)
+                trace = Trace(made, mode, codes=traces.CHECK)
             except RuntimeError as error:
-                return self._fail(str(error))
+                return str(error)
             self._failed = 0
             self._waiting = [w for w in self._waiting if w is not before]
             self._traces.insert(0, trace)
             if len(self._traces) > self.limit:
                 self._traces.remove(min(self._traces[1:], key=lambda t: t.used))
-            return self._enter_short()
+            self._enter_short()
+            return ""
         self._waiting.insert(0, (made, mode))
         del self._waiting[_WAITING:]
-        return self._fail(reason) if reason else None
+        return reason
 
     def _enter_short(self) -> None:
         """Let the calls of plain traces take the short way."""
-        short = [] if _CHECK else [t for t in self._traces if t.is_plain]
+        short = [] if traces.CHECK else [t for t in self._traces if t.is_plain]
         # Whoever comes first is asked first, so the short way ends where another kind of trace stands.
         plain = self._traces[: len(short)] if self._traces[: len(short)] == short else []
         self._enter(self.function, [(t.mode, t.layout, t.program) for t in plain])
@@ -205,7 +207,7 @@ class Jitted(_C._Entry):
             return self
         bound = bind(self.function, instance, owner)
         if type(bound) is types.MethodType and bound.__func__ is self.function:
-            return types.MethodType(self, instance)
+            return types.MethodType(self, instance)  # type: ignore[arg-type]
         return self if bound is self.function else bound
 
     def __getattr__(self, name: str) -> Any:

@@ -5,6 +5,7 @@ Start reading at `record`.
 
 from __future__ import annotations
 
+import os
 import sys
 
 from adjoint import _C
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["Recorded", "Structure", "Trace", "Unfit", "agree", "record"]
 
 _Tensor = _C.Tensor
+#: Whether each replay is checked: see _check.
+CHECK = os.environ.get("ADJOINT_JIT_CHECK") == "1"
 #: Values without parts that can be given again, since nobody can change them.
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), _C.dtype, _C.Size, device)
 
@@ -108,7 +111,7 @@ def _build(form: tuple[Any, ...], tensors: Any) -> Any:
 
 def _counts(held: list[Any]) -> Iterator[int]:
     """How often each list and dict is referred to, that stands alone in `held`, and all within."""
-    open_ = [held]
+    open_: list[Any] = [held]
     while open_:
         part = open_.pop()
         inner = part.values() if type(part) is dict else part
@@ -232,6 +235,13 @@ def _passes(
     return passes, [by[k] for k in reached], which, []
 
 
+def _history(t: Any) -> Any:
+    try:
+        return t.grad_fn if t is not None else None
+    except RuntimeError:
+        return None
+
+
 def record(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], codes: Any
 ) -> Recorded:
@@ -245,7 +255,7 @@ def record(
     made.layout = layout = collect(function, args, kwargs, codes)
     given = {id(code) for code, _ in codes}
     try:
-        histories = [t is not None and t.grad_fn for t in layout.tensors]
+        histories = [_history(t) for t in layout.tensors]
         mode = _C._mode_of_replay()
         recorder = _C._record()
         try:
@@ -264,6 +274,8 @@ def record(
             made.layout = None
         except Unfit as error:
             made.unfit = str(error)
+        except RuntimeError as error:  # views without a history, which the function may return and nobody ask
+            made.unfit = f"it returns what cannot be looked at: {error}"
     finally:
         layout.release_tensors()
     return made
@@ -285,7 +297,7 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, hist
     inputs = layout.tensors
     known = {id(t) for t in inputs}
     for t, before in zip(inputs, histories, strict=True):
-        if t is not None and t.grad_fn is not before:
+        if _history(t) is not before:
             raise Unfit("it records a write to a tensor that was there before")
     returned = len(tensors)
     for change in layout.changes():
@@ -339,17 +351,31 @@ def _one(a: Any, b: Any) -> bool:
 class Trace:
     """A recording that runs again where what the function reads is as it was."""
 
-    __slots__ = ("changes", "codes", "draws", "layout", "mode", "outputs", "program", "structure", "undone", "used")
+    __slots__ = (
+        "changes",
+        "codes",
+        "draws",
+        "layout",
+        "mode",
+        "outputs",
+        "program",
+        "structure",
+        "undone",
+        "used",
+    )
 
     def __init__(self, made: Recorded, mode: int, *, codes: bool = False) -> None:
         assert made.layout is not None and made.structure is not None
         self.layout = made.layout
-        self.program = _C._Replay(made.recording)
+        self.program = _C._Replay(made.recording)  # type: ignore[call-arg]
         self.structure = made.structure
         self.changes = made.changes
         self.mode = mode
         self.outputs = made.outputs
         self.draws = made.recording.draws
+        if self.program.recorded and (self.changes or self.program.writes):
+            # A pass that was not recorded, with create_graph=True say, needs the function once more: see `again`.
+            raise RuntimeError("it gives a result that requires grad, and writes what was there before")
         self.undone = self.used = 0
         #: Held only where replays are checked, which need them.
         self.codes = made.codes if codes else []
@@ -357,7 +383,12 @@ class Trace:
     @property
     def is_plain(self) -> bool:
         """Whether it makes one tensor that needs no gradient, and does nothing else."""
-        return self.structure.form == ("tensor", 0) and self.outputs == 1 and not self.changes and not self.program.recorded
+        return (
+            self.structure.form == ("tensor", 0)
+            and self.outputs == 1
+            and not self.changes
+            and not self.program.recorded
+        )
 
     def run(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Any]) -> Any:
         """What the call gives and stores, as tensors, or None where it has to be made by itself."""
@@ -407,12 +438,14 @@ class Trace:
                 _C._default_generator().set_state(now)
             roots = [tensors[i] for i in self.program.differentiated]
             given = [(t, g) for t, g in zip(roots, seeds, strict=True) if g is not None]
-            return grad(
-                [t for t, _ in given],
-                [inputs[i] for i in self.program.by],
-                [g for _, g in given],
-                create_graph=create_graph,
-                allow_unused=True,
+            return list(
+                grad(
+                    [t for t, _ in given],
+                    [inputs[i] for i in self.program.by],
+                    [g for _, g in given],
+                    create_graph=create_graph,
+                    allow_unused=True,
+                )
             )
 
         return gradients

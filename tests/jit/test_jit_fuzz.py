@@ -1,0 +1,136 @@
+"""The random programs of the other folders under `jit`: a program and its jitted form, from the same seed, must show the
+same values, versions, gradients and state of the generator.
+
+ADJOINT_FUZZ_PROGRAMS sets how many run; `python tests/jit/test_jit_fuzz.py FIRST LAST` runs more of them.
+"""
+
+import os
+import pathlib
+import sys
+
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+for folder in (TESTS, TESTS / "autograd", TESTS / "transforms", TESTS / "jit"):
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+import fuzz_transforms  # noqa: E402
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+import twice  # noqa: E402
+from fuzz_generate import generate  # noqa: E402
+from fuzz_steps import show  # noqa: E402
+
+import adjoint as ad  # noqa: E402
+
+PROGRAMS = int(os.environ.get("ADJOINT_FUZZ_PROGRAMS", "300"))
+PIECES = 10
+CALLS = 5
+
+
+def function_of(program):
+    """A program of views and writes as a function of its leaves and constants, which gives all that it has a name for."""
+    names = [*program.leaves, *program.constants]
+    lines = [f"def f({', '.join(names)}):"]
+    made = []
+    for step in program.steps:
+        text = step.text().splitlines()
+        if step.grad:
+            lines += ["    " + line for line in text]
+        else:
+            lines += ["    with ad.no_grad():", *("        " + line for line in text)]
+        made += step.out
+    lines.append(f"    return {{{', '.join(f'{n!r}: {n}' for n in dict.fromkeys([*names, *made]))}}}")
+    space = {"ad": ad, "np": np}
+    exec("\n".join(lines), space)
+    return space["f"], "\n".join(lines)
+
+
+def seen_of(t):
+    try:
+        return twice.picture(t)
+    except RuntimeError:  # a view that has no history any more
+        return t.tolist()
+
+
+def once(program, f):
+    """What is seen of one call, and of the gradients of what it gives."""
+    space = {"ad": ad, "np": np}
+    tensors = {name: eval(show(x), space) for name, x in (program.leaves | program.constants).items()}
+    leaves = [tensors[name].requires_grad_() for name in program.leaves]
+    # A leaf is written by programs only under no_grad; what is computed of it may be written as well.
+    ad.manual_seed(program.seed)
+    try:
+        results = f(*tensors.values())
+    except Exception as error:
+        return type(error), str(error).partition(". ")[0], [seen_of(t) for t in tensors.values()]
+    seen = [[seen_of(t) for t in results.values()], [seen_of(t) for t in tensors.values()]]
+    roots = [
+        t for t, s in zip(results.values(), seen[0], strict=True) if isinstance(s, tuple) and s[3] is True
+    ]
+    if roots:
+        try:
+            g = ad.autograd.grad(roots, leaves, [ad.ones_like(t) for t in roots], allow_unused=True)
+            seen.append([None if t is None else (t.dtype, tuple(t.shape), t.flatten().tolist()) for t in g])
+        except RuntimeError as error:
+            seen.append((type(error), "modified by an inplace operation" in str(error)))
+    seen.append(ad.rand(1).item())
+    return seen
+
+
+def close(a, b):
+    """Equal; gradients of several results but for the order of sums."""
+    if isinstance(a, float) and isinstance(b, float) or isinstance(a, complex):
+        return a == b or abs(a - b) <= 1e-9 * (1 + abs(a)) or (a != a and b != b)
+    if isinstance(a, (list, tuple)) and type(a) is type(b):
+        return len(a) == len(b) and all(map(close, a, b))
+    return a == b
+
+
+def difference(seed):
+    """(words, whether calls were replayed) of one program."""
+    program = generate(seed)
+    f, source = function_of(program)
+    jitted = ad.jit(f)
+    for k in range(CALLS):
+        expected, found = once(program, f), once(program, jitted)
+        if not close(expected, found):
+            return f"seed {seed}, call {k}\n{source}\n{found}\nexpected\n{expected}\n{jitted.stats()}", False
+    return "", bool(jitted.stats()["replayed"])
+
+
+@pytest.mark.parametrize("piece", range(PIECES))
+def test_programs(piece):
+    replayed = []
+    for seed in range(piece, PROGRAMS, PIECES):
+        words, again = difference(seed)
+        assert not words, words
+        replayed.append(again)
+    assert sum(replayed) >= len(replayed) // 10, f"{sum(replayed)} of {len(replayed)} programs were replayed"
+
+
+@pytest.mark.parametrize("piece", range(PIECES))
+def test_transforms(piece, monkeypatch):
+    """Programs of nested transforms, each called until it would be replayed."""
+    computed = fuzz_transforms.computed
+
+    def again(program, xs):
+        f = ad.jit(lambda *xs: computed(program, xs))
+        for _ in range(3):
+            f(*xs)
+        return f(*xs)
+
+    monkeypatch.setattr(fuzz_transforms, "computed", again)
+    for seed in range(piece, PROGRAMS // 5, PIECES):
+        assert not fuzz_transforms.check(seed)
+
+
+if __name__ == "__main__":
+    wrong, replays = 0, 0
+    for seed in range(int(sys.argv[1]), int(sys.argv[2])):
+        words, again = difference(seed)
+        replays += again
+        if words:
+            wrong += 1
+            print(words, flush=True)
+    print(f"{wrong} differ, {replays} were replayed")
+    sys.exit(bool(wrong))
