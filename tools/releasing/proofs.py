@@ -260,7 +260,6 @@ def emulated(
             "venv/bin/python",
             "-m",
             "pytest",
-            "-q",
             "-p",
             "no:cacheprovider",
             "-p",
