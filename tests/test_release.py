@@ -90,11 +90,11 @@ def test_the_page_names_what_was_not_made_and_not_run(releasing):
     made = {"wheel": "w.whl", "size": 3_900_000, "auditwheel": "manylinux_2_28_aarch64"}
     lines = page.wheels({"linux-aarch64 3.11": made})
     assert any("`w.whl` | 3.90 MB" in line and "built, not run" in line for line in lines)
-    not_made = {line for line in lines if line.startswith("Not made")}
+    not_made = {line for line in lines if line.startswith("Not made and proven")}
     every = ", ".join(releasing.build.VERSIONS)
     assert not_made == {
-        f"Not made for linux-x86_64 in this release: Python {every}.",
-        f"Not made for linux-aarch64 in this release: Python {every.replace('3.11, ', '')}.",
+        f"Not made and proven for linux-x86_64 in this release: Python {every}.",
+        f"Not made and proven for linux-aarch64 in this release: Python {every.replace('3.11, ', '')}.",
     }
     assert all("not tried" in line for line in page.compiled({})[2:])
 

@@ -43,7 +43,7 @@ def wheels(seen: dict[str, dict]) -> list[str]:
                 f"| `{of['wheel']}` | {megabytes(of['size'])} | `{of['auditwheel']}` | {ran} | {where} |"
             )
     for name, versions in missing.items():
-        lines += ["", f"Not made for {name} in this release: Python {', '.join(versions)}."]
+        lines += ["", f"Not made and proven for {name} in this release: Python {', '.join(versions)}."]
     return lines
 
 
