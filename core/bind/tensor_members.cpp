@@ -35,9 +35,7 @@ int set_requires(PyObject* s, PyObject* v, void*) {
     set_requires_grad(unwrap(s), v == Py_True && is_leaf(unwrap(s)));
   });
 }
-PyObject* get_is_leaf(PyObject* s, void*) {
-  return guard([&] { return PyBool_FromLong(is_leaf(unwrap(s))); });
-}
+PyObject* get_is_leaf(PyObject* s, void*) { return guard([&] { return PyBool_FromLong(is_leaf(unwrap(s))); }); }
 PyObject* get_retains_grad(PyObject* s, void*) {
   return PyBool_FromLong(unwrap(s)->is(TensorImpl::kRetainsGrad));
 }
@@ -367,24 +365,6 @@ PyObject* m_complex(PyObject* s, PyObject*) {
   });
 }
 
-PyObject* m_make_subclass(PyObject* cls, PyObject* args, PyObject* kw) {
-  static const char* names[] = {"cls", "data", "requires_grad", nullptr};
-  PyObject *type = nullptr, *data = nullptr;
-  int on = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kw, "OO|p", const_cast<char**>(names), &type, &data, &on))
-    return nullptr;
-  (void)cls;
-  return guard([&]() -> PyObject* {
-    if (!PyType_Check(type) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), tensor_type))
-      fail<TypeError>("_make_subclass: the first argument must be a subclass of Tensor");
-    if (!is_tensor(data))
-      fail<TypeError>("_make_subclass: the second argument must be a Tensor, not ", Py_TYPE(data)->tp_name);
-    Tensor t = alias(unwrap(data));
-    set_requires_grad(t, on);
-    return wrap_as(reinterpret_cast<PyTypeObject*>(type), std::move(t));
-  });
-}
-
 template <class F>
 PyCFunction method(F* f) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
@@ -497,7 +477,7 @@ std::vector<PyMethodDef> member_methods() {
       {"_is_view", m_is_view, METH_NOARGS, nullptr},
       {"_bump_version", m_bump, METH_NOARGS, nullptr},
       {"__complex__", guarded<m_complex>(), METH_NOARGS, nullptr},
-      {"_make_subclass", method(m_make_subclass), kw | METH_STATIC,
+      {"_make_subclass", method(make_subclass), kw | METH_STATIC,
        "A tensor of a subclass over the same memory."},
   };
 }

@@ -11,5 +11,7 @@ void add_member_slots(std::vector<PyType_Slot>& slots);
 /// What len(), bool(), float(), int() and x[…] call.
 void add_protocol_slots(std::vector<PyType_Slot>& slots);
 std::vector<PyMethodDef> member_methods();
+/// Tensor._make_subclass(cls, data, requires_grad=False).
+PyObject* make_subclass(PyObject* cls, PyObject* args, PyObject* kw);
 
 }  // namespace adjoint::bind

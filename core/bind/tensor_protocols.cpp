@@ -109,4 +109,22 @@ void add_protocol_slots(std::vector<PyType_Slot>& slots) {
   slots.push_back({Py_nb_index, reinterpret_cast<void*>(as_index)});
 }
 
+PyObject* make_subclass(PyObject* cls, PyObject* args, PyObject* kw) {
+  static const char* names[] = {"cls", "data", "requires_grad", nullptr};
+  PyObject *type = nullptr, *data = nullptr;
+  int on = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kw, "OO|p", const_cast<char**>(names), &type, &data, &on))
+    return nullptr;
+  (void)cls;
+  return guard([&]() -> PyObject* {
+    if (!PyType_Check(type) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), tensor_type))
+      fail<TypeError>("_make_subclass: the first argument must be a subclass of Tensor");
+    if (!is_tensor(data))
+      fail<TypeError>("_make_subclass: the second argument must be a Tensor, not ", Py_TYPE(data)->tp_name);
+    Tensor t = alias(unwrap(data));
+    set_requires_grad(t, on);
+    return wrap_as(reinterpret_cast<PyTypeObject*>(type), std::move(t));
+  });
+}
+
 }  // namespace adjoint::bind

@@ -1,4 +1,10 @@
-// How a program is made from its trace. Start reading at `Builder::build`.
+// How a program is made from its trace.
+//
+//     builder_plan.cpp   what becomes of each step: a loop, a move, a row
+//     builder.cpp        what is needed, what is constant, in which order, in which memory
+//     builder_emit.cpp   the instructions
+//
+// Start reading at `Builder::build`.
 #pragma once
 
 #include <map>
@@ -6,6 +12,11 @@
 #include "replay/program.h"
 
 namespace adjoint::replay {
+
+/// Whether a place is all of its slot, in order.
+inline bool whole(const Slot& s, const Geometry& g, const Place& p) {
+  return p.offset == 0 && g.contiguous && static_cast<size_t>(g.numel * itemsize(g.dtype)) == s.nbytes;
+}
 
 class Builder {
  public:
@@ -43,8 +54,7 @@ class Builder {
   bool plan_move(const Step& s, Plan& plan);
   void schedule();
   bool can_be_chained(const Plan& plan) const;
-  void fill_values(const Step& s, std::vector<Value>& values, std::vector<Tensor>& tensors,
-                   std::vector<std::vector<int64_t>>& ints, std::vector<Tensor>& out);
+  void fill_values(const Step& s, std::vector<Value>& values, std::vector<Tensor>& tensors, std::vector<Tensor>& out);
   void drop_what_nobody_needs();
   void find_constants();
   void find_lifetimes();
@@ -69,5 +79,22 @@ class Builder {
   size_t position_ = 0;  // of what is emitted
   std::map<std::tuple<int32_t, uint32_t, int64_t>, Tensor> tensors_;
 };
+
+template <class F>
+void Builder::each_place(const Step& s, F&& f) const {
+  for (uint32_t k = s.arguments.begin; k < s.arguments.end; ++k) {
+    const Argument& a = t_.arguments[k];
+    if (!a.present || (a.form != Form::Tensor && a.form != Form::Tensors)) continue;
+    const uint32_t i = k - s.arguments.begin;
+    const bool written = s.op->writes_lists >> i & 1 ||
+                         (i == 0 && s.form != CallForm::Out && (s.op->writes || s.form == CallForm::InPlace));
+    for (const Place& p : t_.at(a.list))
+      if (p.slot >= 0) f(p, written);
+  }
+  for (const Place& p : t_.at(s.out)) f(p, true);
+  for (const Place& p : t_.at(s.results))
+    if (p.slot >= 0) f(p, false);
+}
+
 
 }  // namespace adjoint::replay

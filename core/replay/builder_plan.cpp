@@ -1,0 +1,237 @@
+#include "replay/builder.h"
+
+#include "dispatch/elementwise_node.h"
+#include "for_size.h"
+#include "ops/creation.h"
+#include "ops/writing.h"
+
+namespace adjoint::replay {
+
+void Builder::fill_values(const Step& s, std::vector<Value>& values, std::vector<Tensor>& tensors, std::vector<Tensor>& out) {
+  size_t n = 0;
+  each_place(s, [&](const Place&, bool) { ++n; });
+  for (uint32_t k = s.arguments.begin; k < s.arguments.end; ++k) n += t_.arguments[k].list.size();
+  tensors.reserve(n);
+  values.resize(s.arguments.size() + 1);
+  for (uint32_t k = s.arguments.begin; k < s.arguments.end; ++k) {
+    const Argument& a = t_.arguments[k];
+    Value& v = values[k - s.arguments.begin];
+    v = a.plain;
+    v.present = a.present;
+    if (!a.present) continue;
+    switch (a.form) {
+      case Form::Tensor:
+        tensors.push_back(tensor(t_.at(a.list)[0]));
+        v.tensor = &tensors.back();
+        break;
+      case Form::Tensors: {
+        const size_t first = tensors.size();
+        for (const Place& p : t_.at(a.list)) tensors.push_back(tensor(p));
+        v.list = {tensors.data() + first, a.list.size()};
+        break;
+      }
+      case Form::Ints:
+        v.list = {t_.ints.data() + a.list.begin, a.list.size()};
+        break;
+      case Form::Floats:
+        v.list = {t_.floats.data() + a.list.begin, a.list.size()};
+        break;
+      case Form::Text:
+        v.list = {t_.bytes.data() + a.list.begin, a.list.size()};
+        break;
+      case Form::Generator:
+        v.generator = nullptr;
+        break;
+      default:
+        break;
+    }
+  }
+  for (const Place& p : t_.at(s.out)) out.push_back(tensor(p));
+}
+
+const double* Builder::kept(const double* parameters, int n) {
+  if (!n) return nullptr;
+  p_.parameters_.push_back(std::make_unique<double[]>(static_cast<size_t>(n)));
+  std::copy_n(parameters, n, p_.parameters_.back().get());
+  return p_.parameters_.back().get();
+}
+
+/// Whether an operator's check may read elements: numbers that do not fit the type are refused, and integers that
+/// divide by zero.
+static bool looks_at_elements(const ElementwiseInfo& op, const Tensor* in) {
+  return op.check && std::any_of(in, in + op.arity, [](const Tensor& t) {
+           return t.dim() == 0 || (is_integral(t.dtype()) && t.dtype() != DType::Bool);
+         });
+}
+
+bool Builder::plan_loop(const Step& s, Plan& plan) {
+  std::vector<Value> values;
+  std::vector<Tensor> tensors, out;
+  fill_values(s, values, tensors, out);
+  std::vector<Place> places;
+  for (uint32_t k = s.arguments.begin; k < s.arguments.end; ++k)
+    if (const Argument& a = t_.arguments[k]; a.form == Form::Tensor)
+      places.push_back(a.present ? t_.at(a.list)[0] : Place{});
+  if (t_.at(s.results).size() != 1) return false;
+  const Place result = t_.at(s.results)[0];
+  const Geometry& g = t_.geometry(result);
+  if (!g.contiguous) return false;
+  plan.out = result;
+  plan.name = s.op->name;
+  const auto add = [&](int operand, const Tensor& t, const Place& p) {
+    plan.in[static_cast<size_t>(operand)] = p;
+    return plan.call.add(operand, t, g.numel);
+  };
+  if (s.op->elementwise) {
+    const Unboxed c(*s.op, values.data());
+    std::erase_if(places, [](const Place& p) { return p.slot < 0; });
+    Resolved r;
+    if (static_cast<int>(places.size()) != c.op.arity || looks_at_elements(c.op, c.in) ||
+        !resolve_straight(c.op, c.in, r) || r.result_type != g.dtype || !same(r.sizes, g.sizes.span()))
+      return false;
+    plan.inplace = s.form != CallForm::Function;
+    if (plan.inplace) {
+      if (s.form != CallForm::InPlace || !(result == places[0])) return false;
+      for (size_t i = 1; i < places.size(); ++i)
+        if (places[i].slot == result.slot &&
+            !(places[i].offset == result.offset && c.in[i].dim() == c.in[0].dim()))
+          return false;
+    } else if (!whole(slot(result.slot), g, result)) {
+      return false;
+    }
+    plan.call.loop = c.op.loops.forward[loop_slot(r.type)];
+    plan.call.out_item = itemsize(r.result_type);
+    for (int i = 0; i < c.op.arity; ++i)
+      if (!add(i, c.in[i], places[static_cast<size_t>(i)])) return false;
+    plan.call.parameters = kept(c.parameters, c.op.parameters);
+    return true;
+  }
+  const auto derivative = derivative_of(*s.op);
+  if (!derivative || !whole(slot(result.slot), g, result)) return false;
+  const ElementwiseInfo& op = *derivative->of;
+  Tensor in[4];
+  double parameters[kMostParameters];
+  for (int k = 0; k < op.arity; ++k)
+    if (values[1 + k].present) in[k] = *values[1 + k].tensor;
+  if (values[1 + op.arity].present) in[3] = *values[1 + op.arity].tensor;
+  for (int k = 0; k < op.parameters; ++k) parameters[k] = values[2 + op.arity + k].d;
+  const DType type = values[2 + op.arity + op.parameters].type;
+  if (!straight_gradient(op, derivative->input, type, parameters, *values[0].tensor, in, plan.call))
+    return false;
+  plan.call.parameters = kept(parameters, op.parameters);
+  plan.in[0] = places[0];
+  const int takes = op.takes[derivative->input];
+  for (int k = 0; k < 4; ++k)
+    if (takes >> k & 1)
+      plan.in[static_cast<size_t>(k + 1)] = places[static_cast<size_t>(k == 3 ? 1 + op.arity : 1 + k)];
+  return true;
+}
+
+bool Builder::plan_walk(const Step& s, Plan& plan) {
+  if (s.form != CallForm::Function || t_.at(s.results).size() != 1) return false;
+  const Place result = t_.at(s.results)[0];
+  const Geometry& g = t_.geometry(result);
+  if (result.offset || static_cast<size_t>(g.numel * itemsize(g.dtype)) != slot(result.slot).nbytes)
+    return false;
+  std::vector<Value> values;
+  std::vector<Tensor> tensors, out;
+  fill_values(s, values, tensors, out);
+  std::vector<Place> places;
+  for (uint32_t k = s.arguments.begin; k < s.arguments.end; ++k)
+    if (const Argument& a = t_.arguments[k]; a.form == Form::Tensor)
+      places.push_back(a.present ? t_.at(a.list)[0] : Place{});
+  LoopCall& call = plan.walk;
+  plan.in = {};
+  plan.out = result;
+  plan.name = s.op->name;
+  if (s.op->elementwise) {
+    const Unboxed c(*s.op, values.data());
+    const ElementwiseInfo& op = c.op;
+    std::erase_if(places, [](const Place& p) { return p.slot < 0; });
+    if (static_cast<int>(places.size()) != op.arity || looks_at_elements(op, c.in)) return false;
+    Dims shape;
+    const Resolved r = resolve(op, c.in, false, shape);
+    const DType type = compute_dtype(r.type);
+    if (r.result_type != g.dtype || !same(r.sizes, g.sizes.span()) || op.identity >> index_of(r.type) & 1)
+      return false;
+    call = {op.loops.forward[loop_slot(type)], kept(c.parameters, op.parameters)};
+    call.operands = op.arity;
+    for (int i = 0; i < op.arity; ++i) {
+      if ((i == op.condition && c.in[i].dtype() != DType::Bool) ||
+          (type != r.type && op.result == ResultType::Bool && c.in[i].is_wrapped()))
+        return false;
+      call.types[i] = i == op.condition ? DType::Bool : type;
+      plan.in[static_cast<size_t>(i)] = places[static_cast<size_t>(i)];
+    }
+    call.out_type = result_dtype(op, type);
+    return true;
+  }
+  const auto derivative = derivative_of(*s.op);
+  if (!derivative || !g.contiguous) return false;
+  const ElementwiseInfo& op = *derivative->of;
+  double parameters[kMostParameters];
+  for (int k = 0; k < op.parameters; ++k) parameters[k] = values[2 + op.arity + k].d;
+  const DType type = compute_dtype(values[2 + op.arity + op.parameters].type);
+  call = {op.loops.backward[derivative->input][loop_slot(type)], kept(parameters, op.parameters)};
+  call.operands = 5;
+  call.types[0] = result_dtype(op, type);
+  plan.in[0] = places[0];
+  const int takes = op.takes[derivative->input];
+  for (int k = 0; k < 4; ++k) {
+    if (!(takes >> k & 1)) continue;
+    plan.in[static_cast<size_t>(k + 1)] = places[static_cast<size_t>(k == 3 ? 1 + op.arity : 1 + k)];
+    call.types[k + 1] = k == 3 ? call.types[0] : k == op.condition ? DType::Bool : type;
+  }
+  call.out_type = type;
+  return true;
+}
+
+bool Builder::plan_move(const Step& s, Plan& plan) {
+  Place to, from;
+  if (s.kind == Step::Kind::Copy) {
+    to = t_.at(s.results)[0];
+    from = t_.at(t_.arguments[s.arguments.begin].list)[0];
+  } else {
+    to = t_.at(t_.arguments[s.arguments.begin].list)[0];
+    from = t_.at(t_.arguments[s.arguments.begin + 1].list)[0];
+  }
+  const Geometry &a = t_.geometry(to), &b = t_.geometry(from);
+  if (to.slot == from.slot || a.dtype != b.dtype || !a.contiguous || !b.contiguous ||
+      !same(a.sizes.span(), b.sizes.span()))
+    return false;
+  plan.how = How::Move;
+  plan.out = to;
+  plan.in[0] = from;
+  plan.inplace = s.kind != Step::Kind::Copy;
+  plan.name = "copy";
+  return true;
+}
+
+void Builder::plan_steps() {
+  for (size_t i = 0; i < plans_.size(); ++i) {
+    const Step& s = t_.steps[i];
+    Plan& plan = plans_[i];
+    if (s.kind == Step::Kind::Read) {
+      plan.how = How::Guard;
+      continue;
+    }
+    plan.name = s.op->name;
+    p_.draws_ |= s.op->draws;
+    const bool empty = (s.op == row_of<Empty> || s.op == row_of<EmptyLike>) && !fill_uninitialized.load();
+    if (empty) {
+      plan.how = How::Nothing;
+      plan.out = t_.at(s.results)[0];
+    } else if (s.kind == Step::Kind::Copy) {
+      if (!plan_move(s, plan)) plan.how = How::Copy;
+      plan.out = t_.at(s.results)[0];
+    } else if (s.op == row_of<Copy>) {
+      plan_move(s, plan);
+    } else if (plan_loop(s, plan)) {
+      plan.how = How::Loop;
+    } else if (plan_walk(s, plan)) {
+      plan.how = How::Walk;
+    }
+  }
+}
+
+}  // namespace adjoint::replay
