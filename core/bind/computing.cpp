@@ -2,10 +2,6 @@
 
 #include <nanobind/nanobind.h>
 
-#if defined(__unix__) || defined(__APPLE__)
-#include <pthread.h>
-#endif
-
 #include <algorithm>
 #include <chrono>
 #include <mutex>
@@ -13,6 +9,7 @@
 #include <thread>
 
 #include "runtime/lock.h"
+#include "runtime/system.h"
 #include "state.h"
 
 namespace adjoint::bind {
@@ -38,9 +35,7 @@ struct Computations {
 namespace {
 /// Never destroyed: threads may work when the program ends. A process that is forked has none of them.
 Computations& all = *[] {
-#if defined(__unix__) || defined(__APPLE__)
-  pthread_atfork(nullptr, nullptr, [] { new (&all) Computations; });
-#endif
+  runtime::system::at_fork(nullptr, nullptr, [] { new (&all) Computations; });
   return new Computations;
 }();
 }  // namespace

@@ -1,4 +1,4 @@
-// Recording and replaying for Python: see adjoint/replay. Start reading at `bind_replay`.
+// Recording and replaying for Python: see adjoint/_replay. Start reading at `bind_replay`.
 #include "bind/replay.h"
 
 #include <set>

@@ -373,7 +373,7 @@ void bind_replay_paths(nb::module_& m) {
     std::string path = l.path(edge);
     return path.empty() ? std::string("the function") : path;
   };
-  nb::class_<Layout>(m, "_Layout", "What a function reads of Python: see replay/_paths.py.",
+  nb::class_<Layout>(m, "_Layout", "What a function reads of Python: see _replay/_paths.py.",
                      nb::is_weak_referenceable())
       .def(nb::init<>())
       .def("_collect",

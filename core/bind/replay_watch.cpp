@@ -1,4 +1,4 @@
-// Which code ran, and which C functions it called: a profile hook of one thread. See replay/_watch.py. Start
+// Which code ran, and which C functions it called: a profile hook of one thread. See _replay/_watch.py. Start
 // reading at `told`.
 #include <Python.h>
 //
@@ -249,7 +249,7 @@ void bind_replay_watch(nb::module_& m) {
   PyType_Spec spec = {"adjoint._C._Hook", sizeof(Holder), 0, Py_TPFLAGS_DEFAULT, slots};
   holder_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (!holder_type) throw nb::python_error();
-  nb::class_<Watched>(m, "_Watched", "A profile hook: see replay/_watch.py.")
+  nb::class_<Watched>(m, "_Watched", "A profile hook: see _replay/_watch.py.")
       .def(nb::init<nb::object, nb::object, nb::object, nb::object, std::vector<std::string>>())
       .def("start", &Watched::start)
       .def("stop", &Watched::stop)

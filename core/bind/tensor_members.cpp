@@ -35,7 +35,9 @@ int set_requires(PyObject* s, PyObject* v, void*) {
     set_requires_grad(unwrap(s), v == Py_True && is_leaf(unwrap(s)));
   });
 }
-PyObject* get_is_leaf(PyObject* s, void*) { return guard([&] { return PyBool_FromLong(is_leaf(unwrap(s))); }); }
+PyObject* get_is_leaf(PyObject* s, void*) {
+  return guard([&] { return PyBool_FromLong(is_leaf(unwrap(s))); });
+}
 PyObject* get_retains_grad(PyObject* s, void*) {
   return PyBool_FromLong(unwrap(s)->is(TensorImpl::kRetainsGrad));
 }

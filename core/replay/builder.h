@@ -54,7 +54,8 @@ class Builder {
   bool plan_move(const Step& s, Plan& plan);
   void schedule();
   bool can_be_chained(const Plan& plan) const;
-  void fill_values(const Step& s, std::vector<Value>& values, std::vector<Tensor>& tensors, std::vector<Tensor>& out);
+  void fill_values(const Step& s, std::vector<Value>& values, std::vector<Tensor>& tensors,
+                   std::vector<Tensor>& out);
   void drop_what_nobody_needs();
   void find_constants();
   void find_lifetimes();
@@ -95,6 +96,5 @@ void Builder::each_place(const Step& s, F&& f) const {
   for (const Place& p : t_.at(s.results))
     if (p.slot >= 0) f(p, false);
 }
-
 
 }  // namespace adjoint::replay

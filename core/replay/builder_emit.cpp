@@ -1,6 +1,5 @@
-#include "replay/builder.h"
-
 #include "for_size.h"
+#include "replay/builder.h"
 
 namespace adjoint::replay {
 

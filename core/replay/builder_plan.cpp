@@ -1,13 +1,13 @@
-#include "replay/builder.h"
-
 #include "dispatch/elementwise_node.h"
 #include "for_size.h"
 #include "ops/creation.h"
 #include "ops/writing.h"
+#include "replay/builder.h"
 
 namespace adjoint::replay {
 
-void Builder::fill_values(const Step& s, std::vector<Value>& values, std::vector<Tensor>& tensors, std::vector<Tensor>& out) {
+void Builder::fill_values(const Step& s, std::vector<Value>& values, std::vector<Tensor>& tensors,
+                          std::vector<Tensor>& out) {
   size_t n = 0;
   each_place(s, [&](const Place&, bool) { ++n; });
   for (uint32_t k = s.arguments.begin; k < s.arguments.end; ++k) n += t_.arguments[k].list.size();
@@ -56,8 +56,8 @@ const double* Builder::kept(const double* parameters, int n) {
   return p_.parameters_.back().get();
 }
 
-/// Whether an operator's check may read elements: numbers that do not fit the type are refused, and integers that
-/// divide by zero.
+/// Whether an operator's check may read elements: numbers that do not fit the type are refused, and integers
+/// that divide by zero.
 static bool looks_at_elements(const ElementwiseInfo& op, const Tensor* in) {
   return op.check && std::any_of(in, in + op.arity, [](const Tensor& t) {
            return t.dim() == 0 || (is_integral(t.dtype()) && t.dtype() != DType::Bool);

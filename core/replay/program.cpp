@@ -209,8 +209,9 @@ Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> 
     const Memory& m = memory_[static_cast<size_t>(p.slot)];
     const Tensor& from = m.home == Home::Outside ? inputs[static_cast<size_t>(m.input)] : m.keep;
     const Geometry& g = trace_.geometry(p);
-    bool taken = m.home == Home::Outside ||
-                 (i < ends_.relations.size() && (ends_.relations[i].base_input & ends_.relations[i].base_output) != -1);
+    bool taken =
+        m.home == Home::Outside || (i < ends_.relations.size() &&
+                                    (ends_.relations[i].base_input & ends_.relations[i].base_output) != -1);
     for (size_t k = 0; k < i; ++k) taken |= outputs[k].get() == from.get();
     if (i >= ends_.whole_from || (!taken && lies_as(from, g) && from.bytes() == m.base + p.offset)) {
       outputs[i] = from;

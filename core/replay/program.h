@@ -122,7 +122,7 @@ class Program {
     std::vector<Value> values;
     std::vector<Tensor> tensors;  // what `values` point to
     std::vector<Tensor> out;
-      Range results;
+    Range results;
     std::vector<int32_t> makes;    // of each result: the slot that it makes, or -1
     std::vector<int32_t> release;  // what nobody needs from here on
   };

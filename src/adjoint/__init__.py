@@ -126,7 +126,6 @@ _LAZY = (
     "overrides",
     "quasirandom",
     "random",
-    "replay",
     "return_types",
     "safetensors",
     "scipy",
@@ -144,7 +143,7 @@ _LAZY = (
 _LATER = {
     "autocast": "adjoint.amp",
     "bug_report": "adjoint._report",
-    "jit": "adjoint.replay",
+    "jit": "adjoint._replay",
     "load": "adjoint.serialization",
     "save": "adjoint.serialization",
     "set_printoptions": "adjoint._printing",

@@ -6,8 +6,8 @@ import gc
 import types
 
 import adjoint as ad
-from adjoint.replay._paths import collect
-from adjoint.replay._watch import Watching
+from adjoint._replay._paths import collect
+from adjoint._replay._watch import Watching
 
 
 def laid_out(function, *args, **kwargs):

@@ -4,8 +4,8 @@ import pytest
 from laid_out import Box, Net, laid_out, matches, module_of
 
 import adjoint as ad
-from adjoint.replay._paths import collect
-from adjoint.replay._watch import Watching
+from adjoint._replay._paths import collect
+from adjoint._replay._watch import Watching
 
 x = ad.tensor([1.0, 2.0])
 

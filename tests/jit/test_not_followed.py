@@ -8,7 +8,7 @@ import pytest
 from laid_out import Box, Net, laid_out, matches, names_of
 
 import adjoint as ad
-from adjoint.replay._paths import reasons
+from adjoint._replay._paths import reasons
 
 x = ad.tensor([1.0, 2.0])
 

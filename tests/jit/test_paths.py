@@ -9,7 +9,7 @@ import pytest
 from laid_out import Box, Net, laid_out, matches, module_of, names_of
 
 import adjoint as ad
-from adjoint.replay._watch import Watching
+from adjoint._replay._watch import Watching
 
 x = ad.tensor([1.0, 2.0])
 

@@ -15,7 +15,7 @@ import time
 import pytest
 
 import adjoint as ad
-from adjoint.replay._watch import Watching
+from adjoint._replay._watch import Watching
 
 
 def watched(function, *args, **kwargs):

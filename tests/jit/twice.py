@@ -11,7 +11,7 @@ import warnings
 import pytest
 
 import adjoint as ad
-from adjoint.replay._check import checking
+from adjoint._replay._check import checking
 
 
 def bits(t):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from adjoint.replay.traces import Trace
+    from adjoint._replay.traces import Trace
 
 __all__ = ["checked", "checking"]
 
@@ -25,7 +25,7 @@ _Tensor = _C.Tensor
 @contextlib.contextmanager
 def checking() -> Iterator[None]:
     """A block in which each replay is checked, whatever ADJOINT_JIT_CHECK says."""
-    from adjoint.replay import traces
+    from adjoint._replay import traces
 
     before, traces.CHECK = traces.CHECK, True
     try:
@@ -103,8 +103,8 @@ def checked(
     jitted: Any, trace: Trace, tensors: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[bool, Any]:
     """What the function gives, once a replay from the same state was seen to give the same; else RuntimeError."""
-    from adjoint.replay._paths import collect
-    from adjoint.replay.traces import Structure, Tensors
+    from adjoint._replay._paths import collect
+    from adjoint._replay.traces import Structure, Tensors
 
     if not trace.codes:
         return jitted._replay(trace, tensors, args, kwargs)

@@ -65,8 +65,6 @@ class CodeFacts:
 
     __slots__ = ("any", "attributes", "globals", "imports", "inside", "library", "nested", "weak")
 
-    weak: Any
-
     def __init__(self, code: types.CodeType) -> None:
         self.library = code.co_filename.startswith(LIBRARY)
         named = code.co_names
@@ -351,7 +349,7 @@ class Layout(_Layout):
                 return f"'{code.co_name}' ({code.co_filename}:{code.co_firstlineno}) ran, which did not run before"
         return True
 
-    def changes(self, after: Layout | None = None) -> list[Change]:
+    def changes(self) -> list[Change]:
         """What is other now than when this layout was collected; to be asked right after the run."""
         return [Change(self, found) for found in self._changes()]
 
@@ -381,7 +379,7 @@ def collect(
     return layout
 
 
-def reasons(function: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> list[str]:
+def reasons(function: Any) -> list[str]:
     """Why a function cannot be replayed whatever it reads: sentences, most often none."""
     found = []
     if not callable(function):

@@ -11,9 +11,9 @@ import types
 import warnings
 
 from adjoint import _C
-from adjoint.replay import traces
-from adjoint.replay._paths import reasons
-from adjoint.replay.traces import Recorded, Trace, agree, record
+from adjoint._replay import traces
+from adjoint._replay._paths import reasons
+from adjoint._replay.traces import Recorded, Trace, agree, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Jitted(_C._Entry):
         self, trace: Trace, tensors: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[bool, Any]:
         """ADJOINT_JIT_CHECK: what a replay gives, and then what the function does from the same state, compared."""
-        from adjoint.replay._check import checked
+        from adjoint._replay._check import checked
 
         return checked(self, trace, tensors, args, kwargs)
 

@@ -12,6 +12,6 @@ later calls that find everything as it was run the recording. Whatever else come
 Start reading at `jitted.Jitted.__call__`.
 """
 
-from adjoint.replay.jitted import Jitted, jit
+from adjoint._replay.jitted import Jitted, jit
 
 __all__ = ["Jitted", "jit"]

@@ -10,15 +10,15 @@ import sys
 
 from adjoint import _C
 from adjoint._device import device
-from adjoint.replay._paths import collect
-from adjoint.replay._watch import Watching
+from adjoint._replay._paths import collect
+from adjoint._replay._watch import Watching
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from adjoint.replay._paths import Change, Layout
+    from adjoint._replay._paths import Change, Layout
 
 __all__ = ["Recorded", "Structure", "Trace", "Unfit", "agree", "record"]
 

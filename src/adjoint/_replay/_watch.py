@@ -88,3 +88,23 @@ class Watching:
         self.impure = self._watched.impure
         if self._watched.replaced:
             self.impure.append(("sys.setprofile", __file__, 0))
+        # Functions that Cython made are no C functions for the hook.
+        for code, names in self.codes:
+            if names is not None and _draws_by_numpy(code, names):
+                self.impure.append(("numpy.random", code.co_filename, code.co_firstlineno))
+
+
+def _draws_by_numpy(code: types.CodeType, names: dict[str, Any]) -> bool:
+    """Whether code with these globals may reach NumPy's generator: what it takes from a closure or imports may be NumPy."""
+    used = code.co_names
+    if "random" in used and ("numpy" in used or code.co_freevars) and "numpy.random" in sys.modules:
+        return True
+    for name in used:
+        value = names.get(name)
+        if isinstance(value, types.ModuleType):
+            if value.__name__ == "numpy.random" or (value.__name__ == "numpy" and "random" in used):
+                return True
+        elif isinstance(value, (types.MethodType, types.BuiltinMethodType)):
+            if type(value.__self__).__module__.startswith("numpy.random"):
+                return True
+    return False
