@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import os
 import re
+import sys
 import types
 
 from adjoint import _C
