@@ -97,7 +97,7 @@ def by_mpi(todo):
 def main(how):
     """The runs, under a scheduler."""
     todo = settings()
-    numbers = range(len(todo))
+    numbers = list(range(len(todo)))
     if how == "array":  # this process is one job of an array, and does one run
         numbers = [int(os.environ["SLURM_ARRAY_TASK_ID"])]
         results = [run(todo[numbers[0]])]

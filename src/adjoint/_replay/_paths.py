@@ -63,6 +63,8 @@ _SHIFT = 1 if sys.version_info >= (3, 11) else 0
 class CodeFacts:
     """What code can name: attributes, globals, modules that it imports; and whether it may read any attribute."""
 
+    if TYPE_CHECKING:
+        weak: Any
     __slots__ = ("any", "attributes", "globals", "imports", "inside", "library", "nested", "weak")
 
     def __init__(self, code: types.CodeType) -> None:

@@ -74,7 +74,8 @@ class Watching:
 
     def __init__(self, function: Any = None) -> None:
         self.function = function
-        self._watched = _C._Watched(_PURE_TYPES, _PURE_MODULES, _IMPURE, _INNER, _FOLDERS)
+        make: Any = _C._Watched
+        self._watched = make(_PURE_TYPES, _PURE_MODULES, _IMPURE, _INNER, _FOLDERS)
         self.codes: list[Any] = []
         self.impure: list[tuple[str, str, int]] = []
 

@@ -170,7 +170,8 @@ class Reducer:
         self.handles = [p.register_post_accumulate_grad_hook(self._arrived) for p in self.parameters]
         if views:
             for p, (bucket, view) in self.place.items():
-                bucket.alone or _C._set_gradient_home(p, view)
+                if not bucket.alone:
+                    _C._set_gradient_home(p, view)
 
     def remove(self):
         """Take the hooks from the parameters, and the places of their gradients."""
