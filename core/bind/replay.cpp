@@ -1,6 +1,8 @@
 // Recording and replaying for Python: see adjoint/_replay. Start reading at `bind_replay`.
 #include "bind/replay.h"
 
+#include <frameobject.h>
+
 #include <set>
 #include <unordered_map>
 
@@ -63,7 +65,24 @@ struct Recorder {
   Recorder(const Recorder&) = delete;
 };
 
-std::string line() { return where_now ? where_now() : std::string(); }
+/// The line of the program that runs: of the innermost frame outside of the library, whose folder this is.
+std::string& library() {
+  static std::string& folder = *new std::string;
+  return folder;
+}
+std::string line() {
+  const InPython python;
+  nb::object frame = nb::steal(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
+  while (frame.is_valid() && !frame.is_none()) {
+    auto* const at = reinterpret_cast<PyFrameObject*>(frame.ptr());
+    const nb::object code = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(at)));
+    const std::string file =
+        nb::cast<std::string>(nb::handle(reinterpret_cast<PyCodeObject*>(code.ptr())->co_filename));
+    if (!file.starts_with(library())) return text("line ", PyFrame_GetLineNumber(at), " of ", file);
+    frame = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetBack(at)));
+  }
+  return "";
+}
 
 /// What runs again in Python, where a backward pass asks for what was not recorded:
 /// again(inputs, seeds, create_graph) gives the gradients. It goes with the node, wherever that goes.
@@ -241,7 +260,11 @@ void bind_replay(nb::module_& m) {
       .def_prop_ro("recorded", [](const Replayed& p) { return p.replay->has_passes(); })
       .def("__str__", [](const Replayed& p) { return p.replay->text(); });
   m.def(
-      "_record", [] { return new Recorder(Ref<Tracer>::steal(new Tracer(&line))); },
+      "_record",
+      [](std::string folder) {
+        library() = std::move(folder);
+        return new Recorder(Ref<Tracer>::steal(new Tracer(&line)));
+      },
       nb::rv_policy::take_ownership, "Begin to record the calls of this thread.");
   m.def("_tell_recorders", [](const std::string& what) { tell_recorders(what.c_str()); });
   m.def("_reason_not_to_replay", &reason_not_to_replay);

@@ -10,7 +10,7 @@ import sys
 
 from adjoint import _C
 from adjoint._device import device
-from adjoint._replay._paths import collect
+from adjoint._replay._paths import LIBRARY, collect
 from adjoint._replay._watch import Watching
 
 TYPE_CHECKING = False
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from adjoint._replay._paths import Change, Layout
+    from adjoint._replay._paths import LIBRARY, Change, Layout
 
 __all__ = ["Recorded", "Structure", "Trace", "Unfit", "agree", "record"]
 
@@ -257,7 +257,7 @@ def record(
     try:
         histories = [_history(t) for t in layout.tensors]
         mode = _C._mode_of_replay()
-        recorder = _C._record()
+        recorder = _C._record(LIBRARY)
         try:
             with Watching(function) as watch:
                 made.result.append(function(*args, **kwargs))
