@@ -46,6 +46,7 @@ class Limits:
         self.judges = config.getoption("limits")
         self.taken = {}  # test -> [seconds, bytes]
         self.children = 0
+        self.alone = resident("VmRSS")  # what a process has that runs one test
 
     def pytest_runtest_setup(self, item):
         if resident("VmRSS") > TEST // 4:
@@ -54,12 +55,14 @@ class Limits:
             RESET.write_text("5")
         except OSError:
             pass
+        # Thousands of collected tests and their modules are none of this test's either.
+        self.others = max(0, resident("VmRSS") - self.alone)
         self.children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
         self.began = processor_time()
 
     def pytest_runtest_teardown(self, item):
         children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-        largest = max(resident("VmHWM"), children * 1024 if children > self.children else 0)
+        largest = max(resident("VmHWM") - self.others, children * 1024 if children > self.children else 0)
         item.user_properties += [("peak", largest), ("seconds", processor_time() - self.began)]
 
     def pytest_runtest_logreport(self, report):
