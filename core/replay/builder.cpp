@@ -130,8 +130,7 @@ void Builder::drop_what_nobody_needs() {
     plan.live = plan.how == How::Guard || (plan.how == How::Row && s.kind == Step::Kind::Call);
     if (!plan.live)
       each_place(s, [&](const Place& p, bool written) {
-        const bool made =
-            std::ranges::any_of(t_.at(s.results), [&](const Place& r) { return r.slot == p.slot; });
+        const bool made = t_.gives(s, p.slot);
         if ((written || made) && needed[static_cast<size_t>(p.slot)]) plan.live = true;
       });
     if (plan.live && plan.how != How::Nothing)
@@ -222,8 +221,7 @@ void Builder::schedule() {
       ++passed;
       const Step& s = t_.steps[j];
       each_place(s, [&](const Place& p, bool writes) {
-        const bool made =
-            std::ranges::any_of(t_.at(s.results), [&](const Place& r) { return r.slot == p.slot; });
+        const bool made = t_.gives(s, p.slot);
         (writes || made ? written : read)[static_cast<size_t>(p.slot)] = true;
         if (writes) read[static_cast<size_t>(p.slot)] = true;
       });
@@ -251,8 +249,7 @@ void Builder::find_lifetimes() {
         fail(
             "an operation takes a tensor that is reached by none of the function's arguments, variables and "
             "their attributes");
-      const bool made =
-          std::ranges::any_of(t_.at(s.results), [&](const Place& r) { return r.slot == p.slot; });
+      const bool made = t_.gives(s, p.slot);
       if (slot.kind == Slot::Kind::Number || (slot.kind == Slot::Kind::Given && !slot.writes && !m.escapes)) {
         m.home = Home::Constant;
         p_.place(p.slot, t_.bytes.data() + slot.bytes);

@@ -43,14 +43,22 @@ class Builder {
   Memory& memory(int32_t slot) { return p_.memory_[static_cast<size_t>(slot)]; }
   const Slot& slot(int32_t s) const { return t_.slots[static_cast<size_t>(s)]; }
   Slot& slot(int32_t s) { return t_.slots[static_cast<size_t>(s)]; }
-  /// f(place, written) of each place that a step touches.
   template <class F>
-  void each_place(const Step& s, F&& f) const;
+  void each_place(const Step& s, F&& f) const {
+    t_.each_place(s, f);
+  }
 
   void find_inputs_and_outputs();
   void plan_steps();
-  bool plan_loop(const Step& s, Plan& plan);
-  bool plan_walk(const Step& s, Plan& plan);
+  /// What a step is called with. Of an element-wise call, `places` leaves out what the call does.
+  struct Operands {
+    std::vector<Value> values;
+    std::vector<Tensor> tensors, out;
+    std::vector<Place> places;
+  };
+  Operands operands_of(const Step& s);
+  bool plan_loop(const Step& s, const Operands& operands, Plan& plan);
+  bool plan_walk(const Step& s, const Operands& operands, Plan& plan);
   bool plan_move(const Step& s, Plan& plan);
   void schedule();
   bool can_be_chained(const Plan& plan) const;
@@ -80,21 +88,5 @@ class Builder {
   size_t position_ = 0;  // of what is emitted
   std::map<std::tuple<int32_t, uint32_t, int64_t>, Tensor> tensors_;
 };
-
-template <class F>
-void Builder::each_place(const Step& s, F&& f) const {
-  for (uint32_t k = s.arguments.begin; k < s.arguments.end; ++k) {
-    const Argument& a = t_.arguments[k];
-    if (!a.present || (a.form != Form::Tensor && a.form != Form::Tensors)) continue;
-    const uint32_t i = k - s.arguments.begin;
-    const bool written = s.op->writes_lists >> i & 1 ||
-                         (i == 0 && s.form != CallForm::Out && (s.op->writes || s.form == CallForm::InPlace));
-    for (const Place& p : t_.at(a.list))
-      if (p.slot >= 0) f(p, written);
-  }
-  for (const Place& p : t_.at(s.out)) f(p, true);
-  for (const Place& p : t_.at(s.results))
-    if (p.slot >= 0) f(p, false);
-}
 
 }  // namespace adjoint::replay

@@ -64,10 +64,12 @@ void Builder::emit_chain(const std::vector<uint32_t>& steps) {
   std::map<int32_t, size_t> last;  // of slots that stay in blocks: the last link
   for (size_t k = 0; k < steps.size(); ++k) {
     const Plan& plan = plans_[steps[k]];
-    chain->buffer_bytes = std::max(chain->buffer_bytes, 512 * itemsize(t_.geometry(plan.out).dtype));
+    chain->buffer_bytes =
+        std::max(chain->buffer_bytes, Program::kBlock * itemsize(t_.geometry(plan.out).dtype));
     for (size_t i = 0; i < plan.in.size(); ++i) {
       if (plan.in[i].slot < 0) continue;
-      chain->buffer_bytes = std::max(chain->buffer_bytes, 512 * itemsize(t_.geometry(plan.in[i]).dtype));
+      chain->buffer_bytes =
+          std::max(chain->buffer_bytes, Program::kBlock * itemsize(t_.geometry(plan.in[i]).dtype));
       numbers += plan.call.constant >> i & 1;
       last[plan.in[i].slot] = k;
     }

@@ -64,14 +64,18 @@ static bool looks_at_elements(const ElementwiseInfo& op, const Tensor* in) {
          });
 }
 
-bool Builder::plan_loop(const Step& s, Plan& plan) {
-  std::vector<Value> values;
-  std::vector<Tensor> tensors, out;
-  fill_values(s, values, tensors, out);
-  std::vector<Place> places;
+Builder::Operands Builder::operands_of(const Step& s) {
+  Operands all;
+  fill_values(s, all.values, all.tensors, all.out);
   for (uint32_t k = s.arguments.begin; k < s.arguments.end; ++k)
-    if (const Argument& a = t_.arguments[k]; a.form == Form::Tensor)
-      places.push_back(a.present ? t_.at(a.list)[0] : Place{});
+    if (const Argument& a = t_.arguments[k]; a.form == Form::Tensor && (a.present || !s.op->elementwise))
+      all.places.push_back(a.present ? t_.at(a.list)[0] : Place{});
+  return all;
+}
+
+bool Builder::plan_loop(const Step& s, const Operands& operands, Plan& plan) {
+  const std::vector<Value>& values = operands.values;
+  const std::vector<Place>& places = operands.places;
   if (t_.at(s.results).size() != 1) return false;
   const Place result = t_.at(s.results)[0];
   const Geometry& g = t_.geometry(result);
@@ -84,7 +88,6 @@ bool Builder::plan_loop(const Step& s, Plan& plan) {
   };
   if (s.op->elementwise) {
     const Unboxed c(*s.op, values.data());
-    std::erase_if(places, [](const Place& p) { return p.slot < 0; });
     Resolved r;
     if (static_cast<int>(places.size()) != c.op.arity || looks_at_elements(c.op, c.in) ||
         !resolve_straight(c.op, c.in, r) || r.result_type != g.dtype || !same(r.sizes, g.sizes.span()))
@@ -127,19 +130,14 @@ bool Builder::plan_loop(const Step& s, Plan& plan) {
   return true;
 }
 
-bool Builder::plan_walk(const Step& s, Plan& plan) {
+bool Builder::plan_walk(const Step& s, const Operands& operands, Plan& plan) {
   if (s.form != CallForm::Function || t_.at(s.results).size() != 1) return false;
   const Place result = t_.at(s.results)[0];
   const Geometry& g = t_.geometry(result);
   if (result.offset || static_cast<size_t>(g.numel * itemsize(g.dtype)) != slot(result.slot).nbytes)
     return false;
-  std::vector<Value> values;
-  std::vector<Tensor> tensors, out;
-  fill_values(s, values, tensors, out);
-  std::vector<Place> places;
-  for (uint32_t k = s.arguments.begin; k < s.arguments.end; ++k)
-    if (const Argument& a = t_.arguments[k]; a.form == Form::Tensor)
-      places.push_back(a.present ? t_.at(a.list)[0] : Place{});
+  const std::vector<Value>& values = operands.values;
+  const std::vector<Place>& places = operands.places;
   LoopCall& call = plan.walk;
   plan.in = {};
   plan.out = result;
@@ -147,7 +145,6 @@ bool Builder::plan_walk(const Step& s, Plan& plan) {
   if (s.op->elementwise) {
     const Unboxed c(*s.op, values.data());
     const ElementwiseInfo& op = c.op;
-    std::erase_if(places, [](const Place& p) { return p.slot < 0; });
     if (static_cast<int>(places.size()) != op.arity || looks_at_elements(op, c.in)) return false;
     Dims shape;
     const Resolved r = resolve(op, c.in, false, shape);
@@ -226,10 +223,11 @@ void Builder::plan_steps() {
       plan.out = t_.at(s.results)[0];
     } else if (s.op == row_of<Copy>) {
       plan_move(s, plan);
-    } else if (plan_loop(s, plan)) {
-      plan.how = How::Loop;
-    } else if (plan_walk(s, plan)) {
-      plan.how = How::Walk;
+    } else if (s.op->elementwise || derivative_of(*s.op)) {
+      const Operands operands = operands_of(s);
+      plan.how = plan_loop(s, operands, plan)   ? How::Loop
+                 : plan_walk(s, operands, plan) ? How::Walk
+                                                : How::Row;
     }
   }
 }

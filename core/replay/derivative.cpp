@@ -41,21 +41,6 @@ void Recording::begin_at_inputs() {
   }
 }
 
-namespace {
-
-template <class F>
-void each_place(const Trace& t, const Step& s, F&& f) {
-  for (uint32_t k = s.arguments.begin; k < s.arguments.end; ++k)
-    if (const Argument& a = t.arguments[k]; a.present && (a.form == Form::Tensor || a.form == Form::Tensors))
-      for (const Place& p : t.at(a.list))
-        if (p.slot >= 0) f(p);
-  for (const Range r : {s.out, s.results})
-    for (const Place& p : t.at(r))
-      if (p.slot >= 0) f(p);
-}
-
-}  // namespace
-
 Replay::Replay(Recording recording) : recording_(std::move(recording)) {
   const Trace& all = recording_.trace;
   Trace forward = all;
@@ -76,7 +61,7 @@ Replay::Replay(Recording recording) : recording_(std::move(recording)) {
         const Step& s = all.steps[i];
         if (s.kind == Step::Kind::Read) fail("its backward pass reads the values of tensors");
         if (s.op->draws) fail("its backward pass draws random numbers");
-        each_place(all, s, [&](const Place& p) {
+        all.each_place(s, [&](const Place& p, bool) {
           const auto k = static_cast<size_t>(p.slot);
           const Slot& slot = all.slots[k];
           taken[k] = taken[k] || (slot.kind == Slot::Kind::Made && made[k] >= 0) ||

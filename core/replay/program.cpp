@@ -69,7 +69,6 @@ void Program::run_row(Row& row) {
 }
 
 void Program::run_chain(const Chain& chain) {
-  constexpr int64_t kBlock = 512;  // eager's loops give the same bits in pieces of this length
   const auto links = static_cast<int64_t>(chain.links.size());
   const int64_t blocks = (chain.n - 1) / kBlock + 1, pieces = runtime::get_num_threads() * int64_t{8};
   // Each piece fills the buffers of numbers again.

@@ -48,6 +48,8 @@ class Program {
   ~Program();
   Program(const Program&) = delete;
 
+  /// Chains run in pieces of this length, in which eager's loops give the same bits.
+  static constexpr int64_t kBlock = 512;
   enum class Outcome : uint8_t {
     Done,
     /// Something failed or went another way; nothing has changed.

@@ -262,8 +262,7 @@ void Tracer::add(const Call& call, std::span<const Tensor> results, bool announc
     trace.places.push_back(p);
   }
   step.results = {first, static_cast<uint32_t>(trace.places.size())};
-  step.returns = op.several ? (op.results ? Results::Kind::Tuple : Results::Kind::List) : Results::Kind::One;
-  if (announced && call.op.name == row_of<To>->name) step.kind = Step::Kind::Copy;
+  if (announced && &op == row_of<To>) step.kind = Step::Kind::Copy;
   // A view is a place.
   if (makes || !writes.empty() || op.draws) trace.steps.push_back(step);
 }

@@ -12,6 +12,7 @@
 // Start reading at `Tracer::call` (trace.cpp). See Note: replay.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -65,7 +66,6 @@ struct Argument {
 struct Step {
   enum class Kind : uint8_t { Call, Copy, Read } kind = Kind::Call;
   CallForm form = CallForm::Function;
-  Results::Kind returns = Results::Kind::One;
   const Operator* op = nullptr;
   Range arguments;     // Trace::arguments
   Range out, results;  // Trace::places
@@ -87,6 +87,13 @@ struct Trace {
 
   std::span<const Place> at(Range r) const { return {places.data() + r.begin, r.size()}; }
   const Geometry& geometry(const Place& p) const { return geometries[p.geometry]; }
+  /// f(place, written) of each place that a step touches.
+  template <class F>
+  void each_place(const Step& s, F&& f) const;
+  /// Whether a slot has results of the step.
+  bool gives(const Step& s, int32_t slot) const {
+    return std::ranges::any_of(at(s.results), [&](const Place& p) { return p.slot == slot; });
+  }
   /// Where two recordings of one program part, for people; empty where they are the same.
   std::string difference(const Trace& other) const;
   size_t bytes_held() const;
@@ -137,6 +144,22 @@ void each_written(const Call& call, F&& f) {
   }
   for (uint32_t mask = call.op.writes_lists; mask; mask &= mask - 1)
     for (const Tensor& t : call.arguments[static_cast<size_t>(std::countr_zero(mask))].tensors()) f(t);
+}
+
+template <class F>
+void Trace::each_place(const Step& s, F&& f) const {
+  for (uint32_t k = s.arguments.begin; k < s.arguments.end; ++k) {
+    const Argument& a = arguments[k];
+    if (!a.present || (a.form != Form::Tensor && a.form != Form::Tensors)) continue;
+    const uint32_t i = k - s.arguments.begin;
+    const bool written = s.op->writes_lists >> i & 1 ||
+                         (i == 0 && s.form != CallForm::Out && (s.op->writes || s.form == CallForm::InPlace));
+    for (const Place& p : at(a.list))
+      if (p.slot >= 0) f(p, written);
+  }
+  for (const Place& p : at(s.out)) f(p, true);
+  for (const Place& p : at(s.results))
+    if (p.slot >= 0) f(p, false);
 }
 
 }  // namespace adjoint::replay

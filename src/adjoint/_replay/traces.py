@@ -419,11 +419,6 @@ class Trace:
                     "jit: this backward pass needs the function once more, and something that it reads is not as it was at "
                     "the call; differentiate before that changes, or call the function without jit"
                 )
-            if self.changes or self.program.writes:
-                raise NotImplementedError(
-                    "jit: this backward pass (create_graph=True, or cotangents that lie otherwise in memory) needs the "
-                    "function once more, but it changes tensors or attributes; call it without jit"
-                )
             now = _C._default_generator().get_state() if state is not None else None
             if state is not None:
                 _C._default_generator().set_state(state)
