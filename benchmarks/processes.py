@@ -143,9 +143,17 @@ def main():
         compare(pairs, "step of a wide MLP, data parallel, processor", ("parallel", "wide", 3), few, 1)
         compare(pairs, "step of a wide MLP, alone, processor", ("alone", "wide", 3), few, 1)
         if not options.quick:
-            both = compare(pairs[:1], "ResNet-18, 2 x 24 images, processor", ("parallel", "resnet", 1), 3, 1)
-            one = compare(pairs[:1], "ResNet-18, 48 images in one, processor", ("alone", "resnet", 1), 3, 1)
-            print(f"{'processor time of two ranks over one process':44}{both / one:.3f}")
+            for which, name in enumerate(("wall", "processor")):
+                both = compare(
+                    pairs[:1], f"ResNet-18, 2 x 24 images, {name}", ("parallel", "resnet", 1), 5, which
+                )
+                one = compare(
+                    pairs[:1], f"ResNet-18, 48 images in one, {name}", ("alone", "resnet", 1), 5, which
+                )
+                found = (
+                    f"{one / both / 2:.3f} of ideal" if name == "wall" else f"{both / one:.3f} of one process"
+                )
+                print(f"{'two ranks, ' + name:44}{found}", flush=True)
     finally:
         for pair in pairs:
             pair.end()
