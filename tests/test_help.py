@@ -11,7 +11,7 @@ from samples import OPERATORS, cases, function_of
 
 import adjoint as ad
 from adjoint._help._texts import entries
-from adjoint._register import Documentation
+from adjoint._publish.register import Documentation
 
 PUBLIC = [row for row in OPERATORS if row["name"][0] != "_" and isinstance(function_of(row), ad._C.Operator)]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS

@@ -13,7 +13,7 @@ import re
 import pytest
 
 import adjoint as ad
-from adjoint import _register
+from adjoint._publish import register
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "adjoint"
@@ -107,12 +107,12 @@ def test_compositions_lie_in_files_named_as_the_families_of_the_core():
 
 def test_a_composition_has_no_operator_s_name():
     assert [
-        name for name in _register.functions if isinstance(getattr(ad._C, name, None), ad._C.Operator)
+        name for name in register.functions if isinstance(getattr(ad._C, name, None), ad._C.Operator)
     ] == []
 
 
 def test_what_is_published_is_known_by_the_name_that_users_see():
-    for name, function in _register.functions.items():
+    for name, function in register.functions.items():
         assert getattr(ad, name) is function and function.__module__ == "adjoint", name
         assert pickle.loads(pickle.dumps(function)) is function
 

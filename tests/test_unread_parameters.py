@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 import adjoint as ad
-from adjoint._arguments import ignores, told
+from adjoint._publish.arguments import ignores, told
 
 ROOT = pathlib.Path(ad.__file__).parent
 #: Methods whose signature is that of a protocol, of which one class or the other needs less; and of what only raises.

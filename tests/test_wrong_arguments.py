@@ -8,7 +8,8 @@ import re
 import pytest
 
 import adjoint as ad
-from adjoint import _C, _register
+from adjoint import _C
+from adjoint._publish import register
 
 MODULES = {
     "adjoint": ad,
@@ -160,7 +161,7 @@ def test_errors_of_a_user_s_own_function_stay_as_they_are():
 
     place = {"__name__": "adjoint._somewhere"}
     exec("def measured(distance, x):\n    return distance(x) if x is not None else x.shape", place)
-    call = _register.published(place["measured"])
+    call = register.published(place["measured"])
     with pytest.raises(AttributeError, match="has no attribute 'shap'"):
         call(distance, ad.ones(1))
     with pytest.raises(

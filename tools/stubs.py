@@ -340,7 +340,7 @@ def package_stub(package, module):
     """Where every public name comes from."""
     names = Names("adjoint")
     lines = ["from math import e as e, inf as inf, nan as nan, pi as pi"]
-    aliases = importlib.import_module("adjoint._dtypes").ALIASES
+    aliases = importlib.import_module("adjoint._tensor.dtypes").ALIASES
     for name in sorted(vars(package)):
         value = getattr(package, name)
         if name.startswith("_") and name != "__version__" or name in ("e", "inf", "nan", "pi"):
@@ -360,7 +360,7 @@ def package_stub(package, module):
             home = next(
                 (
                     m
-                    for m in ("adjoint._device", "adjoint._random", "adjoint._register")
+                    for m in ("adjoint._tensor.device", "adjoint._tensor.random", "adjoint._publish.register")
                     if hasattr(sys.modules[m], name)
                 ),
                 None,

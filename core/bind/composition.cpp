@@ -2,8 +2,8 @@
 //
 // A call that no type of an argument answers (overrides.h) goes straight to the function, without a frame of
 // its own, so that it costs nothing to speak of and warnings name the caller's line. Where the function
-// fails, `explain` (adjoint/_register.py) is asked: it may take the call up again with other keywords, raise
-// an error that names the function and the argument, or leave the error as it is.
+// fails, `explain` (adjoint/_publish/register.py) is asked: it may take the call up again with other
+// keywords, raise an error that names the function and the argument, or leave the error as it is.
 #include <Python.h>
 #include <structmember.h>
 

@@ -3,8 +3,8 @@
 //
 // A function that makes a tensor is written in Python, for all the ways in which its arguments may be given.
 // Nearly every call gives them in one: sizes as integers, a tensor, a number. The function says which row
-// that is (`plain` in adjoint/_creation.py), and such calls go there at once. Others, and those that fail, go
-// to the function. Start reading at `PlainForm`.
+// that is (`plain` in adjoint/_tensor/creation.py), and such calls go there at once. Others, and those that
+// fail, go to the function. Start reading at `PlainForm`.
 #pragma once
 
 #include <Python.h>

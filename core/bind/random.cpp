@@ -43,7 +43,8 @@ void bind_random(nb::module_& m) {
           "__init__",
           [](Generator* g, const nb::object& device, std::optional<std::string> stream) {
             if (!device.is_none() &&
-                nb::cast<int>(nb::module_::import_("adjoint._device").attr("device_number")(device)) != 0)
+                nb::cast<int>(nb::module_::import_("adjoint._tensor.device").attr("device_number")(device)) !=
+                    0)
               fail("Generator(): numbers are drawn on the CPU alone, for tensors of the other devices too");
             new (g) Generator(Generator::default_seed, stream ? kind_of(*stream) : Generator::default_kind());
           },
@@ -61,7 +62,7 @@ void bind_random(nb::module_& m) {
           },
           nb::arg("seed"))
       .def_prop_ro(
-          "device", [](Generator&) { return nb::module_::import_("adjoint._device").attr("cpu"); },
+          "device", [](Generator&) { return nb::module_::import_("adjoint._tensor.device").attr("cpu"); },
           "Where it draws: the CPU.")
       .def("seed",
            [](Generator& g) {

@@ -231,7 +231,7 @@ PyObject* m_is_contiguous(PyObject* s, PyObject* const* args, Py_ssize_t nargs, 
   if (nargs + (names ? PyTuple_GET_SIZE(names) : 0) != 1 ||
       (names && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "memory_format") != 0))
     return PyErr_Format(PyExc_TypeError, "is_contiguous() takes one argument, memory_format");
-  PyObject* module = PyImport_ImportModule("adjoint._memory_format");
+  PyObject* module = PyImport_ImportModule("adjoint._tensor.memory_format");
   PyObject* result = module ? PyObject_CallMethod(module, "is_laid", "OO", s, args[0]) : nullptr;
   Py_XDECREF(module);
   return result;

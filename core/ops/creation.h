@@ -1,7 +1,7 @@
 // Tensors from nothing but a shape and numbers: empty, of one value, ranges, the identity.
 //
-// What users call (adjoint/_creation.py) reads sizes as they may be written and checks devices and layouts.
-// These rows are what transforms see of it. `requires_grad` makes a leaf. Start reading at `Empty`.
+// What users call (adjoint/_tensor/creation.py) reads sizes as they may be written and checks devices and
+// layouts. These rows are what transforms see of it. `requires_grad` makes a leaf. Start reading at `Empty`.
 #pragma once
 
 #include "ops/op.h"

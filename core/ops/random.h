@@ -2,7 +2,7 @@
 //
 // A draw advances its generator (the thread's own where none is given), so that these rows alone are not
 // functions of their arguments. Draws from distributions that need rejection are: see ops/sampling.h. What
-// users call is in adjoint/_random.py. The fills: runtime/random.h. Start reading at `Rand`.
+// users call is in adjoint/_tensor/random.py. The fills: runtime/random.h. Start reading at `Rand`.
 #pragma once
 
 #include "ops/op.h"

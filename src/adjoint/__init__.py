@@ -55,28 +55,10 @@ globals().update(
     if isinstance(value, (_C.Operator, dtype)) and not name.startswith("_")
 )
 
-from adjoint import (  # noqa: E402
-    _blas,
-    _copying,
-    _creation,
-    _data,
-    _device,
-    _drawing,
-    _dtypes,
-    _gradients,
-    _making,
-    _memory,
-    _memory_format,
-    _random,
-    _register,
-    _sparse,
-    _storage,
-    _tensor,
-    _typed_storage,
-    ops,
-)
+from adjoint import _blas, _moved, _tensor, ops  # noqa: E402
 from adjoint import _types as _annotations  # noqa: E402  # before others: _device and it need each other
-from adjoint._device import (  # noqa: E402
+from adjoint._publish import register as _register  # noqa: E402
+from adjoint._tensor.device import (  # noqa: E402
     channels_last,
     channels_last_3d,
     contiguous_format,
@@ -91,7 +73,7 @@ from adjoint._device import (  # noqa: E402
     sparse_csr,
     strided,
 )
-from adjoint._dtypes import finfo, iinfo  # noqa: E402
+from adjoint._tensor.dtypes import finfo, iinfo  # noqa: E402
 from adjoint.autograd.grad_mode import (  # noqa: E402
     enable_grad,
     inference_mode,
@@ -99,10 +81,10 @@ from adjoint.autograd.grad_mode import (  # noqa: E402
     set_grad_enabled,
 )
 
-for _module in (_data, _creation, _random):
+for _module in (_tensor.data, _tensor.creation, _tensor.random):
     globals().update((name, getattr(_module, name)) for name in _module.__all__)
 globals().update(_register.functions)
-globals().update(_dtypes.ALIASES)
+globals().update(_tensor.dtypes.ALIASES)
 legacy_contiguous_format = contiguous_format  # torch's older name
 del _module
 
@@ -146,7 +128,7 @@ _LATER = {
     "jit": "adjoint._replay",
     "load": "adjoint.serialization",
     "save": "adjoint.serialization",
-    "set_printoptions": "adjoint._printing",
+    "set_printoptions": "adjoint._tensor.printing",
     "show_config": "adjoint._report",
     "vmap": "adjoint.func",
     "is_anomaly_enabled": "adjoint.autograd.anomaly_mode",

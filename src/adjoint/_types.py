@@ -75,4 +75,4 @@ Args: TypeAlias = tuple[Any, ...]
 Kwargs: TypeAlias = dict[str, Any]
 
 # Last: that module uses the names above.
-from adjoint._device import Device, Layout, MemoryFormat, device, layout, memory_format  # noqa: E402
+from adjoint._tensor.device import Device, Layout, MemoryFormat, device, layout, memory_format  # noqa: E402

@@ -10,8 +10,8 @@ import os
 import re
 from typing import Any
 
-from adjoint._arguments import ignores
-from adjoint._register import listing
+from adjoint._publish.arguments import ignores
+from adjoint._publish.register import listing
 from adjoint._switches import switches
 from adjoint._types import Iterator
 

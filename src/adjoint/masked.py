@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import builtins
 
-from adjoint import _C, _register
+from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._register import listing
+from adjoint._publish import register
+from adjoint._publish.register import listing
 from adjoint._types import Any, Dims, DType, Ints
 from adjoint.ops.writing import _neutral
 
@@ -341,4 +342,4 @@ def normalize(
     return _filled(x, mask, 0) / length.clamp(min=eps)
 
 
-_register.publish(globals())
+register.publish(globals())

@@ -3,7 +3,7 @@
 A class takes part by a class method ``__torch_function__(cls, func, types, args=(), kwargs=None)``: wherever one of its
 instances is an argument, that is called instead. Subclasses of Tensor inherit `Tensor.__torch_function__`, which calls the
 function and gives tensors among the results the class. A `TorchFunctionMode` is asked about every call in its thread. Who is
-asked, and in which order, is decided in core/bind/overrides.cpp; which functions there are, in `_overridable`. Start reading at
+asked, and in which order, is decided in core/bind/overrides.cpp; which functions there are, in `_publish.overridable`. Start reading at
 `TorchFunctionMode`.
 """
 
@@ -14,14 +14,14 @@ from functools import wraps
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._overridable import (
+from adjoint._publish.overridable import (
     get_ignored_functions,
     get_overridable_functions,
     get_testing_overrides,
     is_tensor_method_or_property,
     resolve_name,
 )
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint._types import Any, Callable
 
 TYPE_CHECKING = False

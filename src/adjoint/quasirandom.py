@@ -13,9 +13,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from adjoint import _C
-from adjoint._creation import arange, zeros
-from adjoint._random import randint
-from adjoint._register import listing
+from adjoint._publish.register import listing
+from adjoint._tensor.creation import arange, zeros
+from adjoint._tensor.random import randint
 from adjoint._types import DType, Tensor
 
 __all__ = ["SobolEngine"]

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from adjoint._random import (
+from adjoint._publish.register import listing
+from adjoint._tensor.random import (
     default_generator,
     get_rng_state,
     initial_seed,
@@ -15,7 +16,6 @@ from adjoint._random import (
     seed,
     set_rng_state,
 )
-from adjoint._register import listing
 from adjoint._types import Any
 
 __all__ = [

@@ -27,10 +27,10 @@ from typing import IO, Any
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._device import device as _device
-from adjoint._device import strided
 from adjoint._files.reading import _check_bool
-from adjoint._register import listing
+from adjoint._publish.register import listing
+from adjoint._tensor.device import device as _device
+from adjoint._tensor.device import strided
 
 __all__ = ["SafetensorError", "load", "load_file", "safe_open", "save", "save_file"]
 __dir__ = listing(__name__)

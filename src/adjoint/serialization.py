@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 from adjoint import _C
-from adjoint._device import device
 from adjoint._files import reading, writing
 from adjoint._files.locations import default_restore_location, location_tag, register_package
 from adjoint._files.names import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
-from adjoint._register import listing
+from adjoint._publish.register import listing
+from adjoint._tensor.device import device
 
 __all__ = [
     "add_safe_globals",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._device import device_number as _device_number
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint._switches import announce
+from adjoint._tensor.device import device_number as _device_number
 from adjoint._types import Any, Callable, Device, DType, Ints, MemoryFormat
 
 __all__ = ["assert_allclose", "assert_close", "make_tensor"]

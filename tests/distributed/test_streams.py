@@ -29,7 +29,7 @@ def test_spawned_generators_draw_the_same_wherever_they_are():
 
 
 def test_streams_of_one_seed_never_have_one_key():
-    from adjoint._random import _mixed
+    from adjoint._tensor.random import _mixed
 
     keys = {_mixed(0, stream) for stream in range(100_000)} | {
         _mixed(0, 2**62 + block) for block in range(100_000)

@@ -9,8 +9,9 @@ import pytest
 from helpers import run_python
 
 import adjoint as ad
-from adjoint import _segments, nn
 from adjoint import multiprocessing as mp
+from adjoint import nn
+from adjoint._tensor import segments
 from adjoint.multiprocessing import reductions
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -63,7 +64,7 @@ def test_modules():
     tensors = [*layer.parameters(), *layer.buffers()]
     assert all(t.is_shared() for t in tensors) and weight.requires_grad
     assert all(ad.equal(a, b) for a, b in zip(before, layer.state_dict().values(), strict=True))
-    assert len({_segments.find(t)[0].fd for t in tensors}) == 1
+    assert len({segments.find(t)[0].fd for t in tensors}) == 1
     # Each has a count of writes of its own.
     loss = layer(ad.rand(4, 2)).sum()
     with ad.no_grad():

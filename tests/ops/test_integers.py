@@ -1,7 +1,7 @@
 """Integers that are no `int`: tensors without dimensions and NumPy's, wherever an int or a list of ints stands.
 
 One converter, ``__index__``, reads them: in the core (core/bind/convert.h), in Python for what fails without it
-(`adjoint._arguments.whole`). Each call here has I(n) for its integers and must do with any kind what it does with `int`. Calls
+(`adjoint._publish.arguments.whole`). Each call here has I(n) for its integers and must do with any kind what it does with `int`. Calls
 in which a tensor means something else (``x.max(other)``, ``x.scatter(dim, index, src)``) are not here. Start reading at
 `test_any_integer_is_as_good_as_an_int`.
 """

@@ -20,7 +20,7 @@ import time
 import warnings
 
 import adjoint as ad
-from adjoint._copying import rebuild
+from adjoint._tensor.copying import rebuild
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import fuzz_sizes  # noqa: E402

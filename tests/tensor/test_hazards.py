@@ -10,7 +10,7 @@ from helpers import allocated, run_python
 
 import adjoint as ad
 from adjoint import _C
-from adjoint._copying import rebuild
+from adjoint._tensor.copying import rebuild
 
 HUGE = 2**62
 

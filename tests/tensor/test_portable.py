@@ -115,7 +115,7 @@ def test_load_says_what_it_cannot_read(tmp_path):
 
 
 def test_a_damaged_file_cannot_reach_beyond_its_bytes():
-    from adjoint._copying import rebuild
+    from adjoint._tensor.copying import rebuild
 
     for size, stride in (((100,), (1,)), ((2,), (1000,)), ((3,), (-1,))):
         with pytest.raises(ValueError):

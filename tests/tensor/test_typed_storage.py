@@ -9,8 +9,8 @@ import weakref
 import pytest
 
 import adjoint as ad
-from adjoint._storage import UntypedStorage
-from adjoint._typed_storage import TypedStorage
+from adjoint._tensor.storage import UntypedStorage
+from adjoint._tensor.typed_storage import TypedStorage
 
 TYPES = [
     ad.bool,

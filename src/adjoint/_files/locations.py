@@ -7,9 +7,9 @@ go. On the meta device nothing is left of it but its size. Start reading at `res
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._device import device
-from adjoint._storage import UntypedStorage
-from adjoint._typed_storage import TypedStorage
+from adjoint._tensor.device import device
+from adjoint._tensor.storage import UntypedStorage
+from adjoint._tensor.typed_storage import TypedStorage
 
 _registry: list = []
 

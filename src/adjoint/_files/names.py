@@ -12,11 +12,11 @@ import threading
 from contextlib import contextmanager
 
 from adjoint import _C
-from adjoint._arguments import ignores
-from adjoint._copying import rebuild, rebuild_sparse, set_attributes
-from adjoint._device import LAYOUTS, device
-from adjoint._storage import UntypedStorage
-from adjoint._typed_storage import TypedStorage
+from adjoint._publish.arguments import ignores
+from adjoint._tensor.copying import rebuild, rebuild_sparse, set_attributes
+from adjoint._tensor.device import LAYOUTS, device
+from adjoint._tensor.storage import UntypedStorage
+from adjoint._tensor.typed_storage import TypedStorage
 
 #: torch's names of storages, by dtype.
 STORAGES = {
@@ -102,7 +102,7 @@ def tensor_v2(storage, offset, size, stride, requires_grad=False, hooks=None, me
 
 def meta_tensor(dtype, size, stride, requires_grad):
     """A tensor on the meta device, of which a file holds no elements."""
-    from adjoint._creation import empty_strided
+    from adjoint._tensor.creation import empty_strided
 
     return empty_strided(
         tuple(size), tuple(stride), dtype=dtype, device="meta", requires_grad=bool(requires_grad)
@@ -219,8 +219,12 @@ def table() -> dict:
         "torch.storage.UntypedStorage": Kind("UntypedStorage", None),
         "adjoint.Tensor": _C.Tensor,
         "adjoint.Size": _C.Size,
+        # As files name them now, and as they did before (adjoint/_moved.py).
+        "adjoint._tensor.device.device": device,
         "adjoint._device.device": device,
+        "adjoint._tensor.copying.rebuild": rebuild,
         "adjoint._copying.rebuild": rebuild,
+        "adjoint._tensor.copying.rebuild_sparse": rebuild_sparse,
         "adjoint._copying.rebuild_sparse": rebuild_sparse,
         "adjoint.nn.parameter._rebuild": _parameter_of_adjoint,
     }

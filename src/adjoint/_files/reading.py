@@ -17,9 +17,9 @@ import zipfile
 from adjoint import _C
 from adjoint._files import machine, names
 from adjoint._files.locations import restorer
-from adjoint._storage import UntypedStorage
 from adjoint._switches import switches
-from adjoint._typed_storage import TypedStorage
+from adjoint._tensor.storage import UntypedStorage
+from adjoint._tensor.typed_storage import TypedStorage
 
 #: The order of bytes of archives that do not say it.
 unsaid_order = None

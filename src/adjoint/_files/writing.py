@@ -12,12 +12,12 @@ import zipfile
 from typing import Any
 
 from adjoint import _C
-from adjoint._device import device, layout
 from adjoint._files.locations import location_tag
 from adjoint._files.names import STORAGES
 from adjoint._files.reading import MAGIC, PROTOCOL
-from adjoint._storage import UntypedStorage
-from adjoint._typed_storage import TypedStorage
+from adjoint._tensor.device import device, layout
+from adjoint._tensor.storage import UntypedStorage
+from adjoint._tensor.typed_storage import TypedStorage
 
 _NAMES = {dtype: name for name, dtype in STORAGES.items()}
 #: Bytes of a storage in an archive begin at multiples of this many.

@@ -9,9 +9,9 @@ import os
 import sys
 
 from adjoint import _C
-from adjoint._device import device
 from adjoint._replay._paths import LIBRARY, collect
 from adjoint._replay._watch import Watching
+from adjoint._tensor.device import device
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@
 Start reading at `autocast_mode`; which function is given its arguments in what is said in `_kinds`.
 """
 
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint.amp.autocast_mode import autocast, custom_bwd, custom_fwd, is_autocast_available
 from adjoint.amp.grad_scaler import GradScaler
 

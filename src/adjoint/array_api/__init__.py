@@ -15,7 +15,7 @@ docs/array_api.md. `_elementwise`, `_creation`, `_shapes` and `_numbers` hold th
 import math
 
 import adjoint as ad
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint.array_api import _creation, _elementwise, _info, _numbers, _shapes, fft, linalg
 from adjoint.array_api._creation import *
 from adjoint.array_api._elementwise import *

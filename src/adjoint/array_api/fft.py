@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adjoint import fft as own
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint._types import Any, Device, DType, Tensor
 
 __all__ = [

@@ -6,7 +6,7 @@ import collections
 
 import adjoint as ad
 from adjoint import linalg as own
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint._types import Any, DType, Tensor
 from adjoint.array_api._elementwise import together
 from adjoint.array_api._shapes import axes_of

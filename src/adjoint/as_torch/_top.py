@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 
 import adjoint
-from adjoint._arguments import ignores, need_compiler
+from adjoint._publish.arguments import ignores, need_compiler
 from adjoint.as_torch import _autocast, _legacy
 from adjoint.as_torch._changes import change
 from adjoint.as_torch.standins import _element_types
@@ -48,7 +48,7 @@ def fill(module) -> None:
     module.__doc__ = adjoint.__doc__
     module.__file__ = adjoint.__file__
     module.__getattr__ = late
-    change(adjoint._typed_storage.Removal, "told", False)
+    change(adjoint._tensor.typed_storage.Removal, "told", False)
 
 
 def _storage_type(tensor):
@@ -282,7 +282,7 @@ def set_num_interop_threads(number) -> None:
 
 @extra
 def is_storage(obj) -> bool:
-    return isinstance(obj, adjoint._storage._Storage)
+    return isinstance(obj, adjoint._tensor.storage._Storage)
 
 
 @extra
@@ -347,8 +347,8 @@ _EXTRA.update(refused("torch", "Event Stream", "operations are done when they re
 _EXTRA.update(refused("torch", "SymBool SymFloat SymInt", "sizes are numbers"))
 # Layouts by blocks: names to compare with, which nothing is of.
 _EXTRA.update({name: adjoint.layout(name) for name in ("sparse_bsr", "sparse_bsc")})
-_EXTRA["UntypedStorage"] = adjoint._storage.UntypedStorage
-_EXTRA["TypedStorage"] = adjoint._typed_storage.TypedStorage
+_EXTRA["UntypedStorage"] = adjoint._tensor.storage.UntypedStorage
+_EXTRA["TypedStorage"] = adjoint._tensor.typed_storage.TypedStorage
 _EXTRA.update({name: getattr(adjoint, name) for name in ("_standard_gamma", "_sample_dirichlet")})
 _EXTRA["_dirichlet_grad"] = lambda x, alpha, total: adjoint._C._dirichlet_slope(x, alpha, total - alpha)
 _EXTRA["_is_all_true"] = adjoint.all

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from adjoint._C import Node, SavedTensor, Tensor, _run_backward
-from adjoint._register import listing, published
+from adjoint._publish.register import listing, published
 from adjoint._types import Any, Iterable, Sequence
 
 from .grad_mode import (

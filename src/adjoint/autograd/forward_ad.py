@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint._types import Any
 from adjoint.autograd.grad_mode import _Mode
 

@@ -7,7 +7,7 @@ about a class when that is defined, and `once_differentiable`. Start reading at 
 from __future__ import annotations
 
 from adjoint._C import BackwardCFunction, FunctionBase, FunctionCtx, Tensor, _backward_class, _is_batched
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint._types import Any
 
 __all__ = ["BackwardCFunction", "Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]

@@ -8,7 +8,7 @@ v, and the gradient of a linear map is its transpose. Start reading at `vjp`, th
 from __future__ import annotations
 
 from adjoint._C import Tensor, _requires_grad_anywhere
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint._types import Any, Callable
 from adjoint.autograd import enable_grad, grad
 from adjoint.autograd._batched import block

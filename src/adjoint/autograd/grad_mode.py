@@ -13,7 +13,7 @@ from adjoint._C import (
     is_grad_enabled,
     is_inference_mode_enabled,
 )
-from adjoint._register import listing, overload
+from adjoint._publish.register import listing, overload
 from adjoint._types import Any, F, Self
 
 TYPE_CHECKING = False

@@ -9,8 +9,8 @@ type, and may be undefined. Start reading at `gradcheck`, then `_slow` and `_fas
 from __future__ import annotations
 
 import adjoint as ad
-from adjoint._arguments import ignores
 from adjoint._C import Tensor
+from adjoint._publish.arguments import ignores
 from adjoint._types import Any, Callable
 from adjoint.autograd._convention import complex_convention
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from adjoint import _C
-from adjoint._arguments import ignores
 from adjoint._C import Node, Tensor
-from adjoint._register import document_classes as _document_classes
-from adjoint._register import listing
+from adjoint._publish.arguments import ignores
+from adjoint._publish.register import document_classes as _document_classes
+from adjoint._publish.register import listing
 from adjoint._types import Any, Callable, Sequence
 
 __all__ = [

@@ -16,7 +16,7 @@ Note: what goes between processes. Start reading at `_world.init_process_group`,
 # ruff: noqa: F401 - names of torch that begin with an underscore are published, too.
 from __future__ import annotations
 
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint.distributed import (
     _errors,
     _functions,

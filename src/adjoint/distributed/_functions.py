@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 
 import adjoint as ad
-from adjoint._arguments import ignores
+from adjoint._publish.arguments import ignores
 from adjoint.distributed._process_group import (
     AllreduceOptions,
     AllToAllOptions,

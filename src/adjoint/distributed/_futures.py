@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from adjoint._arguments import ignores
+from adjoint._publish.arguments import ignores
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pickle
 
 import adjoint as ad
-from adjoint._arguments import ignores
+from adjoint._publish.arguments import ignores
 from adjoint.distributed import _functions as collectives
 from adjoint.distributed._world import is_member, need_group
 

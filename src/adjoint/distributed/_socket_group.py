@@ -8,7 +8,7 @@ ranks have the same bits, in every run. Start reading at `SocketGroup._allreduce
 from __future__ import annotations
 
 import adjoint as ad
-from adjoint._arguments import ignores
+from adjoint._publish.arguments import ignores
 from adjoint.distributed._buffers import bytes_of, for_reading, for_writing
 from adjoint.distributed._mesh import SMALL, Mesh
 from adjoint.distributed._ordered import OrderedGroup

@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 
-from adjoint._arguments import ignores
+from adjoint._publish.arguments import ignores
 from adjoint._version import distribution
 from adjoint.distributed import _wire
 from adjoint.distributed._errors import DistNetworkError, DistStoreError

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 
-from adjoint._arguments import ignores
+from adjoint._publish.arguments import ignores
 from adjoint.distributed import _backend
 from adjoint.distributed._backend import Backend
 from adjoint.distributed._process_group import ProcessGroup

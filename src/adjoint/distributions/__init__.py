@@ -14,8 +14,8 @@ Examples
 tensor(1.)
 """
 
-from adjoint._register import document_classes as _document_classes
-from adjoint._register import listing
+from adjoint._publish.register import document_classes as _document_classes
+from adjoint._publish.register import listing
 from adjoint.distributions import (
     _kl_cross,  # noqa: F401 - registers its rules
     _kl_same,  # noqa: F401

@@ -7,7 +7,7 @@ make one value together. Constraints that need parameters are classes, the other
 from __future__ import annotations
 
 import adjoint as ad
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint._types import Any, Sequence, Tensor
 
 TYPE_CHECKING = False

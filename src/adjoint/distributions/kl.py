@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint.distributions.distribution import Distribution
 
 __all__ = ["kl_divergence", "register_kl"]

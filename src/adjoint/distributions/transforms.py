@@ -11,7 +11,7 @@ import math
 
 import adjoint as ad
 from adjoint._C import Size, Tensor
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint._types import Shape
 from adjoint.distributions import constraints
 from adjoint.distributions._joined_transforms import CatTransform, StackTransform

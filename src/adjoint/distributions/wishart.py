@@ -6,8 +6,8 @@ import math
 import warnings
 
 import adjoint as ad
-from adjoint._arguments import ignores
 from adjoint._C import Size
+from adjoint._publish.arguments import ignores
 from adjoint._types import Shape, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.exp_family import ExponentialFamily

@@ -11,12 +11,13 @@ The functions below bring arguments into the form of the three operators in `_tr
 
 from __future__ import annotations
 
-from adjoint import _C, _register
-from adjoint._arguments import dimension, give, need_tensors
+from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._creation import arange
-from adjoint._creation_keywords import creation
-from adjoint._register import listing
+from adjoint._publish import register
+from adjoint._publish.arguments import dimension, give, need_tensors
+from adjoint._publish.register import listing
+from adjoint._tensor.creation import arange
+from adjoint._tensor.creation_keywords import creation
 from adjoint._types import Dims, DType, Sequence
 from adjoint.fft._transforms import c2c, c2r, r2c
 
@@ -423,4 +424,4 @@ def _shifted(name, input, dim, by):
     return _C.roll(input, [by(input.shape[d]) for d in dims], dims) if dims else input.clone()
 
 
-_register.publish(globals())
+register.publish(globals())

@@ -7,7 +7,7 @@ reading at `stft`.
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import need_tensors
+from adjoint._publish.arguments import need_tensors
 from adjoint.fft import fft, ifft, irfft, rfft
 
 __all__ = ["istft", "stft"]

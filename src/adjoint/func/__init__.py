@@ -13,7 +13,7 @@ matrices, `_modules` modules as functions, `_vmap` batches. See docs/func.md.
 """
 
 # ruff: noqa: F403 - each file says in __all__ what it publishes.
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint.func import _forward, _identity, _jacobians, _modules, _reverse, _vmap
 from adjoint.func._forward import *
 from adjoint.func._identity import *

@@ -6,7 +6,7 @@ and packages that declare their operators by these: each ends in a row too, wher
 
 from __future__ import annotations
 
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint.library._custom import CustomOpDef
 from adjoint.library._libraries import Library, define, fallthrough_kernel, get_op, impl
 from adjoint.library._opcheck import OpCheckError, opcheck

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adjoint._arguments import ignores
+from adjoint._publish.arguments import ignores
 from adjoint._types import Any, Callable, Iterable, Sequence, dtype
 from adjoint.library._custom import CustomOpDef, find, later, place
 from adjoint.library._schemas import Schema, infer_schema

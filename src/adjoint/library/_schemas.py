@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from adjoint._arguments import ignores
+from adjoint._publish.arguments import ignores
 from adjoint._types import Any
 from adjoint.library._primitive import Argument
 

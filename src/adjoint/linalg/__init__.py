@@ -7,7 +7,7 @@ are in core/ops/linalg.h.
 """
 
 # ruff: noqa: F401, F403 - each file says in __all__ what it publishes.
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint.linalg import _decompositions, _norms, _products, _solvers
 from adjoint.linalg._checks import LinAlgError
 from adjoint.linalg._decompositions import *

@@ -6,8 +6,8 @@ Start reading at `square`.
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import give
 from adjoint._C import Tensor, can_cast
+from adjoint._publish.arguments import give
 from adjoint._switches import switches
 from adjoint.ops.shape import broadcast_shapes
 

@@ -6,9 +6,10 @@ differentiable unless they say otherwise. Start reading at `cholesky`.
 
 from __future__ import annotations
 
-from adjoint import _C, _register, return_types
-from adjoint._arguments import give, give_all, scalar_type
+from adjoint import _C, return_types
 from adjoint._C import Tensor
+from adjoint._publish import register
+from adjoint._publish.arguments import give, give_all, scalar_type
 from adjoint._switches import switches
 from adjoint._types import Any, Sequence
 from adjoint.linalg._checks import (
@@ -462,4 +463,4 @@ def reflectors_of(A):
     return a, _C.cat(factors, -1)
 
 
-_register.publish(globals())
+register.publish(globals())

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from math import inf
 
-from adjoint import _C, _register
-from adjoint._arguments import dimension, give
+from adjoint import _C
 from adjoint._C import Tensor
+from adjoint._publish import register
+from adjoint._publish.arguments import dimension, give
 from adjoint._types import Dims, DType
 from adjoint.linalg._checks import give_cast, matrices, square, tensor, type_name
 from adjoint.linalg._decompositions import eigvalsh, svdvals
@@ -238,4 +239,4 @@ def matrix_rank(
     return give_cast(out, result, "linalg.matrix_rank")
 
 
-_register.publish(globals())
+register.publish(globals())

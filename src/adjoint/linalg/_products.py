@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from math import factorial, isfinite, nan
 
-from adjoint import _C, _register
-from adjoint._arguments import give
+from adjoint import _C
 from adjoint._C import Tensor
+from adjoint._publish import register
+from adjoint._publish.arguments import give
 from adjoint._types import Sequence
 from adjoint.linalg._checks import give_cast, same_dtype, square, square_shape, tensor, type_name
 from adjoint.linalg._solvers import inv, solve
@@ -259,4 +260,4 @@ def _chain(tensors, cut, i, j):
     return _chain(tensors, cut, i, k) @ _chain(tensors, cut, k + 1, j)
 
 
-_register.publish(globals())
+register.publish(globals())

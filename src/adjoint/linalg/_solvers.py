@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from math import prod
 
-from adjoint import _C, _register, return_types
-from adjoint._arguments import dimension, give, give_all
+from adjoint import _C, return_types
 from adjoint._C import Tensor
+from adjoint._publish import register
+from adjoint._publish.arguments import dimension, give, give_all
 from adjoint._switches import switches
 from adjoint._types import Any, Sequence
 from adjoint.linalg._checks import (
@@ -471,4 +472,4 @@ def tensorsolve(
     )
 
 
-_register.publish(globals())
+register.publish(globals())

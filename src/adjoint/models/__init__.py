@@ -8,7 +8,7 @@
 ``model.load_state_dict(ad.load("resnet18-f37072fd.pth"))`` takes torchvision's files as they are.
 """
 
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint.models.resnet import (
     BasicBlock,
     Bottleneck,

@@ -7,7 +7,7 @@ such as `resnet18` says only which block is repeated how often.
 from __future__ import annotations
 
 from adjoint import Tensor, flatten, nn
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint._types import Any, Ints
 
 __all__ = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 import multiprocessing
 from multiprocessing import *  # noqa: F403
 
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint._types import Any
 from adjoint.multiprocessing import reductions
 from adjoint.multiprocessing.spawn import (

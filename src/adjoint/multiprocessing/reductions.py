@@ -9,8 +9,9 @@ from __future__ import annotations
 from multiprocessing import context, reduction
 from multiprocessing.reduction import ForkingPickler
 
-from adjoint import _C, _segments
+from adjoint import _C
 from adjoint._C import Tensor
+from adjoint._tensor import segments
 from adjoint._types import Any
 
 __all__ = ["init_reductions", "rebuild_tensor", "reduce_tensor"]
@@ -33,7 +34,7 @@ def rebuild_tensor(
         part = _C._from_buffer(bytearray(nbytes)) if nbytes else _C._empty((0,), _C.uint8)
         tensor = _C._over(part, dtype, size, stride, offset)
     else:
-        tensor = _segments.tensor_over(segment, start, nbytes, dtype, size, stride, offset)
+        tensor = segments.tensor_over(segment, start, nbytes, dtype, size, stride, offset)
     if cls is not Tensor:
         from adjoint import nn
 
@@ -58,10 +59,10 @@ def reduce_tensor(tensor: Tensor) -> Any:
         )
     cls = Tensor if type(tensor) is Tensor else type(tensor).__name__
     sent = tensor
-    if _segments.find(sent) is None and not _segments.move([sent], None):
+    if segments.find(sent) is None and not segments.move([sent], None):
         sent = tensor.detach().clone()
-        _segments.move([sent], None)
-    found = _segments.find(sent)
+        segments.move([sent], None)
+    found = segments.find(sent)
     facts = (
         sent._storage()[1],
         str(sent.dtype).rpartition(".")[2],
@@ -77,7 +78,7 @@ def reduce_tensor(tensor: Tensor) -> Any:
 
 
 def _rebuild_segment(descriptor, nbytes):
-    return _segments.mapped(descriptor.detach(), nbytes)
+    return segments.mapped(descriptor.detach(), nbytes)
 
 
 def _reduce_segment(segment):
@@ -94,4 +95,4 @@ def init_reductions() -> None:
 
     for kind in (Tensor, nn.Parameter, nn.Buffer):
         ForkingPickler.register(kind, reduce_tensor)
-    ForkingPickler.register(_segments.Segment, _reduce_segment)
+    ForkingPickler.register(segments.Segment, _reduce_segment)

@@ -4,8 +4,8 @@ Start with `module` (what a Module is), then `linear` for a first layer. `functi
 function, `init` the first values of parameters, `utils` helpers around gradients. One file per family.
 """
 
-from adjoint._register import document_classes as _document_classes
-from adjoint._register import listing
+from adjoint._publish.register import document_classes as _document_classes
+from adjoint._publish.register import listing
 
 from . import (
     activation,

@@ -10,9 +10,10 @@ from __future__ import annotations
 import warnings
 
 import adjoint as ad
-from adjoint import _C, _register
-from adjoint._arguments import dimension, give, ignores, scalar_type
-from adjoint._random import _as_torch
+from adjoint import _C
+from adjoint._publish import register
+from adjoint._publish.arguments import dimension, give, ignores, scalar_type
+from adjoint._tensor.random import _as_torch
 from adjoint._types import Dims, DType, Tensor
 
 __all__ = [
@@ -385,4 +386,4 @@ celu_, elu_, hardtanh_ = _inplace(celu), _inplace(elu), _inplace(hardtanh)
 leaky_relu_, selu_, threshold_ = _inplace(leaky_relu), _inplace(selu), _inplace(threshold)
 
 
-_register.publish(globals())
+register.publish(globals())

@@ -11,7 +11,7 @@ from math import prod
 
 import adjoint as ad
 from adjoint import _C
-from adjoint._memory_format import has_channels_innermost
+from adjoint._tensor.memory_format import has_channels_innermost
 
 __all__ = ["adaptive_avg", "adaptive_max", "in_order"]
 

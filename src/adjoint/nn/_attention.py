@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 import adjoint as ad
-from adjoint import _register
+from adjoint._publish import register
 from adjoint._switches import announce
 from adjoint._types import Tensor
 
@@ -409,4 +409,4 @@ def multi_head_attention_forward(
     return (result if batched else result.squeeze(1)), weights
 
 
-_register.publish(globals())
+register.publish(globals())

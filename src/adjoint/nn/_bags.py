@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 import adjoint as ad
-from adjoint import _C, _register
+from adjoint import _C
+from adjoint._publish import register
 from adjoint._types import Tensor
 
 __all__ = ["embedding_bag"]
@@ -210,4 +211,4 @@ def _maxima(rows, starts, ends, counted):
     return laid.max(1).values.masked_fill(~there.any(1, keepdim=True), 0.0)
 
 
-_register.publish(globals())
+register.publish(globals())

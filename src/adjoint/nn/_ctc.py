@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import adjoint as ad
-from adjoint import _C, _register
-from adjoint._arguments import ignores
+from adjoint import _C
+from adjoint._publish import register
+from adjoint._publish.arguments import ignores
 from adjoint._types import Any, Sequence, Tensor
 
 __all__ = ["ctc_loss", "linear_cross_entropy"]
@@ -202,4 +203,4 @@ def linear_cross_entropy(
     )
 
 
-_register.publish(globals())
+register.publish(globals())

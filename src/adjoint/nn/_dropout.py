@@ -9,7 +9,7 @@ import math
 import warnings
 
 import adjoint as ad
-from adjoint import _register
+from adjoint._publish import register
 from adjoint._switches import announce
 from adjoint._types import Tensor
 
@@ -201,4 +201,4 @@ def feature_alpha_dropout(
     return _saturated(input, p, training, inplace, True)
 
 
-_register.publish(globals())
+register.publish(globals())

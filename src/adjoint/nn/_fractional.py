@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import adjoint as ad
-from adjoint import _register
-from adjoint._arguments import ignores
+from adjoint._publish import register
+from adjoint._publish.arguments import ignores
 from adjoint._types import Any, Callable, F, Ints, Sequence, Tensor
 
 __all__ = [
@@ -176,4 +176,4 @@ def fractional_max_pool3d_with_indices(
     return _pool(3, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
-_register.publish(globals())
+register.publish(globals())

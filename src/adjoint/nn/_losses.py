@@ -9,8 +9,9 @@ from __future__ import annotations
 import warnings
 
 import adjoint as ad
-from adjoint import _C, _register
-from adjoint._arguments import scalar_type
+from adjoint import _C
+from adjoint._publish import register
+from adjoint._publish.arguments import scalar_type
 from adjoint._switches import announce
 from adjoint._types import Tensor
 
@@ -431,4 +432,4 @@ def gaussian_nll_loss(
     return _reduce(loss, reduction)
 
 
-_register.publish(globals())
+register.publish(globals())

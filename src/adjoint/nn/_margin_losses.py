@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import adjoint as ad
-from adjoint import _register
-from adjoint._arguments import scalar_type
+from adjoint._publish import register
+from adjoint._publish.arguments import scalar_type
 from adjoint._types import Any, Callable, Tensor
 
 from ._losses import _reduce, legacy_reduction
@@ -470,4 +470,4 @@ def triplet_margin_with_distance_loss(
     return _reduce((margin + near - far).clamp(min=0), reduction)
 
 
-_register.publish(globals())
+register.publish(globals())

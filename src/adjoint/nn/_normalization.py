@@ -7,7 +7,7 @@ of a batch, or groups of channels of an image. Statistics of half types are foun
 from __future__ import annotations
 
 import adjoint as ad
-from adjoint import _register
+from adjoint._publish import register
 from adjoint._types import Tensor
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "local_response_norm"]
@@ -256,4 +256,4 @@ def local_response_norm(
     return input / (mean * alpha + k).pow(beta)
 
 
-_register.publish(globals())
+register.publish(globals())

@@ -5,7 +5,8 @@ What is put around by `functional.pad` in its usual mode is a number (core/kerne
 
 from __future__ import annotations
 
-from adjoint import _C, _register
+from adjoint import _C
+from adjoint._publish import register
 
 
 def pad_with_own(input, pad, mode, value):
@@ -29,4 +30,4 @@ def pad_with_own(input, pad, mode, value):
     return _C._own_pad(input, pad, mode)
 
 
-_register.publish(globals())
+register.publish(globals())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from adjoint import _register
-from adjoint._arguments import give, ignores
+from adjoint._publish import register
+from adjoint._publish.arguments import give, ignores
 from adjoint._types import Any, Callable, F, Ints, Sequence, Tensor
 
 from ._adaptive_pooling import adaptive_avg, adaptive_max
@@ -375,4 +375,4 @@ def max_unpool3d(
     return max_unpool("max_unpool3d", 3, input, indices, kernel_size, stride, padding, output_size)
 
 
-_register.publish(globals())
+register.publish(globals())

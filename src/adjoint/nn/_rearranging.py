@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 
 import adjoint as ad
-from adjoint import _C, _register
-from adjoint._arguments import whole
-from adjoint._memory_format import like
+from adjoint import _C
+from adjoint._publish import register
+from adjoint._publish.arguments import whole
 from adjoint._switches import announce
+from adjoint._tensor.memory_format import like
 from adjoint._types import Ints, Sequence, Tensor
 
 __all__ = [
@@ -364,4 +365,4 @@ def fold(
     return image if input.ndim == 3 else image.squeeze(0)
 
 
-_register.publish(globals())
+register.publish(globals())

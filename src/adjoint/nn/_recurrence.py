@@ -9,7 +9,7 @@ step. Start reading at `_layer`; the step of each kind of network is at the top.
 from __future__ import annotations
 
 import adjoint as ad
-from adjoint import _register
+from adjoint._publish import register
 from adjoint._types import Any, Tensor
 
 __all__ = [
@@ -350,4 +350,4 @@ def rnn_relu_cell(
     return _cell(_Elman("relu"), input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
 
 
-_register.publish(globals())
+register.publish(globals())

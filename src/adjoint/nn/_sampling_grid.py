@@ -9,7 +9,8 @@ from __future__ import annotations
 import warnings
 
 import adjoint as ad
-from adjoint import _C, _register
+from adjoint import _C
+from adjoint._publish import register
 from adjoint._types import Shape, Tensor
 
 __all__ = ["affine_grid", "grid_sample"]
@@ -173,4 +174,4 @@ def affine_grid(theta: Tensor, size: Shape, align_corners: bool | None = None) -
     return ad.matmul(base, theta.transpose(1, 2)).reshape(size[0], *size[2:], n)
 
 
-_register.publish(globals())
+register.publish(globals())

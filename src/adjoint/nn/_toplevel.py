@@ -6,8 +6,8 @@ a reduction by its number.
 
 from __future__ import annotations
 
-from adjoint import _register
-from adjoint._arguments import ignores
+from adjoint._publish import register
+from adjoint._publish.arguments import ignores
 from adjoint._types import Sequence, Tensor
 
 from . import functional
@@ -220,4 +220,4 @@ def triplet_margin_loss(
     )
 
 
-_register.publish(globals())
+register.publish(globals())

@@ -11,7 +11,7 @@ from math import prod
 
 import adjoint as ad
 from adjoint import _C
-from adjoint._memory_format import is_laid
+from adjoint._tensor.memory_format import is_laid
 from adjoint.nn._adaptive_pooling import in_order
 
 _PLAIN = (int, type(None))

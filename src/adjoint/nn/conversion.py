@@ -10,7 +10,7 @@ import warnings
 from types import NoneType
 
 import adjoint as ad
-from adjoint._arguments import ignores
+from adjoint._publish.arguments import ignores
 from adjoint._switches import switches
 from adjoint._types import Any, Device, DType, Self
 
@@ -179,13 +179,13 @@ class Conversion(ModuleMembers):
         >>> layer.weight.is_shared()
         True
         """
-        from adjoint import _segments
+        from adjoint._tensor import segments
 
         tensors = [*self.parameters(), *self.buffers()]
         for tensor in tensors:
             if hasattr(tensor, "cls_to_become"):
                 tensor.share_memory_()  # which says that it has no memory yet
-        _segments.move(tensors, "share_memory")
+        segments.move(tensors, "share_memory")
         return self
 
     def cpu(self) -> Self:

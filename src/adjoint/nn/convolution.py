@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import adjoint as ad
-from adjoint._arguments import whole
+from adjoint._publish.arguments import whole
 from adjoint._types import Device, DType, Ints, Padding, Sequence, Tensor
 from adjoint.ops.convolution import numbers
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 
 import adjoint as ad
-from adjoint import _C, _memory_format, _register  # type: ignore[attr-defined, no-redef]
-from adjoint._register import listing
+from adjoint import _C  # type: ignore[attr-defined, no-redef]
+from adjoint._publish import register
+from adjoint._publish.register import listing
+from adjoint._tensor import memory_format as _memory_format
 from adjoint._types import Sequence, Tensor
 from adjoint.ops.convolution import (
     conv1d,
@@ -430,4 +432,4 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     return input.clone()
 
 
-_register.publish(globals())
+register.publish(globals())

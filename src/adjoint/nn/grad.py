@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import adjoint as ad
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint._types import Callable, F, Ints, Padding, Sequence, Tensor
 
 __all__ = [

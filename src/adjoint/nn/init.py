@@ -11,8 +11,8 @@ import math
 import warnings
 
 import adjoint as ad
-from adjoint import _register
-from adjoint._register import listing
+from adjoint._publish import register
+from adjoint._publish.register import listing
 from adjoint._switches import announce
 from adjoint._types import Any, Generator, Tensor
 
@@ -340,4 +340,4 @@ def __getattr__(name):
     return deprecated
 
 
-_register.publish(globals())
+register.publish(globals())

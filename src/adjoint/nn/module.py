@@ -10,8 +10,8 @@ own: hooks in `hooks` and `global_hooks`, saving and loading in `state_dict`, dt
 from __future__ import annotations
 
 import adjoint as ad
-from adjoint._arguments import need_compiler
 from adjoint._C import ModuleMembers, _read_members_directly
+from adjoint._publish.arguments import need_compiler
 from adjoint._switches import switches
 from adjoint._types import Any, Callable, Iterator, Self
 

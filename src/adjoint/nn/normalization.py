@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import adjoint as ad
-from adjoint._arguments import whole
+from adjoint._publish.arguments import whole
 from adjoint._types import Device, DType, Ints, Tensor
 
 from . import functional, init

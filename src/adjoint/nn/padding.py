@@ -5,7 +5,7 @@ The classes for one, two and three dimensions differ in how many widths there ar
 
 from __future__ import annotations
 
-from adjoint._arguments import whole
+from adjoint._publish.arguments import whole
 from adjoint._types import Ints, Tensor
 
 from . import functional

@@ -6,8 +6,8 @@ from typing import Any
 
 import adjoint as ad
 from adjoint import _C
-from adjoint._copying import set_attributes
-from adjoint._register import listing
+from adjoint._publish.register import listing
+from adjoint._tensor.copying import set_attributes
 from adjoint._types import Device, DType, Self, Shape, Tensor
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adjoint._arguments import whole
+from adjoint._publish.arguments import whole
 from adjoint._types import Ints, Sequence, Tensor
 
 from . import functional

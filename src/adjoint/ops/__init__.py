@@ -2,7 +2,7 @@
 
 A function is where an operator of its kind would be declared: `quantile` with `sort` and `median` in `sorting`, `hstack` with
 `cat` in `joining`. `einsum` alone has a name of its own, being a small language. How functions and members reach users is in
-`adjoint._register`.
+`adjoint._publish.register`.
 """
 
 # ruff: noqa: F401 - what is imported here is published.

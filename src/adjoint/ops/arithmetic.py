@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._register import alternate, composition
+from adjoint._publish.register import alternate, composition
 from adjoint._types import Number
 
 

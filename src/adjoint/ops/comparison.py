@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._register import composition
+from adjoint._publish.register import composition
 
 
 @composition

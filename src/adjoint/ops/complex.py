@@ -6,9 +6,9 @@ Start reading at `Parts`.
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import ignores
 from adjoint._C import Tensor
-from adjoint._register import Members, composition, extend
+from adjoint._publish.arguments import ignores
+from adjoint._publish.register import Members, composition, extend
 from adjoint._types import Number
 
 _real, _imag = _C.real, _C.imag

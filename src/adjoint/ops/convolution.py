@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import _C
-from adjoint._arguments import scalar_type, whole
-from adjoint._register import composition
+from adjoint._publish.arguments import scalar_type, whole
+from adjoint._publish.register import composition
 from adjoint._types import Any, F, Ints, Padding, Tensor
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import give, need_tensors
 from adjoint._C import Tensor
-from adjoint._dtypes import result_type
-from adjoint._register import composition
+from adjoint._publish.arguments import give, need_tensors
+from adjoint._publish.register import composition
+from adjoint._tensor.dtypes import result_type
 from adjoint.ops.shape import broadcast_tensors
 
 

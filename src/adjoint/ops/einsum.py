@@ -11,7 +11,7 @@ import operator
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._register import composition
+from adjoint._publish.register import composition
 from adjoint._types import Any
 
 _ELLIPSIS = "."

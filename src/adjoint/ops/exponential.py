@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import give_all
-from adjoint._register import composition
+from adjoint._publish.arguments import give_all
+from adjoint._publish.register import composition
 from adjoint._switches import switches
 from adjoint._types import Any, Tensor
 

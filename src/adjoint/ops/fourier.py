@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adjoint._C import Tensor
-from adjoint._register import composition
+from adjoint._publish.register import composition
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ Start reading at `nonzero`.
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import dimension, give
 from adjoint._C import Tensor
-from adjoint._register import composition
+from adjoint._publish.arguments import dimension, give
+from adjoint._publish.register import composition
 from adjoint._switches import switches
 from adjoint._types import Any, Dims, Shape
 from adjoint.ops.shape import broadcast_shapes

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._creation import triu_indices
-from adjoint._register import composition
+from adjoint._publish.register import composition
+from adjoint._tensor.creation import triu_indices
 from adjoint._types import Sequence
 from adjoint.ops.shape import _all, atleast_1d, atleast_2d, atleast_3d, meshgrid
 

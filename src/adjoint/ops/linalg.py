@@ -6,9 +6,9 @@ What they do is in adjoint.linalg, which is imported when one of them is first c
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import give, give_all, ignores
 from adjoint._C import Tensor
-from adjoint._register import composition
+from adjoint._publish.arguments import give, give_all, ignores
+from adjoint._publish.register import composition
 from adjoint._switches import switches
 from adjoint._types import Any
 
@@ -281,7 +281,7 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Tensor | Non
 
 def _range_of(A, q, niter):
     """Orthonormal columns that nearly span what A maps to: N. Halko, P. Martinsson and J. Tropp (2011), algorithm 4.4."""
-    from adjoint._random import randn
+    from adjoint._tensor.random import randn
 
     qr = _linalg().qr
     Q = qr(A @ randn(A.shape[-1], q, dtype=A.dtype))[0]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import dimension, give
 from adjoint._C import Tensor
-from adjoint._register import composition
+from adjoint._publish.arguments import dimension, give
+from adjoint._publish.register import composition
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import dimension, give
 from adjoint._C import Tensor
-from adjoint._device import contiguous_format
-from adjoint._register import composition
+from adjoint._publish.arguments import dimension, give
+from adjoint._publish.register import composition
+from adjoint._tensor.device import contiguous_format
 from adjoint._types import Any, Callable, Ints, Sequence
 
 

@@ -6,7 +6,7 @@ import builtins
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._register import Members, composition, extend
+from adjoint._publish.register import Members, composition, extend
 from adjoint._types import Number
 
 

@@ -6,9 +6,9 @@ Start reading at `tensordot`.
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import dimension, give, in_place_of
 from adjoint._C import Tensor
-from adjoint._register import composition
+from adjoint._publish.arguments import dimension, give, in_place_of
+from adjoint._publish.register import composition
 from adjoint._switches import announce, switches
 from adjoint._types import Any
 from adjoint.ops.shape import broadcast_shapes, broadcast_tensors

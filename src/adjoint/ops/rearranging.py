@@ -6,9 +6,9 @@ Start reading at `repeat_interleave`.
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import give
 from adjoint._C import Tensor
-from adjoint._register import composition
+from adjoint._publish.arguments import give
+from adjoint._publish.register import composition
 from adjoint._types import Sequence
 
 

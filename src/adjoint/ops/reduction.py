@@ -6,9 +6,9 @@ Order statistics such as `quantile` are in `sorting`, integrals in `scan`. Start
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import give, give_all
 from adjoint._C import Tensor
-from adjoint._register import Members, composition, extend
+from adjoint._publish.arguments import give, give_all
+from adjoint._publish.register import Members, composition, extend
 from adjoint._switches import switches
 from adjoint._types import Any, Dims, DType, Shape
 from adjoint.ops.shape import broadcast_shapes

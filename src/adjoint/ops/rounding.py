@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import give, need_tensors
 from adjoint._C import Tensor
-from adjoint._register import composition
+from adjoint._publish.arguments import give, need_tensors
+from adjoint._publish.register import composition
 
 _BITS = {_C.float16: _C.int16, _C.bfloat16: _C.int16, _C.float32: _C.int32, _C.float64: _C.int64}
 

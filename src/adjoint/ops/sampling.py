@@ -6,11 +6,11 @@ Tensors of independent draws, and generators, are in `_random`. Start reading at
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import need_tensors
 from adjoint._C import Tensor
-from adjoint._dtypes import finfo
-from adjoint._random import _as_torch
-from adjoint._register import composition
+from adjoint._publish.arguments import need_tensors
+from adjoint._publish.register import composition
+from adjoint._tensor.dtypes import finfo
+from adjoint._tensor.random import _as_torch
 from adjoint._types import Generator
 from adjoint.ops.shape import broadcast_tensors
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._register import Members, extend
+from adjoint._publish.register import Members, extend
 from adjoint._types import Any, Tensor
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._device import contiguous_format, preserve_format
-from adjoint._memory_format import copied, laid
-from adjoint._register import Members, alternate, composition, extend
+from adjoint._publish.register import Members, alternate, composition, extend
+from adjoint._tensor.device import contiguous_format, preserve_format
+from adjoint._tensor.memory_format import copied, laid
 from adjoint._types import Any, Callable, DType, Ints, MemoryFormat, Shape
 
 _view = Tensor.view

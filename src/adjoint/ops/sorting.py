@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 
 from adjoint import _C
-from adjoint._arguments import dimension, give, give_all, ignores
 from adjoint._C import Tensor
-from adjoint._dtypes import result_type
-from adjoint._register import composition
+from adjoint._publish.arguments import dimension, give, give_all, ignores
+from adjoint._publish.register import composition
+from adjoint._tensor.dtypes import result_type
 from adjoint._types import Any, Dims, Number, Sequence
 
 

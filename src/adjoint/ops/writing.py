@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import dimension, give, ignores
 from adjoint._C import Tensor
-from adjoint._register import Members, composition, extend
+from adjoint._publish.arguments import dimension, give, ignores
+from adjoint._publish.register import Members, composition, extend
 from adjoint._switches import announce, switches
 from adjoint._types import Any, Callable, Ints, Number, Shape
 from adjoint.ops.part import sliced as _sliced
@@ -252,7 +252,7 @@ def _neutral(reduce, dtype):
         return reduce == "amin"
     if dtype.is_floating_point:
         return float("-inf" if reduce == "amax" else "inf")
-    from adjoint._dtypes import iinfo
+    from adjoint._tensor.dtypes import iinfo
 
     return iinfo(dtype).min if reduce == "amax" else iinfo(dtype).max
 

@@ -3,8 +3,8 @@
 Start with `sgd` for the shortest one, and `optimizer` for what all share. `swa_utils` averages models.
 """
 
-from adjoint._register import document_classes as _document_classes
-from adjoint._register import listing
+from adjoint._publish.register import document_classes as _document_classes
+from adjoint._publish.register import listing
 
 from . import lr_scheduler, swa_utils
 from .adadelta import Adadelta

@@ -27,7 +27,7 @@ from copy import deepcopy
 
 import adjoint as ad
 from adjoint import _C
-from adjoint._arguments import ignores
+from adjoint._publish.arguments import ignores
 from adjoint._types import Any, Callable, Closure, F, Params, StateDict
 
 from ..utils.hooks import HookTable

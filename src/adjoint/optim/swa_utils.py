@@ -10,7 +10,7 @@ import math
 from copy import deepcopy
 
 import adjoint as ad
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint._types import Any, Callable, Device, Iterable, Sequence, Tensor
 
 from ..nn.module import Module

@@ -23,7 +23,7 @@ import math
 
 import adjoint as ad
 from adjoint import tree
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint._types import Any, Callable, Tensor
 from adjoint.func import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint.signal import windows
 
 __all__ = ["windows"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._creation_keywords import creation
+from adjoint._tensor.creation_keywords import creation
 from adjoint._types import Any, DType
 from adjoint.signal.windows import cosines, kaiser_of, places, triangle
 

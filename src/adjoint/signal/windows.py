@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from math import pi
 
-from adjoint import _C, _register
+from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._creation import arange
-from adjoint._creation_keywords import creation
-from adjoint._register import listing
+from adjoint._publish import register
+from adjoint._publish.register import listing
+from adjoint._tensor.creation import arange
+from adjoint._tensor.creation_keywords import creation
 from adjoint._types import DType, Sequence
 
 __all__ = [
@@ -176,4 +177,4 @@ def nuttall(M: int, *, sym: bool = True, dtype: DType | None = None) -> Tensor:
     return _window("nuttall", M, sym, dtype, cosines((0.3635819, 0.4891775, 0.1365995, 0.0106411)))
 
 
-_register.publish(globals())
+register.publish(globals())

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._device import LAYOUTS
-from adjoint._register import listing, publish
+from adjoint._publish.register import listing, publish
+from adjoint._tensor.device import LAYOUTS
 from adjoint._types import Any, Dims, DType, F, Number
 from adjoint.sparse import _products, _reductions
 from adjoint.sparse._invariants import check_sparse_tensor_invariants

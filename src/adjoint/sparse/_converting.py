@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._device import LAYOUTS, WRITTEN
+from adjoint._tensor.device import LAYOUTS, WRITTEN
 from adjoint.sparse._making import COO, CSC, CSR, compressed, coo
 
 

@@ -6,9 +6,9 @@ What is written with the rows `_sparse_tensor`, `_sparse_values` and operators o
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import refuse_pinned
 from adjoint._C import Tensor
-from adjoint._device import LAYOUTS, device_number
+from adjoint._publish.arguments import refuse_pinned
+from adjoint._tensor.device import LAYOUTS, device_number
 from adjoint._types import Any, Device, DType, Layout, Shape
 from adjoint.sparse._invariants import check_sparse_tensor_invariants
 

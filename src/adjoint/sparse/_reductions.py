@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import dimension
+from adjoint._publish.arguments import dimension
 from adjoint._types import Any, Dims, Tensor
 from adjoint.sparse._converting import to_coo
 from adjoint.sparse._making import coo, flat_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import dimension
+from adjoint._publish.arguments import dimension
 from adjoint._switches import switches
 from adjoint.sparse._making import COO, CSC, CSR, compressed, coo
 from adjoint.sparse._registry import form

@@ -5,7 +5,7 @@ Start reading at the names below: what is imported is the operator itself.
 
 from __future__ import annotations
 
-from adjoint import _C, _register
+from adjoint import _C
 from adjoint._C import (
     Tensor,
     digamma,
@@ -25,7 +25,8 @@ from adjoint._C import (
     sinc,
     xlogy,
 )
-from adjoint._register import listing
+from adjoint._publish import register
+from adjoint._publish.register import listing
 from adjoint._types import DType, Number
 from adjoint.ops.special import mvlgamma as multigammaln
 from adjoint.ops.special import polygamma
@@ -230,4 +231,4 @@ laguerre_polynomial_l = _polynomial("laguerre_polynomial_l", 10, "Laguerre's pol
 legendre_polynomial_p = _polynomial("legendre_polynomial_p", 11, "Legendre's polynomial")
 
 
-_register.publish(globals())
+register.publish(globals())

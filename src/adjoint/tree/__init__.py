@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from adjoint._C import _put_together, _set_tree_forms, _take_apart
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint.tree._kinds import (
     LISTED,
     MAPPINGS,

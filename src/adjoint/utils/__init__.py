@@ -3,7 +3,7 @@
 The modules are imported when they are first used: `adjoint.utils.data` needs no import of its own.
 """
 
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint.utils._swapping import swap_tensors
 
 __all__ = ["benchmark", "checkpoint", "data", "dlpack", "hooks", "swap_tensors"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._copying import _slot_names
+from adjoint._tensor.copying import _slot_names
 from adjoint._types import Any
 
 __all__ = ["swap_tensors"]

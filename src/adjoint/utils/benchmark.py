@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from adjoint import _C
-from adjoint._register import listing
+from adjoint._publish.register import listing
 
 __all__ = ["Compare", "Measurement", "TaskSpec", "Timer", "timer"]
 __dir__ = listing(__name__)

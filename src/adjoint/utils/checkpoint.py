@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint._switches import announce, switches
 from adjoint._types import Any, Callable
 from adjoint.autograd.grad_mode import enable_grad

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from adjoint import from_dlpack
 from adjoint._C import Tensor
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint._types import Any
 
 __all__ = ["from_dlpack", "to_dlpack"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint._types import Any, Callable, Tensor
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adjoint import _printing
+from adjoint._tensor import printing as _printing
 
 __all__: list[str] = []
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import adjoint
 from adjoint import _C
-from adjoint._storage import UntypedStorage, _Storage
-from adjoint._typed_storage import Removal, TypedStorage, _need_storage, tell_removal
+from adjoint._tensor.storage import UntypedStorage, _Storage
+from adjoint._tensor.typed_storage import Removal, TypedStorage, _need_storage, tell_removal
 from adjoint.as_torch import _legacy
 
 __all__ = ["CUDA", "OF_OLD", "TypedStorage", "UntypedStorage"]

@@ -8,7 +8,7 @@ of all_gather reduce_scatter, of send recv. All ranks must run the pass. Start r
 from __future__ import annotations
 
 import adjoint as ad
-from adjoint._arguments import ignores
+from adjoint._publish.arguments import ignores
 from adjoint.distributed import _functions as collectives
 from adjoint.distributed._process_group import ProcessGroup
 from adjoint.distributed._reduce_op import ReduceOp, reduce_op

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import distributed as dist
-from adjoint._arguments import ignores
+from adjoint._publish.arguments import ignores
 from adjoint.distributed.algorithms.join import Join, Joinable, JoinHook
 from adjoint.optim import Optimizer
 

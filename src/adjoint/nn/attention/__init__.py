@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import enum
 
-from adjoint._arguments import ignores
-from adjoint._register import listing
+from adjoint._publish.arguments import ignores
+from adjoint._publish.register import listing
 from adjoint._types import Any
 
 from . import bias

@@ -11,7 +11,7 @@ import math
 from typing import NamedTuple
 
 import adjoint as ad
-from adjoint._arguments import ignores
+from adjoint._publish.arguments import ignores
 from adjoint._types import Any, Device, Tensor
 from adjoint.func import vmap
 

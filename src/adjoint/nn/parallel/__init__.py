@@ -6,7 +6,7 @@ processes there is `DistributedDataParallel`, which is imported when it is asked
 
 from __future__ import annotations
 
-from adjoint._register import listing
+from adjoint._publish.register import listing
 
 from .data_parallel import DataParallel, data_parallel
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adjoint._arguments import ignores
+from adjoint._publish.arguments import ignores
 from adjoint._types import Any
 
 from ..module import Module

@@ -11,7 +11,7 @@ import warnings
 import adjoint as ad
 from adjoint import _C
 from adjoint import distributed as dist
-from adjoint._arguments import ignores
+from adjoint._publish.arguments import ignores
 from adjoint._types import Any, Callable, Mapping
 from adjoint.distributed._buckets import Reducer
 from adjoint.distributed.algorithms.join import Join, Joinable, JoinHook

@@ -1,6 +1,6 @@
 """Helpers around parameters: clipping gradients, parameters as one vector or as functions, packed sequences, pruning, fusion."""
 
-from adjoint._register import listing
+from adjoint._publish.register import listing
 
 from . import parametrizations, parametrize, prune, rnn, stateless
 from .clip import (

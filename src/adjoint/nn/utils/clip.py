@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Generator
 
 import adjoint as ad
-from adjoint import _register
-from adjoint._arguments import ignores
+from adjoint._publish import register
+from adjoint._publish.arguments import ignores
 from adjoint._switches import announce
 from adjoint._types import Iterable, Sequence, Tensor
 
@@ -139,4 +139,4 @@ def clip_grad_value_(
                 p.grad.clamp_(-clip_value, clip_value)
 
 
-_register.publish(globals(), consults=None)
+register.publish(globals(), consults=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 import adjoint as ad
-from adjoint import _register
+from adjoint._publish import register
 from adjoint._types import Any, Tensor
 from adjoint.nn.module import Module
 
@@ -125,4 +125,4 @@ def fuse_linear_bn_eval(linear: Module, bn: Module) -> Any:
     return fused
 
 
-_register.publish(globals(), consults=None)
+register.publish(globals(), consults=None)

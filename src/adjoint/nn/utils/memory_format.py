@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adjoint import _register
+from adjoint._publish import register
 from adjoint._types import MemoryFormat
 
 from ..convolution import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
@@ -36,4 +36,4 @@ def convert_conv3d_weight_memory_format(module: Module, memory_format: MemoryFor
     return _convert(module, memory_format, (Conv3d, ConvTranspose3d))
 
 
-_register.publish(globals(), consults=None)
+register.publish(globals(), consults=None)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import adjoint as ad
-from adjoint._arguments import dimension
-from adjoint._register import listing
+from adjoint._publish.arguments import dimension
+from adjoint._publish.register import listing
 from adjoint._types import Any, Dims, StateDict, Tensor
 
 from .. import functional as F

@@ -10,7 +10,7 @@ import copy
 from contextlib import contextmanager
 
 import adjoint as ad
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint._types import Any, Tensor
 from adjoint.nn.module import Module
 

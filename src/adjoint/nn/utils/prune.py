@@ -13,7 +13,7 @@ import numbers
 from collections.abc import Iterable
 
 import adjoint as ad
-from adjoint._register import listing
+from adjoint._publish.register import listing
 from adjoint._types import Any, Iterator, Tensor
 from adjoint.nn.module import Module
 

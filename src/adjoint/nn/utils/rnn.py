@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import adjoint as ad
-from adjoint import _register
-from adjoint._register import listing
+from adjoint._publish import register
+from adjoint._publish.register import listing
 from adjoint._types import Any, Sequence, Tensor
 
 __all__ = [
@@ -399,4 +399,4 @@ def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
     return unpad_sequence(padded, lengths, batch_first=True)
 
 
-_register.publish(globals(), consults=None)
+register.publish(globals(), consults=None)

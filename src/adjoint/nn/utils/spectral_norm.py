@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import adjoint as ad
-from adjoint import _register
+from adjoint._publish import register
 from adjoint._types import Any, Callable, Dims, StateDict, Tensor
 from adjoint.nn.module import Module
 
@@ -190,4 +190,4 @@ def remove_spectral_norm(module: Module, name: str = "weight") -> Any:
     return module
 
 
-_register.publish(globals(), consults=None)
+register.publish(globals(), consults=None)

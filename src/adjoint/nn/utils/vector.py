@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import adjoint as ad
-from adjoint import _register
+from adjoint._publish import register
 from adjoint._types import Iterable, Tensor
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
@@ -47,4 +47,4 @@ def vector_to_parameters(vec: Tensor, parameters: Tensor | Iterable[Tensor]) -> 
             start += p.numel()
 
 
-_register.publish(globals(), consults=None)
+register.publish(globals(), consults=None)

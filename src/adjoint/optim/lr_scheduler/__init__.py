@@ -5,8 +5,8 @@ called after the optimiser's. Most are factors: the rate of this epoch is the ra
 `_factor()`, so that several schedulers compose. Start with `LRScheduler` in `_base` and `StepLR` in `_factors`.
 """
 
-from adjoint._register import document_classes as _document_classes
-from adjoint._register import listing
+from adjoint._publish.register import document_classes as _document_classes
+from adjoint._publish.register import listing
 
 from ._base import EPOCH_DEPRECATION_WARNING as EPOCH_DEPRECATION_WARNING
 from ._base import LRScheduler

@@ -4,8 +4,8 @@
 or by others. Start reading at `DataLoader`.
 """
 
-from adjoint._register import document_classes as _document_classes
-from adjoint._register import listing
+from adjoint._publish.register import document_classes as _document_classes
+from adjoint._publish.register import listing
 from adjoint.utils.data._utils.collate import default_collate, default_convert
 from adjoint.utils.data.dataloader import DataLoader, get_worker_info
 from adjoint.utils.data.dataset import (

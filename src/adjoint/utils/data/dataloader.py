@@ -16,7 +16,7 @@ import weakref
 from multiprocessing.connection import wait
 from typing import Any
 
-from adjoint._arguments import ignores
+from adjoint._publish.arguments import ignores
 from adjoint._types import Callable, Generator, Iterable, Iterator, Sequence
 from adjoint.utils.data._utils import options, shared, worker
 from adjoint.utils.data._utils.collate import default_collate, default_convert
@@ -267,7 +267,8 @@ class _OneProcess(_Iterator):
 
 
 def _base_seed(loader):
-    from adjoint import _C, _random
+    from adjoint import _C
+    from adjoint._tensor import random as _random
 
     return int(_random.randint(0, 2**62, (), dtype=_C.int64, generator=_generator(loader.generator)).item())
 

@@ -7,7 +7,7 @@ import itertools
 import math
 import warnings
 
-from adjoint import _random
+from adjoint._tensor import random as _random
 from adjoint._types import Any, Generator, Iterable, Iterator, Sequence, Tensor
 from adjoint.utils.data._utils.generic import Generic, T, T_co
 

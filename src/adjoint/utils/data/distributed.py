@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from adjoint import _random
-from adjoint._register import listing
+from adjoint._publish.register import listing
+from adjoint._tensor import random as _random
 from adjoint._types import Any, Iterator
 from adjoint.utils.data.sampler import Sampler
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 
-from adjoint import _C, _random
-from adjoint._register import listing
+from adjoint import _C
+from adjoint._publish.register import listing
+from adjoint._tensor import random as _random
 from adjoint._types import Any, Generator, Iterable, Iterator, Sequence, Tensor
 from adjoint.utils.data._utils.generic import Generic, T_co
 

@@ -34,7 +34,7 @@ OptimizedModule = refused(
 
 def list_backends(exclude_tags=("debug", "experimental")) -> list:
     """The names that `torch.compile` takes; functions run as they are written under each of them."""
-    from adjoint._arguments import _COMPILERS
+    from adjoint._publish.arguments import _COMPILERS
 
     return sorted(name for name in _COMPILERS if "eager" not in name)
 

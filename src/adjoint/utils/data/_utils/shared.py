@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple
 
-from adjoint import _C, _segments
+from adjoint import _C
 from adjoint._C import Tensor
+from adjoint._tensor import segments
 
 __all__ = ["pack", "receive", "send"]
 
@@ -51,7 +52,7 @@ def pack(value: Any) -> tuple[Any, list[tuple[int, Any]], int]:
         nbytes = tensor.numel() * tensor.element_size()
         if nbytes < SMALL or tensor.requires_grad or tensor.is_sparse or tensor.is_meta:
             return tensor
-        start, end = end, end + -(-nbytes // _segments.ALIGNMENT) * _segments.ALIGNMENT
+        start, end = end, end + -(-nbytes // segments.ALIGNMENT) * segments.ALIGNMENT
         parts.append((start, memoryview(tensor.contiguous().view(-1).view(_C.uint8))))
         return _Place(start, nbytes, str(tensor.dtype).rpartition(".")[2], tuple(tensor.shape))
 
@@ -65,7 +66,7 @@ def send(connection: Any, message: bytes, parts: list[tuple[int, Any]], nbytes: 
     if nbytes:
         from multiprocessing.reduction import send_handle
 
-        fd = _segments.written(nbytes, parts)
+        fd = segments.written(nbytes, parts)
         try:
             send_handle(connection, fd, None)
         finally:
@@ -79,7 +80,7 @@ def receive(connection: Any) -> tuple[Any, Any]:
     number, value, nbytes = ForkingPickler.loads(connection.recv_bytes())
     if not nbytes:
         return number, value
-    segment = _segments.mapped(recv_handle(connection), nbytes)
+    segment = segments.mapped(recv_handle(connection), nbytes)
 
     def fetch(place):
         stride, step = [], 1
@@ -87,7 +88,7 @@ def receive(connection: Any) -> tuple[Any, Any]:
             stride.append(step)
             step *= size
         dtype = getattr(_C, place.dtype)
-        return _segments.tensor_over(
+        return segments.tensor_over(
             segment, place.start, place.nbytes, dtype, place.shape, tuple(stride[::-1]), 0
         )
 

@@ -1,15 +1,15 @@
 """What a Tensor is to Python: a sequence, a text, a type with subclasses.
 
-The type itself is made in C++ (core/bind/object.cpp). What Python adds is where its subject is: gradients in `_gradients`,
-NumPy and DLPack in `_data`, conversions in `_dtypes`, copying and pickling in `_copying`, printing in `_printing`, random
-values in `_random`, compositions of operators in `ops`. Start reading at `Sequence`.
+The type itself is made in C++ (core/bind/object.cpp). What Python adds is where its subject is: gradients in `gradients`,
+NumPy and DLPack in `data`, conversions in `dtypes`, copying and pickling in `copying`, printing in `printing`, random
+values in `random`, compositions of operators in `ops`. Start reading at `Sequence`.
 """
 
 from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._register import Members, composition, extend
+from adjoint._publish.register import Members, composition, extend
 from adjoint._types import Any, Iterator
 
 
@@ -51,13 +51,13 @@ class Sequence(Members):
         return object.__format__(self, spec)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
-        from adjoint._printing import text_of
+        from adjoint._tensor.printing import text_of
 
         text = text_of(self, tensor_contents)
         return f"Parameter({text})" if getattr(self, "_is_param", False) else text
 
     def _repr_html_(self) -> str:
-        from adjoint._html import html_of
+        from adjoint._tensor.html import html_of
 
         return html_of(self)
 

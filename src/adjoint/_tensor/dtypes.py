@@ -6,10 +6,10 @@ The types themselves are made in C++ (core/bind/convert.cpp). Start reading at `
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import ignores
 from adjoint._C import Tensor
-from adjoint._device import device_number
-from adjoint._register import Members, composition, extend, member
+from adjoint._publish.arguments import ignores
+from adjoint._publish.register import Members, composition, extend, member
+from adjoint._tensor.device import device_number
 from adjoint._types import Any, Device, DType, MemoryFormat
 
 TYPE_CHECKING = False
@@ -228,7 +228,7 @@ class Conversion(Members):
 
 
 def _to_laid(x, dtype, copy, memory_format, name):
-    from adjoint._memory_format import laid
+    from adjoint._tensor.memory_format import laid
 
     converted = x if dtype is None or dtype is x.dtype else _to_type(x, dtype)
     result = laid(converted, memory_format, name)

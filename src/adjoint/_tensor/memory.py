@@ -10,10 +10,10 @@ import operator
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._device import preserve_format
-from adjoint._register import Members, extend
-from adjoint._storage import UntypedStorage, _recording_off, _Storage
-from adjoint._typed_storage import TypedStorage, tell_removal
+from adjoint._publish.register import Members, extend
+from adjoint._tensor.device import preserve_format
+from adjoint._tensor.storage import UntypedStorage, _recording_off, _Storage
+from adjoint._tensor.typed_storage import TypedStorage, tell_removal
 from adjoint._types import Any, Ints, MemoryFormat, Shape
 
 
@@ -73,7 +73,7 @@ class Memory(Members):
         if sizes != tuple(self.shape):
             _resize(self, sizes)
         if memory_format is not None:
-            from adjoint._creation import empty
+            from adjoint._tensor.creation import empty
 
             strides = empty(sizes, device="meta", memory_format=memory_format).stride()
             _replace_memory(self, _laid(self, sizes, strides))
@@ -83,7 +83,7 @@ class Memory(Members):
         """``resize_(other.shape)``; in the order of the dimensions of `other` in memory for ``memory_format=preserve_format``."""
         self.resize_(other.shape)
         if memory_format is preserve_format:
-            from adjoint._creation import empty_like
+            from adjoint._tensor.creation import empty_like
 
             strides = empty_like(other, device="meta").stride()
             _replace_memory(self, _laid(self, tuple(other.shape), strides))

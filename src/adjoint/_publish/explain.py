@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 
-from adjoint._arguments import whole
 from adjoint._C import Tensor
+from adjoint._publish.arguments import whole
 
 __all__ = ["explain"]
 

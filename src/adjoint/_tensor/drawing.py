@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Generator, Tensor
-from adjoint._random import _as_torch, _drawn, bernoulli, multinomial
-from adjoint._register import Members, extend
+from adjoint._publish.register import Members, extend
+from adjoint._tensor.random import _as_torch, _drawn, bernoulli, multinomial
 from adjoint._types import Any
 
 

@@ -6,9 +6,9 @@ A function states what it makes of its own arguments and `dtype`; `creation` pub
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import give, refuse_pinned
-from adjoint._device import device_number, strided
-from adjoint._register import overload, published
+from adjoint._publish.arguments import give, refuse_pinned
+from adjoint._publish.register import overload, published
+from adjoint._tensor.device import device_number, strided
 from adjoint._types import Any, Callable, Tensor
 
 __all__ = ["creation"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._creation import _size, empty_strided
-from adjoint._creation_keywords import creation
-from adjoint._device import device_number
-from adjoint._register import Members, extend
-from adjoint._storage import _Storage
+from adjoint._publish.register import Members, extend
+from adjoint._tensor.creation import _size, empty_strided
+from adjoint._tensor.creation_keywords import creation
+from adjoint._tensor.device import device_number
+from adjoint._tensor.storage import _Storage
 from adjoint._types import Any, Device, DType, Ints, Number, Sequence
 
 

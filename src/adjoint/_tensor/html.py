@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from adjoint import _C
-from adjoint._printing import _edges, _format_for, _options, text_of
+from adjoint._tensor.printing import _edges, _format_for, _options, text_of
 
 __all__ = ["html_of"]
 

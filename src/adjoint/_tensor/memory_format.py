@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._device import (
+from adjoint._switches import switches
+from adjoint._tensor.device import (
     channels_last,
     channels_last_3d,
     contiguous_format,
     memory_format,
     preserve_format,
 )
-from adjoint._switches import switches
 from adjoint._types import Any
 
 __all__ = ["copied", "has_channels_innermost", "is_laid", "laid", "like", "relaid"]

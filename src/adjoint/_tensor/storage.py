@@ -11,8 +11,8 @@ import sys
 from _weakref import ref
 
 from adjoint import _C
-from adjoint._arguments import ignores
 from adjoint._C import Tensor
+from adjoint._publish.arguments import ignores
 from adjoint._types import Any, Device, DType, Iterator
 
 __all__ = ["UntypedStorage"]
@@ -377,7 +377,7 @@ class UntypedStorage(_Storage):
 
 def _made(args, dtype, device, name):
     """The memory that the arguments of a storage's constructor describe."""
-    from adjoint._device import device_number
+    from adjoint._tensor.device import device_number
 
     if len(args) > 1:
         raise RuntimeError(

@@ -9,11 +9,11 @@ reading at `manual_seed`.
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import give
 from adjoint._C import Generator, Tensor
-from adjoint._creation import _size, empty_laid
-from adjoint._creation_keywords import creation
-from adjoint._register import publish
+from adjoint._publish.arguments import give
+from adjoint._publish.register import publish
+from adjoint._tensor.creation import _size, empty_laid
+from adjoint._tensor.creation_keywords import creation
 from adjoint._types import Any, Device, DType, Ints, MemoryFormat
 
 __all__ = [

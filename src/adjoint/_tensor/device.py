@@ -7,9 +7,9 @@ reading at `device`.
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import ignores
 from adjoint._C import Tensor
-from adjoint._register import Members, extend
+from adjoint._publish.arguments import ignores
+from adjoint._publish.register import Members, extend
 from adjoint._switches import switches
 from adjoint._types import Any
 
@@ -326,7 +326,7 @@ class Location(Members):
         """Whether the memory is shared with other processes; see `share_memory_`."""
         import sys
 
-        segments = sys.modules.get("adjoint._segments")
+        segments = sys.modules.get("adjoint._tensor.segments")
         return segments is not None and segments.find(self) is not None
 
     def share_memory_(self) -> Tensor:
@@ -349,7 +349,7 @@ class Location(Members):
         >>> x.is_shared()
         True
         """
-        from adjoint import _segments
+        from adjoint._tensor import segments
 
-        _segments.move([self], "share_memory_")
+        segments.move([self], "share_memory_")
         return self

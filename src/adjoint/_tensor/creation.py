@@ -1,4 +1,4 @@
-"""Functions that make tensors: filled, in sequence, like another one. Of data: `_data`; random: `_random`.
+"""Functions that make tensors: filled, in sequence, like another one. Of data: `data`; random: `random`.
 
 Sizes are spelt out or given as one sequence, ``zeros(2, 3)`` or ``zeros((2, 3))``. All take `dtype` (the default type
 when it is left out), `device`, `requires_grad`, and `layout`, and `pin_memory`, which is refused where it is true; many
@@ -10,11 +10,11 @@ from __future__ import annotations
 from math import ceil
 
 from adjoint import _C
-from adjoint._arguments import refuse_names
 from adjoint._C import Tensor
-from adjoint._creation_keywords import creation
-from adjoint._device import preserve_format
+from adjoint._publish.arguments import refuse_names
 from adjoint._switches import announce, switches
+from adjoint._tensor.creation_keywords import creation
+from adjoint._tensor.device import preserve_format
 from adjoint._types import Any, Device, DType, Ints, MemoryFormat, Number, Sequence
 
 __all__ = [
@@ -45,7 +45,7 @@ _empty, _zeros, _full, _empty_like, _full_like = _C._empty, _C._zeros, _C._full,
 
 
 def _made_in(result, memory_format, name):
-    from adjoint._memory_format import relaid
+    from adjoint._tensor.memory_format import relaid
 
     if memory_format is preserve_format:
         raise RuntimeError(

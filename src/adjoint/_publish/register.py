@@ -44,7 +44,7 @@ else:
 
 
 def _explain(*arguments):
-    from adjoint._explain import explain
+    from adjoint._publish.explain import explain
 
     return explain(*arguments)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._register import Members, extend
+from adjoint._publish.register import Members, extend
 from adjoint._types import Any
 
 _make_subclass = Tensor._make_subclass
@@ -171,7 +171,7 @@ def _slot_names(cls):
 
 def rebuild_elsewhere(cls, device, values, dtype, size, stride, requires_grad, attributes):
     """The tensor on another device that a pickle describes; of one on the meta device there are no values."""
-    from adjoint._creation import empty_strided
+    from adjoint._tensor.creation import empty_strided
 
     result = _as(cls, empty_strided(size, stride, dtype=dtype, device=device), requires_grad)
     if values is not None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import sys
 
 from adjoint import _C
-from adjoint._arguments import ignores, refuse_pinned
 from adjoint._C import Tensor
-from adjoint._device import device_number, get_default_device
-from adjoint._register import Members, extend, publish
-from adjoint._storage import _Storage
+from adjoint._publish.arguments import ignores, refuse_pinned
+from adjoint._publish.register import Members, extend, publish
 from adjoint._switches import announce, switches
+from adjoint._tensor.device import device_number, get_default_device
+from adjoint._tensor.storage import _Storage
 from adjoint._types import Any, Device, DType
 
 __all__ = ["as_tensor", "asarray", "from_dlpack", "from_file", "from_numpy", "frombuffer", "tensor"]
@@ -92,7 +92,7 @@ def _taken(storage, dtype):
                 stacklevel=3,
             )
         return storage
-    from adjoint._memory import _part
+    from adjoint._tensor.memory import _part
 
     return _part(
         storage, 0, None, None, _C.get_default_dtype() if dtype is None else _C._dtype(dtype)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._device import LAYOUTS, WRITTEN
-from adjoint._register import Members, extend
+from adjoint._publish.register import Members, extend
+from adjoint._tensor.device import LAYOUTS, WRITTEN
 from adjoint._types import Any, DType, Layout, Shape
 
 

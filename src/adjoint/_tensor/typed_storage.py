@@ -6,9 +6,9 @@ Start reading at `TypedStorage`.
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._arguments import ignores
-from adjoint._storage import UntypedStorage, _count, _made, _Storage
+from adjoint._publish.arguments import ignores
 from adjoint._switches import switches
+from adjoint._tensor.storage import UntypedStorage, _count, _made, _Storage
 from adjoint._types import Any, Device, DType
 
 __all__ = ["TypedStorage"]
