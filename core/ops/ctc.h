@@ -1,4 +1,4 @@
-// Connectionist temporal classification: `ctc_loss` (adjoint/nn/_ctc.py).
+// Connectionist temporal classification: `ctc_loss` (adjoint/nn/loss/ctc.py).
 //
 // The gradient makes the sums over time again and keeps nothing; where it is itself recorded, it is written
 // in recorded operations.

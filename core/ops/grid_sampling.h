@@ -1,4 +1,4 @@
-// Images read at the places of a grid: `grid_sample` (adjoint/nn/_sampling_grid.py).
+// Images read at the places of a grid: `grid_sample` (adjoint/nn/rearranging/grid.py).
 //
 // What is read at a place is a sum of the elements around it, with weights that depend on the place. The rows
 // say how often the weights are differentiated along each dimension, and so are closed: the derivative of one

@@ -1,7 +1,7 @@
 // Pooling by the maximum: the largest element of each window of an image, and where it lies.
 //
 // The positions, counted in row-major order over an image's spatial dimensions, are a result of their own;
-// the derivative puts gradients there. Averages are convolutions (adjoint/nn/_pooling.py). Kernel:
+// the derivative puts gradients there. Averages are convolutions (adjoint/nn/pooling/functions.py). Kernel:
 // kernels/pooling.h.
 #pragma once
 

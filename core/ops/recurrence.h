@@ -4,7 +4,7 @@
 // these is that of one product. The way back likewise multiplies all steps' cotangents with all steps' states
 // once. Cells and gates are results with gradients of their own: the gradient, written in recorded operators
 // where it is recorded itself, is a function of them. Layers, directions and projections:
-// adjoint/nn/_recurrence.py. Kernels: kernels/recurrence.h.
+// adjoint/nn/rnn/functions.py. Kernels: kernels/recurrence.h.
 #pragma once
 
 #include "ops/op.h"

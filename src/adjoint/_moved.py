@@ -22,6 +22,36 @@ MOVED = {
         ("_publish", "arguments register"),
     )
     for name in names.split()
+} | {
+    f"adjoint.nn.{name}": f"adjoint.nn.{place}"
+    for name, place in (
+        ("_activations", "activation.functions"),
+        ("_adaptive_pooling", "pooling.adaptive"),
+        ("_attention", "attention.functions"),
+        ("_bags", "embedding.functions"),
+        ("_ctc", "loss.ctc"),
+        ("_dropout", "dropout"),
+        ("_fractional", "pooling.fractional"),
+        ("_losses", "loss.functions"),
+        ("_margin_losses", "loss.margin_functions"),
+        ("_normalization", "normalization.functions"),
+        ("_pooling", "pooling.functions"),
+        ("_rearranging", "rearranging.functions"),
+        ("_recurrence", "rnn.functions"),
+        ("_sampling_grid", "rearranging.grid"),
+        ("adaptive", "loss.adaptive"),
+        ("batch_norm", "normalization.batch_norm"),
+        ("containers", "module.containers"),
+        ("conversion", "module.conversion"),
+        ("global_hooks", "module.global_hooks"),
+        ("hooks", "module.hooks"),
+        ("margin_loss", "loss.margin"),
+        ("multihead_attention", "attention.multihead"),
+        ("parameter_containers", "module.parameter_containers"),
+        ("rnn_cells", "rnn.cells"),
+        ("sparse", "embedding"),
+        ("state_dict", "module.state_dict"),
+    )
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 import adjoint as ad
 from adjoint import nn
 from adjoint.nn import module as file
-from adjoint.nn.hooks import Hookable
+from adjoint.nn.module.hooks import Hookable
 
 
 @pytest.fixture(autouse=True)

@@ -28,8 +28,6 @@ _ORDER = (
     "Examples",
 )
 _HEAD = re.compile(rf"^({'|'.join(_ORDER)})\n-+\n", re.M)
-#: Which public module has the functions that a package writes in private ones.
-_HOMES = {"nn": "nn.functional"}
 
 
 def public_name(public) -> str:
@@ -38,13 +36,14 @@ def public_name(public) -> str:
         return public.__qualname__
     module = public.__module__.removeprefix("adjoint").removeprefix(".")
     package = module.partition("._")[0]
+    if re.fullmatch(r"nn\.\w+\.(functions|fractional|ctc|grid)", module):
+        # Functions beside their layers that are published elsewhere.
+        return f"nn.functional.{public.__name__}"
     if not module or module.startswith(("_", "ops")) or module.endswith("._toplevel"):
         return public.__name__
-    if package not in _HOMES:
-        # Written in a module of a public package: nn.utils.clip for nn.utils.
-        outer = f"{package.rpartition('.')[0]}.{public.__name__}"
-        return outer if outer in entries() else f"{package}.{public.__name__}"
-    return f"{_HOMES[package]}.{public.__name__}"
+    # Written in a module of a public package: nn.utils.clip for nn.utils.
+    outer = f"{package.rpartition('.')[0]}.{public.__name__}"
+    return outer if outer in entries() else f"{package}.{public.__name__}"
 
 
 def document(public, written, published):

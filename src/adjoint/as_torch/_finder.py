@@ -24,11 +24,11 @@ STANDINS = "adjoint.as_torch.standins"
 #: Modules that have another name here.
 RENAMED = {
     "torch.functional": "adjoint",
-    "torch.nn.modules.container": "adjoint.nn.containers",
+    "torch.nn.modules.container": "adjoint.nn.module.containers",
     "torch.nn.modules.channelshuffle": "adjoint.nn.rearranging",
     "torch.nn.modules.conv": "adjoint.nn.convolution",
-    "torch.nn.modules.batchnorm": "adjoint.nn.batch_norm",
-    "torch.nn.modules.instancenorm": "adjoint.nn.batch_norm",
+    "torch.nn.modules.batchnorm": "adjoint.nn.normalization.batch_norm",
+    "torch.nn.modules.instancenorm": "adjoint.nn.normalization.batch_norm",
     "torch.nn.modules.fold": "adjoint.nn.rearranging",
     "torch.nn.modules.pixelshuffle": "adjoint.nn.rearranging",
     "torch.nn.modules.upsampling": "adjoint.nn.rearranging",
@@ -58,7 +58,13 @@ RENAMED = {
     "torch.utils.data._utils.collate": "adjoint.utils.data._utils.collate",
     "torch.utils.data._utils.worker": "adjoint.utils.data._utils.worker",
 }
-#: Private names of torch's modules that libraries ask for, by the module here: where they are.
+#: Lazy layers, which torch keeps beside those that they become.
+LAZY_LAYERS = {
+    "convolution": [f"LazyConv{kind}{n}d" for kind in ("", "Transpose") for n in (1, 2, 3)],
+    "linear": ["LazyLinear"],
+    "normalization.batch_norm": [f"Lazy{kind}Norm{n}d" for kind in ("Batch", "Instance") for n in (1, 2, 3)],
+}
+#: Names of torch's modules that programs ask for and that are elsewhere here, by the module here: where they are.
 PRIVATE = {
     "adjoint.autograd": {
         **{
@@ -104,11 +110,15 @@ PRIVATE = {
         "_batch_mahalanobis": "adjoint.distributions.multivariate_normal._mahalanobis",
     },
     **{
-        f"adjoint.nn.{module}": {there: f"adjoint.nn.{module}.{here}" for there, here in names.items()}
+        f"adjoint.nn.{module}": {
+            **{there: f"adjoint.nn.{module}.{here}" for there, here in names.items()},
+            **{layer: f"adjoint.nn.lazy.{layer}" for layer in LAZY_LAYERS.get(module, ())},
+        }
         for module, names in (
-            ("batch_norm", {"_NormBase": "_Statistics"}),
             ("convolution", {"_ConvNd": "_Convolution", "_ConvTransposeNd": "_Transposed"}),
             ("dropout", {"_DropoutNd": "_Dropout"}),
+            ("linear", {}),
+            ("normalization.batch_norm", {"_NormBase": "_Statistics"}),
             (
                 "padding",
                 {
@@ -132,6 +142,7 @@ PRIVATE = {
             ),
         )
     },
+    "adjoint.nn.activation": {"MultiheadAttention": "adjoint.nn.attention.multihead.MultiheadAttention"},
     "adjoint.hub": {"urlparse": "urllib.parse.urlparse"},
     "adjoint.optim.lbfgs": {
         name: f"{STANDINS}._functional.{name}" for name in ("_cubic_interpolate", "_strong_wolfe")
@@ -145,11 +156,6 @@ PRIVATE = {
     "adjoint.utils.checkpoint": {
         "get_device_states": f"{STANDINS}._functional.get_device_states",
         "set_device_states": f"{STANDINS}._functional.set_device_states",
-    },
-    "adjoint.nn.batch_norm": {"_NormBase": "adjoint.nn.batch_norm._Statistics"},
-    "adjoint.nn.convolution": {
-        "_ConvNd": "adjoint.nn.convolution._Convolution",
-        "_ConvTransposeNd": "adjoint.nn.convolution._Transposed",
     },
     "adjoint.nn.utils.stateless": {
         "_functional_call": "adjoint.func._modules.functional_call",
@@ -174,7 +180,7 @@ PRIVATE = {
     },
     "adjoint.optim.adam": {"adam": f"{STANDINS}._steps.adam"},
     "adjoint.optim.sgd": {"sgd": f"{STANDINS}._steps.sgd"},
-    "adjoint.nn.module": {"_IncompatibleKeys": "adjoint.nn.state_dict.IncompatibleKeys"},
+    "adjoint.nn.module": {"_IncompatibleKeys": "adjoint.nn.module.state_dict.IncompatibleKeys"},
     "adjoint.nn.utils.prune": {
         "_compute_nparams_toprune": "adjoint.nn.utils.prune._count",
         "_compute_norm": "adjoint.nn.utils.prune._norms",

@@ -403,7 +403,7 @@ def replace_all_batch_norm_modules_(root: Module) -> Module:
     >>> net[0].running_mean is None
     True
     """
-    from adjoint.nn.batch_norm import BatchNorm1d, BatchNorm2d, BatchNorm3d
+    from adjoint.nn.normalization.batch_norm import BatchNorm1d, BatchNorm2d, BatchNorm3d
 
     for module in root.modules():
         if isinstance(module, (BatchNorm1d, BatchNorm2d, BatchNorm3d)) and module.track_running_stats:

@@ -1,7 +1,8 @@
 """Neural networks: modules, parameters, layers, losses, initialisation.
 
 Start with `module` (what a Module is), then `linear` for a first layer. `functional` has every layer as a
-function, `init` the first values of parameters, `utils` helpers around gradients. One file per family.
+function, `init` the first values of parameters, `utils` helpers around gradients. One file or folder per family,
+with its functions and its layers.
 """
 
 from adjoint._publish.register import document_classes as _document_classes
@@ -10,14 +11,11 @@ from adjoint._publish.register import listing
 from . import (
     activation,
     attention,
-    batch_norm,
     convolution,
     dropout,
     functional,
     init,
     lazy,
-    loss,
-    margin_loss,
     padding,
     parallel,
     pooling,
@@ -30,29 +28,31 @@ from . import (
     grad as grad,
 )
 from .activation import *
-from .adaptive import AdaptiveLogSoftmaxWithLoss
-from .batch_norm import *
+from .attention.multihead import MultiheadAttention
 from .constants import assign as _assign
-from .containers import ModuleDict, ModuleList, Sequential
 from .convolution import *
 from .distance import CosineSimilarity, PairwiseDistance
 from .dropout import *
+from .embedding import Embedding, EmbeddingBag
 from .flatten import Flatten, Unflatten
 from .lazy import *
 from .linear import Bilinear, Identity, Linear
-from .loss import *
-from .margin_loss import *
+from .loss import basic as _losses
+from .loss import margin as _margin_losses
+from .loss.adaptive import AdaptiveLogSoftmaxWithLoss
+from .loss.basic import *
+from .loss.margin import *
 from .module import Module
-from .multihead_attention import MultiheadAttention
-from .normalization import LayerNorm, RMSNorm
+from .module.containers import ModuleDict, ModuleList, Sequential
+from .module.parameter_containers import ParameterDict, ParameterList
+from .normalization import LayerNorm, RMSNorm, batch_norm
+from .normalization.batch_norm import *
 from .padding import *
 from .parallel import DataParallel
 from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
-from .parameter_containers import ParameterDict, ParameterList
 from .pooling import *
 from .rearranging import *
 from .rnn import *
-from .sparse import Embedding, EmbeddingBag
 from .transformer import *
 
 _assign(globals())
@@ -63,8 +63,8 @@ __all__ = (
     + convolution.__all__
     + dropout.__all__
     + lazy.__all__
-    + loss.__all__
-    + margin_loss.__all__
+    + _losses.__all__
+    + _margin_losses.__all__
     + padding.__all__
     + pooling.__all__
     + rearranging.__all__

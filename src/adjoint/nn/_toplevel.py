@@ -11,25 +11,6 @@ from adjoint._publish.arguments import ignores
 from adjoint._types import Sequence, Tensor
 
 from . import functional
-from ._pooling import (
-    adaptive_avg_pool1d,
-    adaptive_max_pool1d,
-    avg_pool1d,
-    max_pool1d,
-    max_pool1d_with_indices,
-    max_pool2d,
-    max_pool3d,
-)
-from ._recurrence import (
-    gru,
-    gru_cell,
-    lstm,
-    lstm_cell,
-    rnn_relu,
-    rnn_relu_cell,
-    rnn_tanh,
-    rnn_tanh_cell,
-)
 from .functional import (
     alpha_dropout,
     bilinear,
@@ -45,6 +26,16 @@ from .functional import (
     rrelu,
     rrelu_,
 )
+from .pooling.functions import (
+    adaptive_avg_pool1d,
+    adaptive_max_pool1d,
+    avg_pool1d,
+    max_pool1d,
+    max_pool1d_with_indices,
+    max_pool2d,
+    max_pool3d,
+)
+from .rnn.functions import gru, gru_cell, lstm, lstm_cell, rnn_relu, rnn_relu_cell, rnn_tanh, rnn_tanh_cell
 
 __all__ = [
     "adaptive_avg_pool1d",

@@ -10,7 +10,6 @@ from adjoint._types import Device, DType, Ints, Padding, Sequence, Tensor
 from adjoint.ops.convolution import numbers
 
 from . import functional, init
-from ._next_door import finds
 from .module import Module
 from .parameter import Parameter
 
@@ -318,6 +317,3 @@ class ConvTranspose2d(_Transposed):
 class ConvTranspose3d(_Transposed):
     _n = 3
     __doc__ = _TRANSPOSED.format(n=3, s="s")
-
-
-__getattr__ = finds(__name__, "lazy")

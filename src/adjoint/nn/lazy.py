@@ -11,14 +11,6 @@ import warnings
 import adjoint as ad
 from adjoint._types import Any, Device, DType, Tensor
 
-from .batch_norm import (
-    BatchNorm1d,
-    BatchNorm2d,
-    BatchNorm3d,
-    InstanceNorm1d,
-    InstanceNorm2d,
-    InstanceNorm3d,
-)
 from .convolution import (
     Conv1d,
     Conv2d,
@@ -28,6 +20,14 @@ from .convolution import (
     ConvTranspose3d,
 )
 from .linear import Linear
+from .normalization.batch_norm import (
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+)
 from .parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 
 TYPE_CHECKING = False

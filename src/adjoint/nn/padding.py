@@ -1,14 +1,16 @@
-"""Padding as modules: each holds the widths, and calls `functional.pad` in its mode.
+"""Padding: `pad`, and the layers, each of which holds the widths and calls it in its mode.
 
 The classes for one, two and three dimensions differ in how many widths there are.
 """
 
 from __future__ import annotations
 
+import adjoint as ad
+from adjoint import _C
+from adjoint._publish import register
 from adjoint._publish.arguments import whole
-from adjoint._types import Ints, Tensor
+from adjoint._types import Ints, Sequence, Tensor
 
-from . import functional
 from .module import Module
 
 __all__ = [
@@ -30,6 +32,82 @@ __all__ = [
 ]
 
 
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """Put `value`, or in other modes elements of the tensor itself, around a tensor.
+
+    Parameters
+    ----------
+    input : Tensor, any shape
+    pad : sequence of int
+        (before, after) of the last dimension, then of the one before it, …; negative numbers cut.
+    mode : 'constant', 'reflect', 'replicate' or 'circular'
+        All but the first pad one, two or three dimensions after one or two others.
+    value : float, 0 by default
+
+    Raises
+    ------
+    RuntimeError
+        The length of `pad` is odd or more than twice the dimensions, or a size would be negative; a reflection that
+        is not shorter than the dimension.
+    NotImplementedError
+        Another mode, or another number of dimensions than the mode takes.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.nn.functional.pad(ad.tensor([[1, 2, 3]]), (2, 1), mode="reflect").tolist()
+    [[3, 2, 1, 2, 3, 2]]
+    >>> ad.nn.functional.pad(ad.tensor([1, 2]), (1, 2), value=9).tolist()
+    [9, 1, 2, 9, 9]
+    """
+    pad = list(pad)
+    if mode in ("reflect", "replicate", "circular"):
+        return _pad_with_own(input, pad, mode, value)
+    if mode != "constant":
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    if len(pad) % 2:
+        raise RuntimeError(f"Padding length must be divisible by 2, but got {len(pad)}")
+    if len(pad) > 2 * input.dim():
+        raise RuntimeError(
+            f"Padding length should be less than or equal to two times the input dimension but got padding "
+            f"length {len(pad)} and input of dimension {input.dim()}"
+        )
+    if max(pad, default=0) > 0:
+        # Rounded to the input's type, also where that is an infinity.
+        value = ad.full((), value, dtype=input.dtype).item() if value else 0
+        return _C.constant_pad_nd(input, pad, value)
+    # A part, or nothing but the input itself, is to be a tensor of its own too, in the input's order.
+    for dim, before, after in zip(range(-1, -len(pad), -1), pad[::2], pad[1::2]):
+        size = input.shape[dim]
+        if size + before + after < 0:
+            raise RuntimeError(
+                f"pad: the size {size} of dimension {dim} with padding {before}, {after} would be negative"
+            )
+        input = input.narrow(dim, -before, size + before + after)
+    return input.clone()
+
+
+def _pad_with_own(input, pad, mode, value):
+    """What `functional.pad` does in the modes 'reflect', 'replicate' and 'circular'."""
+    if value is not None:
+        raise ValueError(f"Padding mode {mode!r} doesn't take in value argument")
+    padded = len(pad) // 2
+    if len(pad) % 2:
+        raise RuntimeError(f"Padding length must be divisible by 2, but got {tuple(pad)}")
+    if not 1 <= padded <= 3 or input.ndim not in (padded + 1, padded + 2):
+        raise NotImplementedError(
+            f"Padding size {len(pad)} is not supported for {input.ndim}D input tensor.\nOnly 2D, 3D, 4D, 5D padding with "
+            "non-constant padding are supported for now: the last one, two or three dimensions with one or two before them."
+        )
+    # Only a batch may be empty.
+    if mode != "circular" and 0 in input.shape[input.ndim - padded - 1 :]:
+        raise RuntimeError(
+            f"Expected {padded + 1}D or {padded + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero "
+            f"dimensions for input, but got: {list(input.shape)}"
+        )
+    return _C._own_pad(input, pad, mode)
+
+
 class _Pad(Module):
     _n = 0
     _mode = "constant"
@@ -47,7 +125,7 @@ class _Pad(Module):
         n = self._n
         if self._mode == "circular" and input.dim() not in (n + 1, n + 2):
             raise ValueError(f"expected {n + 1}D or {n + 2}D input (got {input.dim()}D input)")
-        return functional.pad(input, self.padding, self._mode)
+        return pad(input, self.padding, self._mode)
 
     def extra_repr(self) -> str:
         return f"{self.padding}"
@@ -59,7 +137,7 @@ class _ConstantPad(_Pad):
         self.value = value
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.pad(input, self.padding, "constant", self.value)
+        return pad(input, self.padding, "constant", self.value)
 
     def extra_repr(self) -> str:
         return f"padding={self.padding}, value={self.value}"
@@ -172,3 +250,6 @@ class CircularPad2d(_CircularPad):
 class CircularPad3d(_CircularPad):
     _n = 3
     __doc__ = _says("the elements from the other end", 3)
+
+
+register.publish(globals())

@@ -14,11 +14,11 @@ from adjoint._types import Any, Callable, Device, DType, Tensor
 
 from . import functional, init
 from .activation import GELU, ReLU
-from .containers import ModuleList
+from .attention.multihead import MultiheadAttention
 from .dropout import Dropout
 from .linear import Linear
 from .module import Module
-from .multihead_attention import MultiheadAttention
+from .module.containers import ModuleList
 from .normalization import LayerNorm
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adjoint.nn import conversion
+from adjoint.nn.module import conversion
 
 __all__: list[str] = []
 

@@ -13,8 +13,8 @@ import adjoint as ad
 from adjoint._publish.register import listing
 from adjoint._types import Any, Tensor
 from adjoint.nn.module import Module
+from adjoint.nn.module.containers import ModuleDict, ModuleList
 
-from ..containers import ModuleDict, ModuleList
 from ..parameter import Parameter
 
 __all__ = [

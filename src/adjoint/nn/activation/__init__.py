@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint._types import Device, Dims, DType, Tensor
+from adjoint.nn.module import Module
+from adjoint.nn.parameter import Parameter
 
-from . import functional
-from ._next_door import finds
-from .module import Module
-from .parameter import Parameter
+from . import functions
 
 __all__ = [
     "CELU",
@@ -74,28 +73,28 @@ class SELU(_InplaceActivation):
     """The scaled ELU whose fixed point is mean 0 and variance 1."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.selu(input, self.inplace)
+        return functions.selu(input, self.inplace)
 
 
 class SiLU(_InplaceActivation):
     """x · sigmoid(x)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.silu(input, True) if self.inplace else ad.silu(input)
+        return functions.silu(input, True) if self.inplace else ad.silu(input)
 
 
 class Mish(_InplaceActivation):
     """x · tanh(softplus(x))."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.mish(input, self.inplace)
+        return functions.mish(input, self.inplace)
 
 
 class Hardsigmoid(_InplaceActivation):
     """x / 6 + 1/2 limited to [0, 1]."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.hardsigmoid(input, self.inplace)
+        return functions.hardsigmoid(input, self.inplace)
 
     def extra_repr(self) -> str:
         return ""
@@ -105,7 +104,7 @@ class Hardswish(Hardsigmoid):
     """x · hardsigmoid(x)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.hardswish(input, self.inplace)
+        return functions.hardswish(input, self.inplace)
 
 
 class Hardtanh(Module):
@@ -138,7 +137,7 @@ class Hardtanh(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.hardtanh(input, self.min_val, self.max_val, self.inplace)
+        return functions.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
     def extra_repr(self) -> str:
         return f"min_val={self.min_val}, max_val={self.max_val}" + (", inplace=True" if self.inplace else "")
@@ -163,7 +162,7 @@ class LeakyReLU(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.leaky_relu(input, self.negative_slope, self.inplace)
+        return functions.leaky_relu(input, self.negative_slope, self.inplace)
 
     def extra_repr(self) -> str:
         return f"negative_slope={self.negative_slope}" + (", inplace=True" if self.inplace else "")
@@ -179,7 +178,7 @@ class RReLU(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.rrelu(input, self.lower, self.upper, self.training, self.inplace)
+        return functions.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
     def extra_repr(self) -> str:
         return f"lower={self.lower}, upper={self.upper}" + (", inplace=True" if self.inplace else "")
@@ -215,7 +214,7 @@ class PReLU(Module):
             self.weight.fill_(self.init)
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.prelu(input, self.weight)
+        return functions.prelu(input, self.weight)
 
     def extra_repr(self) -> str:
         return f"num_parameters={self.num_parameters}"
@@ -237,14 +236,14 @@ class ELU(_AlphaActivation):
     """x where it is positive, elsewhere alpha · (exp(x) - 1)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.elu(input, self.alpha, self.inplace)
+        return functions.elu(input, self.alpha, self.inplace)
 
 
 class CELU(_AlphaActivation):
     """max(x, 0) + min(alpha · (exp(x / alpha) - 1), 0)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.celu(input, self.alpha, self.inplace)
+        return functions.celu(input, self.alpha, self.inplace)
 
 
 class GELU(Module):
@@ -255,7 +254,7 @@ class GELU(Module):
         self.approximate = approximate
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.gelu(input, self.approximate)
+        return functions.gelu(input, self.approximate)
 
     def extra_repr(self) -> str:
         return f"approximate={self.approximate!r}"
@@ -294,21 +293,21 @@ class LogSigmoid(Module):
     """log(sigmoid(x))."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.logsigmoid(input)
+        return functions.logsigmoid(input)
 
 
 class Softsign(Module):
     """x / (1 + |x|)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.softsign(input)
+        return functions.softsign(input)
 
 
 class Tanhshrink(Module):
     """x - tanh(x)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.tanhshrink(input)
+        return functions.tanhshrink(input)
 
 
 class _ShrinkActivation(Module):
@@ -326,14 +325,14 @@ class Softshrink(_ShrinkActivation):
     """x moved by `lambd` towards 0, at most to 0."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.softshrink(input, self.lambd)
+        return functions.softshrink(input, self.lambd)
 
 
 class Hardshrink(_ShrinkActivation):
     """x where |x| is above `lambd`, elsewhere 0."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.hardshrink(input, self.lambd)
+        return functions.hardshrink(input, self.lambd)
 
 
 class Threshold(Module):
@@ -346,7 +345,7 @@ class Threshold(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.threshold(input, self.threshold, self.value, self.inplace)
+        return functions.threshold(input, self.threshold, self.value, self.inplace)
 
     def extra_repr(self) -> str:
         return f"threshold={self.threshold}, value={self.value}" + (", inplace=True" if self.inplace else "")
@@ -360,7 +359,7 @@ class GLU(Module):
         self.dim = dim
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.glu(input, self.dim)
+        return functions.glu(input, self.dim)
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}"
@@ -381,7 +380,7 @@ class Softmax(_DimActivation):
     """exp(x), scaled so that it sums to 1 along `dim`."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.softmax(input, self.dim)
+        return functions.softmax(input, self.dim)
 
 
 class Softmax2d(Module):
@@ -390,21 +389,18 @@ class Softmax2d(Module):
     def forward(self, input: Tensor) -> Tensor:
         if input.dim() not in (3, 4):
             raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead")
-        return functional.softmax(input, -3)
+        return functions.softmax(input, -3)
 
 
 class LogSoftmax(_DimActivation):
     """The logarithm of `Softmax`, accurate for every x."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.log_softmax(input, self.dim)
+        return functions.log_softmax(input, self.dim)
 
 
 class Softmin(_DimActivation):
     """`Softmax` of -x."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.softmin(input, self.dim)
-
-
-__getattr__ = finds(__name__, "multihead_attention")
+        return functions.softmin(input, self.dim)

@@ -13,7 +13,7 @@ from adjoint._publish import register
 from adjoint._publish.arguments import scalar_type
 from adjoint._types import Any, Callable, Tensor
 
-from ._losses import _reduce, legacy_reduction
+from .functions import _reduce, legacy_reduction
 
 __all__ = [
     "cosine_embedding_loss",

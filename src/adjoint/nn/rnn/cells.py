@@ -9,10 +9,11 @@ import math
 
 import adjoint as ad
 from adjoint._types import Any, Device, DType, Tensor
+from adjoint.nn import init
+from adjoint.nn.module import Module
+from adjoint.nn.parameter import Parameter
 
-from . import _recurrence, init
-from .module import Module
-from .parameter import Parameter
+from . import functions as _recurrence
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]
 

@@ -6,11 +6,10 @@ All take ``(input, target)``. `reduction` is 'mean', 'sum' or 'none'.
 from __future__ import annotations
 
 from adjoint._types import Tensor
+from adjoint.nn.module import Module
 
-from . import functional
-from ._losses import legacy_reduction
-from ._next_door import finds
-from .module import Module
+from . import functions
+from .functions import legacy_reduction
 
 __all__ = [
     "BCELoss",
@@ -50,7 +49,7 @@ class L1Loss(_Loss):
     """The absolute difference, |input - target|."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return functional.l1_loss(input, target, reduction=self.reduction)
+        return functions.l1_loss(input, target, reduction=self.reduction)
 
 
 class MSELoss(_Loss):
@@ -64,7 +63,7 @@ class MSELoss(_Loss):
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return functional.mse_loss(input, target, reduction=self.reduction)
+        return functions.mse_loss(input, target, reduction=self.reduction)
 
 
 class SmoothL1Loss(_Loss):
@@ -81,7 +80,7 @@ class SmoothL1Loss(_Loss):
         self.beta = beta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return functional.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
+        return functions.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
 
 class HuberLoss(_Loss):
@@ -94,7 +93,7 @@ class HuberLoss(_Loss):
         self.delta = delta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return functional.huber_loss(input, target, self.reduction, self.delta)
+        return functions.huber_loss(input, target, self.reduction, self.delta)
 
 
 class KLDivLoss(_Loss):
@@ -118,7 +117,7 @@ class KLDivLoss(_Loss):
         self.log_target = log_target
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return functional.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
+        return functions.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
 
 
 class NLLLoss(_WeightedLoss):
@@ -139,7 +138,7 @@ class NLLLoss(_WeightedLoss):
         self.ignore_index = ignore_index
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return functional.nll_loss(
+        return functions.nll_loss(
             input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction
         )
 
@@ -188,7 +187,7 @@ class CrossEntropyLoss(_WeightedLoss):
         self.label_smoothing = label_smoothing
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return functional.cross_entropy(
+        return functions.cross_entropy(
             input,
             target,
             self.weight,
@@ -202,7 +201,7 @@ class BCELoss(_WeightedLoss):
     """The binary cross entropy of probabilities, -(t log p + (1 - t) log(1 - p)), logarithms at least -100."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return functional.binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
+        return functions.binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
 
 
 class BCEWithLogitsLoss(_Loss):
@@ -228,9 +227,6 @@ class BCEWithLogitsLoss(_Loss):
         self.register_buffer("pos_weight", pos_weight)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return functional.binary_cross_entropy_with_logits(
+        return functions.binary_cross_entropy_with_logits(
             input, target, self.weight, pos_weight=self.pos_weight, reduction=self.reduction
         )
-
-
-__getattr__ = finds(__name__, "margin_loss")

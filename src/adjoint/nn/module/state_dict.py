@@ -15,9 +15,8 @@ from types import MappingProxyType
 import adjoint as ad
 from adjoint._switches import announce
 from adjoint._types import Any, Callable
-
-from ..utils.hooks import HookTable
-from .parameter import Parameter
+from adjoint.nn.parameter import Parameter
+from adjoint.utils.hooks import HookTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint._publish.arguments import whole
 from adjoint._types import Device, DType, Ints, Tensor
+from adjoint.nn import init
+from adjoint.nn.module import Module
+from adjoint.nn.parameter import Parameter
 
-from . import functional, init
-from .module import Module
-from .parameter import Parameter
+from . import functions
 
 __all__ = ["LayerNorm", "RMSNorm"]
 
@@ -120,7 +121,7 @@ class RMSNorm(Module):
             init.ones_(self.weight)
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+        return functions.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"

@@ -10,8 +10,8 @@ from __future__ import annotations
 import sys
 
 from adjoint._types import Any, Callable
+from adjoint.utils.hooks import HookTable, RemovableHandle
 
-from ..utils.hooks import HookTable, RemovableHandle
 from .hooks import Hookable, ModuleHooks
 
 __all__ = [
@@ -42,7 +42,7 @@ class _CallTable(HookTable):
 
 
 def _holder():
-    return vars(sys.modules[f"{__package__}.module"])
+    return vars(sys.modules[__package__])
 
 
 CALL_TABLES = {

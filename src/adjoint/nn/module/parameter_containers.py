@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint._types import Any, Iterator
+from adjoint.nn.parameter import Parameter
 
+from . import Module
 from .containers import pairs, position
-from .module import Module
-from .parameter import Parameter
 
 __all__ = ["ParameterDict", "ParameterList"]
 

@@ -1,4 +1,4 @@
-"""`embedding_bag`: rows of a table, added up over bags of indices; exported by `adjoint.nn.functional`."""
+"""Rows of a table by their indices: `embedding`, `embedding_bag`, which adds them up over bags, and `one_hot`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,107 @@ from adjoint import _C
 from adjoint._publish import register
 from adjoint._types import Tensor
 
-__all__ = ["embedding_bag"]
+__all__ = ["embedding", "embedding_bag", "one_hot"]
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """A new last dimension that is 1 at the index and 0 elsewhere.
+
+    Parameters
+    ----------
+    tensor : int64 Tensor, any shape, not negative
+    num_classes : int
+        The size of the new dimension; -1 takes one more than the largest index.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.nn.functional.one_hot(ad.tensor([0, 2]), 3).tolist()
+    [[1, 0, 0], [0, 0, 1]]
+    """
+    return ad.one_hot(tensor, num_classes)
+
+
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """Rows of `weight` picked by the indices `input`.
+
+    Parameters
+    ----------
+    input : integer Tensor, any shape
+    weight : Tensor, shape (rows, features)
+    padding_idx : int, optional
+        This row gets no gradient; negative counts from the end.
+    max_norm : float, optional
+        Rows that are used and whose norm is larger are first scaled down to it, in place, unrecorded.
+    norm_type : float
+        The p of that norm.
+    scale_grad_by_freq : bool
+        Divide a row's gradient by how often it was used.
+    sparse : bool
+        Give `weight` a gradient in the layout sparse_coo, of the rows that are used; not with `scale_grad_by_freq`.
+
+    Returns
+    -------
+    Tensor, shape (*input.shape, features)
+
+    Raises
+    ------
+    RuntimeError
+        The weight is not a matrix.
+    IndexError
+        An index is outside of the rows.
+    AssertionError
+        `padding_idx` is outside of the rows.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> table = ad.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> ad.nn.functional.embedding(ad.tensor([1, 0]), table).tolist()
+    [[3.0, 4.0], [1.0, 2.0]]
+    """
+    if sparse and scale_grad_by_freq:
+        raise RuntimeError("embedding_backward: scale_grad_by_freq not supported with sparse gradients")
+    if weight.ndim != 2:
+        raise RuntimeError(f"'weight' must be 2-D: rows of features, but its shape is {list(weight.shape)}")
+    rows = weight.shape[0]
+    if padding_idx is not None:
+        if not -rows <= padding_idx < rows:
+            raise AssertionError(f"Padding_idx must be within num_embeddings: got {padding_idx}, rows {rows}")
+        padding_idx %= rows
+    if max_norm is not None:
+        _limit_norms(weight, input, max_norm, norm_type)
+    output = ad.embedding(weight, input, -1 if padding_idx is None else padding_idx, bool(sparse))
+    if not scale_grad_by_freq:
+        return output
+    counts = ad.zeros(rows, dtype=weight.dtype)
+    flat = input.reshape(-1)
+    counts = counts.index_add(0, flat, ad.ones(flat.shape[0], dtype=weight.dtype))
+    share = 1 / counts[input].unsqueeze(-1)
+    # The difference is 0, so the value stays exact; its gradient carries the factor.
+    return output.detach() + (output - output.detach()) * share
+
+
+def _limit_norms(weight, input, max_norm, norm_type):
+    weight = ad.autograd.forward_ad.unpack_dual(weight).primal  # neither recorded nor differentiated forwards
+    with ad.no_grad():
+        used = sorted(set(input.reshape(-1).tolist()))
+        if not used:
+            return
+        used = ad.tensor(used)  # type: ignore[assignment]
+        rows = weight[used]
+        norms = ad.linalg.vector_norm(rows, norm_type, -1, True)
+        weight[used] = ad.where(
+            norms > max_norm, rows * (max_norm / (norms.double() + 1e-7)).to(rows.dtype), rows
+        )
 
 
 def _starts(input, offsets, include_last_offset):

@@ -12,7 +12,8 @@ from math import prod
 import adjoint as ad
 from adjoint import _C
 from adjoint._tensor.memory_format import is_laid
-from adjoint.nn._adaptive_pooling import in_order
+
+from .adaptive import in_order
 
 _PLAIN = (int, type(None))
 _EVEN = {n: [0.0] * n for n in (1, 2, 3)}

@@ -12,12 +12,13 @@ import warnings
 
 import adjoint as ad
 from adjoint._types import Any, Device, DType, Tensor
+from adjoint.nn import init
+from adjoint.nn.module import Module
+from adjoint.nn.parameter import Parameter
+from adjoint.nn.utils.rnn import PackedSequence
 
-from . import _recurrence, init
-from .module import Module
-from .parameter import Parameter
-from .rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
-from .utils.rnn import PackedSequence
+from . import functions as _recurrence
+from .cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 
 __all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase"]
 

@@ -11,8 +11,8 @@ from collections import OrderedDict
 
 from adjoint._types import Any, ItemsView, Iterator, KeysView, Self, Tensor, ValuesView
 
-from ._naming import indent
-from .module import Module
+from . import Module
+from .naming import indent
 
 __all__ = ["ModuleDict", "ModuleList", "Sequential"]
 

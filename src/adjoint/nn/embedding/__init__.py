@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint._types import Device, DType, Self, Tensor
+from adjoint.nn import init
+from adjoint.nn.module import Module
+from adjoint.nn.parameter import Parameter
 
-from . import functional, init
-from .module import Module
-from .parameter import Parameter
+from . import functions
 
 __all__ = ["Embedding", "EmbeddingBag"]
 
@@ -100,7 +101,7 @@ class Embedding(_Rows):
         )
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.embedding(
+        return functions.embedding(
             input,
             self.weight,
             self.padding_idx,
@@ -209,7 +210,7 @@ class EmbeddingBag(_Rows):
     def forward(
         self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
     ) -> Tensor:
-        return functional.embedding_bag(
+        return functions.embedding_bag(
             input,
             self.weight,
             offsets,

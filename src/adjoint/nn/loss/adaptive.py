@@ -6,11 +6,10 @@ from typing import NamedTuple
 
 import adjoint as ad
 from adjoint._types import Any, Device, DType, Sequence, Tensor
-
-from . import functional
-from .containers import ModuleList, Sequential
-from .linear import Linear
-from .module import Module
+from adjoint.nn import functional
+from adjoint.nn.linear import Linear
+from adjoint.nn.module import Module
+from adjoint.nn.module.containers import ModuleList, Sequential
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]
 

@@ -14,16 +14,16 @@ from adjoint._C import ModuleMembers, _read_members_directly
 from adjoint._publish.arguments import need_compiler
 from adjoint._switches import switches
 from adjoint._types import Any, Callable, Iterator, Self
+from adjoint.nn.parameter import Buffer, Parameter
+from adjoint.utils.hooks import HookTable
 
-from ..utils.hooks import HookTable
 from . import global_hooks
-from ._naming import check_new_name, indent, type_name
-from ._where import PLAIN, locate
 from .conversion import Conversion
 from .global_hooks import *  # noqa: F403
 from .global_hooks import replaced
 from .hooks import Hookable, call_with_hooks
-from .parameter import Buffer, Parameter
+from .locate import PLAIN, locate
+from .naming import check_new_name, indent, type_name
 from .state_dict import StateDict
 
 __all__ = ["Module"]

@@ -6,8 +6,8 @@ from adjoint._publish import register
 from adjoint._publish.arguments import give, ignores
 from adjoint._types import Any, Callable, F, Ints, Sequence, Tensor
 
-from ._adaptive_pooling import adaptive_avg, adaptive_max
-from ._windows import avg_pool, lp_pool, max_pool, max_unpool
+from .adaptive import adaptive_avg, adaptive_max
+from .windows import avg_pool, lp_pool, max_pool, max_unpool
 
 __all__ = [
     "adaptive_avg_pool1d",

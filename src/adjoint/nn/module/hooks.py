@@ -13,8 +13,7 @@ import warnings
 import adjoint as ad
 from adjoint._types import Any, Callable, Tensor
 from adjoint.autograd.function import Function
-
-from ..utils.hooks import HookTable, RemovableHandle
+from adjoint.utils.hooks import HookTable, RemovableHandle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -189,12 +188,12 @@ class Hookable(ModuleMembers):
     # The names under which programs for torch look the tables up, and take them away.
     def _get_backward_hooks(self) -> tuple[list, list]:
         """The full backward hooks that a call heeds, and the legacy ones."""
-        full, regular = _backward_hooks(self._own_hooks(), vars(sys.modules[f"{__package__}.module"]))
+        full, regular = _backward_hooks(self._own_hooks(), vars(sys.modules[__package__]))
         return full, regular
 
     def _get_backward_pre_hooks(self) -> list:
         """The backward pre-hooks that a call heeds."""
-        shared = vars(sys.modules[f"{__package__}.module"])["_global_backward_pre_hooks"]
+        shared = vars(sys.modules[__package__])["_global_backward_pre_hooks"]
         return [*shared.values(), *self._own_hooks().backward_pre.values()]
 
     _forward_pre_hooks = _table("forward_pre")
@@ -208,7 +207,7 @@ class Hookable(ModuleMembers):
 
 def call_with_hooks(module: Module, args: Any, kwargs: Any) -> Any:
     """``module.forward(*args, **kwargs)`` between its hooks; those of all modules come first."""
-    hooks, shared = module._hooks, vars(sys.modules[f"{__package__}.module"])
+    hooks, shared = module._hooks, vars(sys.modules[__package__])
     with_kwargs = (hooks.forward_with_kwargs, shared["_global_forward_hooks_with_kwargs"])
     output, ran = None, set()
     try:

@@ -1,4 +1,4 @@
-"""The normalisations over a batch, an instance, groups or neighbouring channels: functions of `adjoint.nn.functional`.
+"""The normalisations over a batch, an instance, groups, neighbouring channels or the last dimensions.
 
 All subtract a mean and divide by a standard deviation; they differ in what these are taken over. The core does it for a channel
 of a batch, or groups of channels of an image. Statistics of half types are found in float32. Start reading at `batch_norm`.
@@ -7,10 +7,20 @@ of a batch, or groups of channels of an image. Statistics of half types are foun
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint import _C
 from adjoint._publish import register
-from adjoint._types import Tensor
+from adjoint._tensor.memory_format import like
+from adjoint._types import Sequence, Tensor
 
-__all__ = ["batch_norm", "group_norm", "instance_norm", "local_response_norm"]
+__all__ = [
+    "batch_norm",
+    "group_norm",
+    "instance_norm",
+    "layer_norm",
+    "local_response_norm",
+    "normalize",
+    "rms_norm",
+]
 
 
 def _in_single(input):
@@ -254,6 +264,84 @@ def local_response_norm(
         mean = ad.nn.functional.avg_pool2d(padded, (size, 1), stride=1)
     mean = mean.reshape(input.shape)
     return input / (mean * alpha + k).pow(beta)
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Standardise over the last dimensions, (x - mean) / √(var + eps), then scale and shift.
+
+    Parameters
+    ----------
+    input : Tensor, shape (…, *normalized_shape)
+    normalized_shape : sequence of int
+    weight, bias : Tensor, shape normalized_shape, optional
+    eps : float
+
+    Raises
+    ------
+    RuntimeError
+        The shapes do not fit.
+    """
+    return ad.layer_norm(input, normalized_shape, weight, bias, eps)
+
+
+def rms_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    """Divide by the root mean square over the last dimensions, x / √(mean(x²) + eps), then scale.
+
+    `eps` is the machine epsilon of the type computed in when it is not given: of float32 for the half types.
+    """
+    count = len(normalized_shape)
+    if count == 0:
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
+            "normalized_shape = []"
+        )
+    if weight is not None and tuple(weight.shape) != tuple(normalized_shape):
+        raise RuntimeError(
+            f"Expected weight to be of same shape as normalized_shape, but got weight of shape {list(weight.shape)} and "
+            f"normalized_shape = {list(normalized_shape)}"
+        )
+    if tuple(input.shape[-count:]) != tuple(normalized_shape):
+        raise RuntimeError(
+            f"Given normalized_shape={list(normalized_shape)}, expected input with shape "
+            f"[*, {', '.join(map(str, normalized_shape))}], but got input of size {list(input.shape)}"
+        )
+    # Half-precision results are rounded once, after the weight.
+    half = input.dtype in (ad.float16, ad.bfloat16)
+    x = input.to(ad.float32) if half else input
+    if eps is None:
+        eps = ad.finfo(x.dtype).eps
+    if x.is_floating_point():
+        result = _C._rms_norm(x, count, eps)
+    else:
+        result = x * (x.square().mean(tuple(range(-count, 0)), keepdim=True) + eps).rsqrt()
+    if half:
+        result = (result if weight is None else result * weight.to(ad.float32)).to(input.dtype)
+    elif weight is not None:
+        result = result * weight
+    # Row by row, but for images with channels innermost.
+    return result if input.is_contiguous() else like(result.contiguous(), input)
+
+
+def normalize(
+    input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None
+) -> Tensor:
+    """Divide by the p-norm along `dim`, by at least `eps`.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> [round(v, 3) for v in ad.nn.functional.normalize(ad.tensor([3.0, 4.0]), dim=0).tolist()]
+    [0.6, 0.8]
+    """
+    return ad.div(input, ad.linalg.vector_norm(input, p, dim, True).clamp(min=eps), out=out)
 
 
 register.publish(globals())
