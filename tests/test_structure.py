@@ -5,6 +5,8 @@ Start reading at `test_no_module_imports_itself_by_way_of_others`.
 
 import ast
 import importlib
+import inspect
+import operator
 import pathlib
 import pickle
 import pkgutil
@@ -13,6 +15,8 @@ import re
 import pytest
 
 import adjoint as ad
+from adjoint import _moved
+from adjoint._help._composition import _function_of_layer
 from adjoint._publish import register
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -103,6 +107,62 @@ def test_compositions_lie_in_files_named_as_the_families_of_the_core():
     files = {file.stem for file in (SOURCE / "ops").glob("*.py")} - {"__init__"}
     assert files - families == set(OWN_NAMES)
     assert files == {name for name in vars(ad.ops) if not name.startswith("_")}
+
+
+#: One guess each (Note: where a name lives): the folder or file of src/adjoint in which a public function is written.
+HOMES = {
+    "nn.functional.max_pool2d": "nn/pooling",
+    "nn.functional.dropout": "nn/dropout.py",
+    "nn.functional.cross_entropy": "nn/loss",
+    "nn.functional.layer_norm": "nn/normalization",
+    "nn.functional.embedding": "nn/embedding",
+    "nn.functional.linear": "nn/linear.py",
+    "nn.functional.pad": "nn/padding.py",
+    "nn.Module": "nn/module",
+    "nn.Sequential": "nn/module",
+    "linalg.svd": "linalg",
+    "svd": "ops/linalg.py",
+    "zeros": "_tensor/creation.py",
+    "randn": "_tensor/random.py",
+    "tensor": "_tensor/data.py",
+    "einsum": "ops/einsum.py",
+    "Tensor.backward": "_tensor/gradients.py",
+    "Tensor.numpy": "_tensor/data.py",
+    "tree.map": "tree",
+    "utils.checkpoint.checkpoint": "utils/checkpoint.py",
+    "utils.data.DataLoader": "utils/data",
+}
+
+
+@pytest.mark.parametrize("name", HOMES)
+def test_a_name_is_found_in_one_guess(name):
+    public = operator.attrgetter(name)(ad)
+    file = pathlib.Path(inspect.getsourcefile(inspect.unwrap(public))).relative_to(SOURCE)
+    assert file == pathlib.Path(HOMES[name]) or pathlib.Path(HOMES[name]) in file.parents
+
+
+def test_a_layer_lies_beside_its_function():
+    """max_pool2d beside MaxPool2d: in one file or folder of nn, but for convolutions, which are functions of `adjoint` too."""
+    apart = set()
+    for name in ad.nn.__all__:
+        layer, function = getattr(ad.nn, name), _function_of_layer(name)
+        if isinstance(layer, type) and function is not None:
+            written = inspect.unwrap(getattr(ad.nn.functional, function)).__module__
+            if written.split(".")[:3] != layer.__module__.split(".")[:3]:
+                apart.add((function, written))
+    assert {written for _, written in apart} == {"adjoint.ops.convolution"}
+
+
+def test_what_has_moved_is_imported_by_its_new_name():
+    known = {name for name, _ in modules()}
+    assert set(_moved.MOVED.values()) <= known and not known & set(_moved.MOVED)
+    old = re.compile(r"\b(" + "|".join(map(re.escape, _moved.MOVED)) + r")\b(?! import)")
+    for name, file in modules():
+        for target in imports(name, file, known | set(_moved.MOVED)):
+            assert target not in _moved.MOVED, f"{file}: {target} is now {_moved.MOVED[target]}"
+        assert file.name in ("_moved.py", "names.py") or not old.search(file.read_text("utf-8")), file
+    for name, new in _moved.MOVED.items():
+        assert importlib.import_module(name) is importlib.import_module(new)
 
 
 def test_a_composition_has_no_operator_s_name():
