@@ -93,6 +93,11 @@ void Tracer::refuse(const std::string& why) {
   }
 }
 
+void Tracer::fork() {
+  forked_ = true;
+  if (draws_) refuse("it draws random numbers, and draws the same again (a checkpoint)");
+}
+
 Ref<Observer> Tracer::for_thread() const {
   const_cast<Tracer*>(this)->refuse("a backward pass runs in several threads");
   return Ref<Observer>::steal(new OtherThread);
@@ -130,7 +135,8 @@ int32_t Tracer::slot(const Tensor& t, Slot::Kind kind) {
 
 Place Tracer::place(const Tensor& t, uint32_t writes) {
   if (!t.defined()) return {};
-  if (t->flags & (TensorImpl::kElsewhere | TensorImpl::kDual | TensorImpl::kBatched)) {
+  // Of a tensor with a tangent, calls down here take what it is without it.
+  if (t->flags & (TensorImpl::kElsewhere | TensorImpl::kBatched)) {
     refuse(is_sparse(t) ? "sparse tensors are not followed" : "a tensor is on another device");
     return {};
   }
@@ -166,6 +172,8 @@ void Tracer::add(const Call& call, std::span<const Tensor> results, bool announc
   if (!trace.refused.empty()) return;
   const Operator& op = call.op;
   if (op.declared) return refuse(text(op.name, "() is declared in Python"));
+  draws_ = draws_ || op.draws;
+  if (draws_ && forked_) return fork();
   // What is written is met at the version that it has now, and counted.
   std::unordered_map<const Storage*, uint32_t> writes;
   each_written(call, [&](const Tensor& t) { ++writes[owner_of_bytes(t->storage)]; });

@@ -112,6 +112,8 @@ class Tracer final : public Observer {
 
   /// The trace cannot be used; the first reason counts.
   void refuse(const std::string& why);
+  /// A generator is copied: what is drawn cannot be followed.
+  void fork();
   /// Where a tensor of the program lies: an argument, a result.
   Place place(const Tensor& t, uint32_t writes = 0);
   /// A tensor that was made while nobody looked on, perhaps where one lay that is gone.
@@ -129,6 +131,7 @@ class Tracer final : public Observer {
   Range keep(std::span<const Tensor> tensors);
 
   std::string (*where_)();
+  bool forked_ = false, draws_ = false;
   std::unordered_map<const Storage*, int32_t> at_;
   std::vector<uint32_t> versions_;
   std::vector<Ref<Storage>> held_;  // outside memory, so that no other gets its address
