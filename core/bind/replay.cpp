@@ -272,10 +272,8 @@ void bind_replay(nb::module_& m) {
       },
       nb::rv_policy::take_ownership, "Begin to record the calls of this thread.");
   m.def("_tell_recorders", [](const std::string& what) { tell_recorders(what.c_str()); });
-  m.def(
-      "_version_of",
-      [](const Tensor& t) { return owner_of_bytes(t->storage)->version.load(std::memory_order_relaxed); },
-      "The version of a tensor, for a check of the library's own, which a replay need not make.");
+  m.def("_version_of", &version_of_both,
+        "The version of a tensor, for a check of the library's own, which a replay need not make.");
   m.def("_reason_not_to_replay", &reason_not_to_replay);
   m.def("_reason_of_graph", &reason_of_graph);
   m.def("_mode_of_replay", &mode_of_replay);

@@ -188,8 +188,8 @@ void free_holder(PyObject* o) {
 /// A run that is watched. The hook is that of the thread which starts it.
 class Watched {
  public:
-  Watched(nb::object types, nb::object modules, nb::object names, nb::object inner,
-          nb::object library, std::vector<std::string> folders) {
+  Watched(nb::object types, nb::object modules, nb::object names, nb::object inner, nb::object library,
+          std::vector<std::string> folders) {
     watch_.pure_types = std::move(types);
     watch_.pure_modules = std::move(modules);
     watch_.impure_names = std::move(names);

@@ -60,7 +60,9 @@ _LOADS_GLOBAL = frozenset(
     if name in dis.opmap
 )
 _LOADS_ATTRIBUTE = frozenset(dis.opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD") if name in dis.opmap)
-_STORES = frozenset(dis.opmap[name] for name in ("STORE_FAST", "STORE_DEREF", "STORE_NAME") if name in dis.opmap)
+_STORES = frozenset(
+    dis.opmap[name] for name in ("STORE_FAST", "STORE_DEREF", "STORE_NAME") if name in dis.opmap
+)
 _LOAD_ATTR = dis.opmap["LOAD_ATTR"]
 _IMPORTS = dis.opmap["IMPORT_NAME"]
 _IMPORTS_FROM = dis.opmap["IMPORT_FROM"]
@@ -88,7 +90,18 @@ class CodeFacts:
 
     if TYPE_CHECKING:
         weak: Any
-    __slots__ = ("any", "attributes", "globals", "imports", "inside", "library", "nested", "own", "through", "weak")
+    __slots__ = (
+        "any",
+        "attributes",
+        "globals",
+        "imports",
+        "inside",
+        "library",
+        "nested",
+        "own",
+        "through",
+        "weak",
+    )
 
     def __init__(self, code: types.CodeType) -> None:
         self.library = code.co_filename.startswith(LIBRARY)
@@ -110,7 +123,7 @@ class CodeFacts:
                 through[way] = None
                 continue
             if op == _IMPORTS_FROM and way:
-                through[*way[:2], named[arg]] = None
+                through[(*way[:2], named[arg])] = None
                 continue
             if op in _LOADS_GLOBAL:
                 used[named[arg >> _SHIFT if op == _LOAD_GLOBAL else arg]] = None

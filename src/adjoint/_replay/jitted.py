@@ -115,7 +115,9 @@ class Jitted(_C._Entry):
         self._counts["recorded"] += 1
         result = made.result.pop()
         # What ran while modules were imported, as in many a first call, does not run again.
-        if self._counts["recorded"] > _PATIENCE or not any(code.co_name == "<module>" for code, _ in made.codes):
+        if self._counts["recorded"] > _PATIENCE or not any(
+            code.co_name == "<module>" for code, _ in made.codes
+        ):
             if self._codes is None:
                 self._codes = {}
             for code, names in made.codes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 
 __all__ = ["finds"]
@@ -13,7 +14,8 @@ def finds(own, *neighbours):
     def __getattr__(name):
         if not name.startswith("__"):
             for neighbour in neighbours:
-                module = import_module(f"adjoint.nn.{neighbour}")
+                path = f"adjoint.nn.{neighbour}"
+                module = sys.modules.get(path) or import_module(path)
                 if name in vars(module):
                     return vars(module)[name]
         raise AttributeError(f"module {own!r} has no attribute {name!r}")
