@@ -21,6 +21,7 @@
 #include "ops/sparse.h"
 #include "ops/writing.h"
 #include "transforms/batching.h"
+#include "transforms/interpreter.h"
 #include "transforms/sparse.h"
 
 namespace adjoint {
@@ -88,6 +89,16 @@ Tensor own_gradient(Tensor& g, const Tensor& leaf) {
   if (lies_well && !thread_state.grad && !carries && is_whole_of_what_nobody_has(g)) return alias(g);
   if ((thread_state.grad || carries) && lies_well) return call<Clone>(g);
   Tensor fresh;
+  if (thread_state.watched && !thread_state.interpreter && !carries && !thread_state.grad) [[unlikely]] {
+    // Made, not written: its version is that of a gradient which nobody saw arrive.
+    fresh = like_leaf ? empty_as(leaf, g.dtype()) : empty(g.sizes(), g.dtype());
+    {
+      const NoInterpretation inner;
+      copy_into(fresh, g);
+    }
+    announce_copied(fresh, g, true);
+    return fresh;
+  }
   if (thread_state.watched) [[unlikely]]
     fresh = like_leaf ? call<EmptyLike>(leaf, OptionalType(g.dtype()), false, std::nullopt)
                       : constant<Empty>(Sizes(g.sizes()), OptionalType(g.dtype()), false);

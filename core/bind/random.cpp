@@ -105,6 +105,16 @@ void bind_random(nb::module_& m) {
       "Let this thread draw from another generator, which the caller keeps alive; returns the one before, or "
       "None.");
   m.def(
+      "_fork_generator",
+      [](Generator* g) {
+        fork_in_recorders();
+        auto fork = std::make_unique<Generator>(Generator::default_seed, chosen(g).kind());
+        fork->set_state(chosen(g).state());
+        return fork.release();
+      },
+      nb::arg("generator").none(), nb::rv_policy::take_ownership,
+      "A generator that draws what this one, or the thread's, would draw next.");
+  m.def(
       "_reserve",
       [](int64_t n, Generator* g) {
         const auto stream = chosen(g).reserve(static_cast<uint64_t>(std::max<int64_t>(n, 0)));

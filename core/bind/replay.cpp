@@ -195,6 +195,11 @@ void tell_recorders(const char* what) {
     if (auto* const tracer = dynamic_cast<Tracer*>(o)) tracer->refuse(what);
 }
 
+void fork_in_recorders() {
+  for (Observer* o = thread_state.observer; o; o = o->outer.get())
+    if (auto* const tracer = dynamic_cast<Tracer*>(o)) tracer->fork();
+}
+
 void bind_replay(nb::module_& m) {
   nb::class_<Recording>(m, "_Recording", "What a call did to elements.")
       .def_prop_ro("refused", [](const Recording& r) { return r.trace.refused; })
@@ -267,6 +272,8 @@ void bind_replay(nb::module_& m) {
       },
       nb::rv_policy::take_ownership, "Begin to record the calls of this thread.");
   m.def("_tell_recorders", [](const std::string& what) { tell_recorders(what.c_str()); });
+  m.def("_version_of", &version_of_both,
+        "The version of a tensor, for a check of the library's own, which a replay need not make.");
   m.def("_reason_not_to_replay", &reason_not_to_replay);
   m.def("_reason_of_graph", &reason_of_graph);
   m.def("_mode_of_replay", &mode_of_replay);

@@ -128,7 +128,7 @@ class Comparison {
         for (int32_t i = n.first; i < n.end; ++i)
           item("global", number, i, l_.edges[i].key.ptr(), PyDict_GetItemWithError(o, l_.edges[i].key.ptr()));
         if (n.by_attributes && (version_of_dict(o) != n.version || !n.version))
-          for (nb::handle name : l_.ordered)
+          for (nb::handle name : l_.own_names)
             if (PyObject* now = PyDict_GetItemWithError(o, name.ptr()); now && !has_edge(n, name.ptr()))
               tell("global", number, name.ptr(), nullptr, now);
         if (PyErr_Occurred()) throw nb::python_error();
@@ -141,7 +141,7 @@ class Comparison {
           if (l_.edges[i].access == By::ClassName)
             item("class attribute", number, i, l_.edges[i].key.ptr(),
                  _PyType_Lookup(type, l_.edges[i].key.ptr()));
-        for (nb::handle name : l_.ordered)
+        for (nb::handle name : l_.names)
           if (PyObject* now = _PyType_Lookup(type, name.ptr());
               now && !n.strict && !has_edge(n, name.ptr()) && PyObject_HasAttr(o, name.ptr()) &&
               owns(type, name.ptr()))

@@ -33,7 +33,7 @@ bool is_descriptor(PyTypeObject* t) {
 Collector::Collector(Layout& l, nb::dict facts, bool all) : l_(l), facts_(std::move(facts)) {
   if (known_facts().size() > 4096) known_facts().clear();
   l.names = facts_["names"];
-  l.ordered = facts_["ordered"];
+  l.own_names = facts_["own"];
   l.all = all || nb::cast<bool>(facts_["all"]);
   l.inside = l.all || nb::cast<bool>(facts_["inside"]);
   if (nb::cast<bool>(facts_["registries"])) {
@@ -186,7 +186,7 @@ void Collector::instance(Edge& e, PyObject* o, PyTypeObject* t) {
   if (f.library || is_constant_type(t->tp_name)) return same(e, o);
   by_identity(e, o);
   if (base == &PyProperty_Type || base == &PyStaticMethod_Type || base == &PyClassMethod_Type ||
-      is_descriptor(t))
+      is_descriptor(t) || (e.access == By::Name && is_house(l_.objects[e.parent].ptr())))
     return;
   unknown(adjoint::text("it is a ", t->tp_name, ", which cannot be looked into"));
 }

@@ -271,7 +271,7 @@ void Collector::globals(int32_t number, PyObject* dict) {
     for (nb::handle name : missing_) add(name.ptr(), true);
   Py_ssize_t count = 0;
   if (as_module) {
-    for (nb::handle name : l_.ordered) count += add(name.ptr(), false);
+    for (nb::handle name : l_.own_names) count += add(name.ptr(), false);
     add(names().getattr, true);
   }
   Node& n = l_.nodes[number];

@@ -187,7 +187,7 @@ bool Walk::globals(Node& n, PyObject* dict) {
   if (n.by_attributes) {
     // Names of a module that were not there, and are looked up now.
     Py_ssize_t count = 0;
-    for (nb::handle name : layout.ordered)
+    for (nb::handle name : layout.own_names)
       if (PyDict_GetItemWithError(dict, name.ptr())) ++count;
     if (PyErr_Occurred()) PyErr_Clear();
     if (count != n.length) return fails(n, dict, " with other names than before");

@@ -179,8 +179,9 @@ struct Layout {
     uint64_t version;
   };
   std::vector<Library> libraries;
-  /// The names of attributes that ran code reads, and whether it may read any.
-  nb::object names, ordered;
+  /// The names of attributes that ran code reads, and whether it may read any; of these those that the
+  /// program's own code names, in order, which alone lead through modules.
+  nb::object names, own_names;
   bool all = false;
   /// Whether it may look at what makes a function or a class: names, defaults, annotations, closures.
   bool inside = false;

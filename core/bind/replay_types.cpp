@@ -100,6 +100,21 @@ bool is_library(PyTypeObject* type) {
   return name && (!std::strcmp(name, "adjoint") || starts_with(name, "adjoint."));
 }
 
+bool is_house(PyObject* globals) {
+  PyObject* name = PyDict_GetItemString(globals, "__name__");
+  const char* text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
+  if (!text) return false;
+  const std::string_view top = std::string_view(text).substr(0, std::string_view(text).find('.'));
+  if (top == "adjoint") return true;
+  // A module of the program may be called as one of the standard library is.
+  static PyObject* const standard = found("sys", "stdlib_module_names").release().ptr();
+  static const std::string& folder = *new std::string(nb::cast<std::string>(
+      nb::module_::import_("os.path").attr("dirname")(nb::module_::import_("os").attr("__file__"))));
+  if (PySet_Contains(standard, nb::str(top.data(), top.size()).ptr()) != 1) return false;
+  PyObject* file = PyDict_GetItemString(globals, "__file__");
+  return !file || (PyUnicode_Check(file) && starts_with(PyUnicode_AsUTF8(file), folder + "/"));
+}
+
 TypeFacts::TypeFacts(PyTypeObject* type) {
   TypeFacts& f = *this;
   f.library = is_library(type);

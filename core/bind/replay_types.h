@@ -50,6 +50,9 @@ bool starts_with(const char* text, std::string_view start);
 bool is_constant_type(const char* name);
 bool is_library(PyTypeObject* type);
 nb::object dict_of(PyTypeObject* type);
+/// Whether these are the globals of a module of the library or of the standard library, whose locks and
+/// caches are its own affair.
+bool is_house(PyObject* globals);
 /// Whether it is a name between two underscores and two; whether Python itself calls what has that name.
 bool is_special_name(PyObject* key);
 bool is_special(PyObject* key, PyObject* value);

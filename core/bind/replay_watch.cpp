@@ -38,7 +38,7 @@ class Watch {
   std::vector<nb::object> held;
   /// The folders of the library and of the standard library, and what code in there may call besides.
   std::vector<std::string> inner_folders;
-  nb::object inner_names;
+  nb::object inner_names, library_names;
 
   void called(PyFrameObject* frame) {
     PyCodeObject* code = PyFrame_GetCode(frame);
@@ -73,7 +73,9 @@ class Watch {
     }
     nb::object code = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
     const bool of_the_house = is_inner(code);
-    if (of_the_house && has(inner_names, nb::str(definition->ml_name).ptr())) return;
+    const nb::str name(definition->ml_name);
+    if (of_the_house && has(inner_names, name.ptr())) return;
+    if (has(library_names, name.ptr()) && file_of(code).starts_with(inner_folders[0])) return;
     if (impure.size() >= 100 || !named.emplace(definition, code.ptr()).second) return;
     // The line of the program that led there.
     nb::object at = nb::borrow(reinterpret_cast<PyObject*>(frame)), own = at;
@@ -97,13 +99,13 @@ class Watch {
         reinterpret_cast<PyObject*>(PyFrame_GetCode(reinterpret_cast<PyFrameObject*>(frame.ptr()))));
   }
   /// Whether it is code of the library or of the standard library.
-  bool is_inner(const nb::object& code) const {
+  static std::string_view file_of(const nb::object& code) {
     const char* file = PyUnicode_AsUTF8(reinterpret_cast<PyCodeObject*>(code.ptr())->co_filename);
-    if (!file) {
-      PyErr_Clear();
-      return false;
-    }
-    const std::string_view name = file;
+    if (!file) PyErr_Clear();
+    return file ? file : "";
+  }
+  bool is_inner(const nb::object& code) const {
+    const std::string_view name = file_of(code);
     if (name.find("site-packages") != std::string_view::npos && !name.starts_with(inner_folders[0]))
       return false;
     for (const std::string& folder : inner_folders)
@@ -186,12 +188,13 @@ void free_holder(PyObject* o) {
 /// A run that is watched. The hook is that of the thread which starts it.
 class Watched {
  public:
-  Watched(nb::object types, nb::object modules, nb::object names, nb::object inner,
+  Watched(nb::object types, nb::object modules, nb::object names, nb::object inner, nb::object library,
           std::vector<std::string> folders) {
     watch_.pure_types = std::move(types);
     watch_.pure_modules = std::move(modules);
     watch_.impure_names = std::move(names);
     watch_.inner_names = std::move(inner);
+    watch_.library_names = std::move(library);
     watch_.inner_folders = std::move(folders);
   }
   ~Watched() {
@@ -250,7 +253,7 @@ void bind_replay_watch(nb::module_& m) {
   holder_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (!holder_type) throw nb::python_error();
   nb::class_<Watched>(m, "_Watched", "A profile hook: see _replay/_watch.py.")
-      .def(nb::init<nb::object, nb::object, nb::object, nb::object, std::vector<std::string>>())
+      .def(nb::init<nb::object, nb::object, nb::object, nb::object, nb::object, std::vector<std::string>>())
       .def("start", &Watched::start)
       .def("stop", &Watched::stop)
       .def_prop_ro("codes", &Watched::codes)

@@ -93,6 +93,11 @@ void Tracer::refuse(const std::string& why) {
   }
 }
 
+void Tracer::fork() {
+  forked_ = true;
+  if (draws_) refuse("it draws random numbers, and draws the same again (a checkpoint)");
+}
+
 Ref<Observer> Tracer::for_thread() const {
   const_cast<Tracer*>(this)->refuse("a backward pass runs in several threads");
   return Ref<Observer>::steal(new OtherThread);
@@ -128,9 +133,21 @@ int32_t Tracer::slot(const Tensor& t, Slot::Kind kind) {
   return number;
 }
 
+uint32_t* Tracer::version(int32_t slot, Storage* storage, uint32_t& now) {
+  Storage* const owner = owner_of_bytes(storage);
+  const auto k = static_cast<size_t>(slot);
+  const bool own = storage == owner || trace.slots[k].kind != Slot::Kind::Outside;
+  now = (own ? owner : storage)->version.load(std::memory_order_relaxed);
+  if (own) return &versions_[k];
+  const auto [at, is_new] = counted_.try_emplace(storage, now);
+  if (is_new) held_.push_back(Ref<Storage>::share(storage));
+  return is_new ? nullptr : &at->second;
+}
+
 Place Tracer::place(const Tensor& t, uint32_t writes) {
   if (!t.defined()) return {};
-  if (t->flags & (TensorImpl::kElsewhere | TensorImpl::kDual | TensorImpl::kBatched)) {
+  // Of a tensor with a tangent, calls down here take what it is without it.
+  if (t->flags & (TensorImpl::kElsewhere | TensorImpl::kBatched)) {
     refuse(is_sparse(t) ? "sparse tensors are not followed" : "a tensor is on another device");
     return {};
   }
@@ -144,9 +161,9 @@ Place Tracer::place(const Tensor& t, uint32_t writes) {
     number = slot(t, Slot::Kind::Outside);
     versions_[static_cast<size_t>(number)] -= writes;
   }
-  uint32_t& version = versions_[static_cast<size_t>(number)];
-  const uint32_t now = storage->version.load(std::memory_order_relaxed);
-  if (now != version + writes) refuse("a tensor was written by what is not followed");
+  uint32_t now = 0;
+  const uint32_t* const known = version(number, t->storage, now);
+  if (known && now != *known + writes) refuse("a tensor was written by what is not followed");
   return {number, geometry(t), t.bytes() - storage->data};
 }
 
@@ -166,16 +183,23 @@ void Tracer::add(const Call& call, std::span<const Tensor> results, bool announc
   if (!trace.refused.empty()) return;
   const Operator& op = call.op;
   if (op.declared) return refuse(text(op.name, "() is declared in Python"));
+  draws_ = draws_ || op.draws;
+  if (draws_ && forked_) return fork();
   // What is written is met at the version that it has now, and counted.
   std::unordered_map<const Storage*, uint32_t> writes;
-  each_written(call, [&](const Tensor& t) { ++writes[owner_of_bytes(t->storage)]; });
-  for (const auto& [storage, n] : writes) {
-    const auto found = at_.find(storage);
+  std::unordered_map<Storage*, uint32_t> counts;
+  each_written(call, [&](const Tensor& t) {
+    ++writes[owner_of_bytes(t->storage)];
+    ++counts[t->storage];
+  });
+  for (const auto& [storage, n] : counts) {
+    const auto found = at_.find(owner_of_bytes(storage));
     if (found == at_.end()) continue;  // met below, for the first time
-    uint32_t& version = versions_[static_cast<size_t>(found->second)];
-    if (storage->version.load(std::memory_order_relaxed) != version + n)
-      return refuse("a tensor was written by what is not followed");
-    version += n;
+    uint32_t now = 0;
+    if (uint32_t* const known = version(found->second, storage, now)) {
+      if (now != *known + n) return refuse("a tensor was written by what is not followed");
+      *known = now;
+    }
     trace.slots[static_cast<size_t>(found->second)].writes += n;
   }
   each_written(call, [&](const Tensor& t) {

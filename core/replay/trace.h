@@ -112,6 +112,8 @@ class Tracer final : public Observer {
 
   /// The trace cannot be used; the first reason counts.
   void refuse(const std::string& why);
+  /// A generator is copied: what is drawn cannot be followed.
+  void fork();
   /// Where a tensor of the program lies: an argument, a result.
   Place place(const Tensor& t, uint32_t writes = 0);
   /// A tensor that was made while nobody looked on, perhaps where one lay that is gone.
@@ -127,10 +129,16 @@ class Tracer final : public Observer {
   uint32_t geometry(const Tensor& t);
   int32_t slot(const Tensor& t, Slot::Kind kind);
   Range keep(std::span<const Tensor> tensors);
+  /// The version at which the slot was left, as it is counted for this storage, and as it is now; null where
+  /// it was not met, and is from here on.
+  uint32_t* version(int32_t slot, Storage* storage, uint32_t& now);
 
   std::string (*where_)();
+  bool forked_ = false, draws_ = false;
   std::unordered_map<const Storage*, int32_t> at_;
   std::vector<uint32_t> versions_;
+  /// Of outside memory that is looked at with a count of writes of its own (`.data = …`): that.
+  std::unordered_map<const Storage*, uint32_t> counted_;
   std::vector<Ref<Storage>> held_;  // outside memory, so that no other gets its address
 };
 

@@ -158,11 +158,20 @@ _LATER.update(
 )
 
 
-def __getattr__(name):
-    if name in _LATER:
+def _module(path):
+    """A module of this name, imported where it is not there yet, without a word of `importlib` where it is."""
+    from sys import modules
+
+    if path not in modules:
         from importlib import import_module
 
-        return getattr(import_module(_LATER[name]), name)
+        import_module(path)
+    return modules[path]
+
+
+def __getattr__(name):
+    if name in _LATER:
+        return getattr(_module(_LATER[name]), name)
     if name.endswith("Tensor"):
         from adjoint.as_torch._legacy import TYPES
 
@@ -173,10 +182,8 @@ def __getattr__(name):
         # Every in-place form as a function: relu_(x).
         return getattr(Tensor, name)
     if name in _LAZY:
-        from importlib import import_module
-
         try:
-            return import_module("adjoint." + name)
+            return _module("adjoint." + name)
         except ModuleNotFoundError as error:
             if error.name != "adjoint." + name:
                 raise

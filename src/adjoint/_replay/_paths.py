@@ -30,6 +30,18 @@ __all__ = ["Change", "Layout", "collect", "reasons"]
 #: reads by names that its code holds.
 LIBRARY = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
+_STANDARD = os.path.dirname(os.__file__) + os.sep
+
+
+def is_standard(file: str) -> bool:
+    """Whether code of this file is the standard library's."""
+    if "site-packages" in file or "dist-packages" in file:
+        return False
+    return file.startswith((_STANDARD, "<frozen "))
+
+
+#: What an import statement runs, also where nothing is imported.
+_BY_STATEMENTS = "_handle_fromlist"
 #: Who names one of these may read any attribute.
 _READS_ANY = frozenset(
     "getattr hasattr vars dir setattr delattr attrgetter methodcaller __dict__ __getattribute__ __slots__ locals globals eval "
@@ -47,7 +59,15 @@ _LOADS_GLOBAL = frozenset(
     )
     if name in dis.opmap
 )
+_LOADS_ATTRIBUTE = frozenset(dis.opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD") if name in dis.opmap)
+_STORES = frozenset(
+    dis.opmap[name] for name in ("STORE_FAST", "STORE_DEREF", "STORE_NAME") if name in dis.opmap
+)
+_LOAD_ATTR = dis.opmap["LOAD_ATTR"]
 _IMPORTS = dis.opmap["IMPORT_NAME"]
+_IMPORTS_FROM = dis.opmap["IMPORT_FROM"]
+#: What may stand between a global and an attribute that is read of it.
+_CACHES = dis.opmap.get("CACHE")
 _EXTENDS = dis.opmap["EXTENDED_ARG"]
 #: A pattern of a class reads attributes that the class names in `__match_args__`.
 _MATCHES = dis.opmap.get("MATCH_CLASS")
@@ -56,31 +76,67 @@ _INSIDE = frozenset(
     "__name__ __qualname__ __doc__ __annotations__ __defaults__ __kwdefaults__ __closure__ __module__ __code__ cell_contents".split()
 )
 _LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
-#: LOAD_GLOBAL holds one more bit since 3.11.
+#: LOAD_GLOBAL holds one more bit since 3.11, LOAD_ATTR since 3.12.
 _SHIFT = 1 if sys.version_info >= (3, 11) else 0
+_SHIFT_OF_ATTRIBUTE = 1 if sys.version_info >= (3, 12) else 0
 
 
 class CodeFacts:
-    """What code can name: attributes, globals, modules that it imports; and whether it may read any attribute."""
+    """What code can name: attributes, globals, modules that it imports; and whether it may read any attribute.
+
+    Of code that is not the program's own also `through`: ways that begin at a global, or at a module that it imports, and
+    lead on by attributes, which lead through modules.
+    """
 
     if TYPE_CHECKING:
         weak: Any
-    __slots__ = ("any", "attributes", "globals", "imports", "inside", "library", "nested", "weak")
+    __slots__ = (
+        "any",
+        "attributes",
+        "globals",
+        "imports",
+        "inside",
+        "library",
+        "nested",
+        "own",
+        "through",
+        "weak",
+    )
 
     def __init__(self, code: types.CodeType) -> None:
         self.library = code.co_filename.startswith(LIBRARY)
+        #: Whether it is the program's, so that its names lead through modules.
+        self.own = not self.library and not is_standard(code.co_filename)
         named = code.co_names
         used: dict[str, None] = {}  # in the order of the code, so that layouts agree
         imports = set()
+        through: dict[tuple[str, ...], None] = {}
+        way: tuple[str, ...] = ()
         raw, extended, matches = code.co_code, 0, False
         for i in range(0, len(raw), 2):
             op, arg = raw[i], raw[i + 1] | extended
             extended = arg << 8 if op == _EXTENDS else 0
+            if op in (_CACHES, _EXTENDS):
+                continue
+            if op in _LOADS_ATTRIBUTE and way:
+                way = (*way, named[arg >> _SHIFT_OF_ATTRIBUTE if op == _LOAD_ATTR else arg])
+                through[way] = None
+                continue
+            if op == _IMPORTS_FROM and way:
+                through[(*way[:2], named[arg])] = None
+                continue
             if op in _LOADS_GLOBAL:
                 used[named[arg >> _SHIFT if op == _LOAD_GLOBAL else arg]] = None
-            elif op == _IMPORTS:
+                way = (named[arg >> _SHIFT if op == _LOAD_GLOBAL else arg],)
+                continue
+            if op == _IMPORTS:
                 imports.add(named[arg])
-            elif op == _MATCHES:
+                way = ("", named[arg])
+                through[way] = None
+                continue
+            if op not in _STORES:
+                way = ()
+            if op == _MATCHES:
                 matches = True
         names = dict.fromkeys(named)
         self.any = (matches or not _READS_ANY.isdisjoint(named)) and not self.library
@@ -95,6 +151,7 @@ class CodeFacts:
             elif self.library and type(const) is str and const.isidentifier():
                 names[const] = None
         self.imports = frozenset(imports)
+        self.through = tuple(through) if not self.own else ()
         path = getattr(code, "co_qualname", code.co_name)  # since 3.11
         if "<" not in path:
             used[path.partition(".")[0]] = None
@@ -127,12 +184,17 @@ def _gather(codes):
         return known
     names: dict[str, None] = {}
     by_globals: dict[int, tuple[int, dict[str, None], bool]] = {}
+    own: dict[str, None] = {}
     nested: set[int] = set()
     ran, any_attribute, inside, registries = [], False, False, False
     imports: dict[tuple[str, str], None] = {}
     for at, (code, namespace) in enumerate(codes):
         facts = facts_of(code)
         names.update(dict.fromkeys(facts.attributes))
+        if facts.own:
+            own.update(dict.fromkeys(facts.attributes))
+        elif not facts.library and code.co_name != _BY_STATEMENTS:
+            own.update((name, None) for way in facts.through for name in way[1 if way[0] else 2 :])
         any_attribute = any_attribute or facts.any
         inside = inside or facts.inside
         registries = registries or code.co_name in ("__instancecheck__", "__subclasscheck__")
@@ -149,7 +211,7 @@ def _gather(codes):
     met = [c for c in outer if c.co_freevars or "<locals>" in getattr(c, "co_qualname", "")]
     gathered = {
         "names": frozenset(names),
-        "ordered": tuple(names),
+        "own": tuple(own),
         "all": any_attribute,
         "inside": inside or any_attribute,
         "registries": registries,
@@ -161,6 +223,38 @@ def _gather(codes):
         _gathered.clear()
     _gathered[key] = known = gathered, spaces, imports, [code for code, _ in codes]
     return known
+
+
+def _through(codes: Iterable[tuple[types.CodeType, dict[str, Any] | None]]) -> list[Any]:
+    """What the library's code that ran reads through modules: (their globals, names), to be compared by identity."""
+    found: dict[int, tuple[dict[str, Any], dict[str, None]]] = {}
+
+    def note(module: Any, names: Iterable[str]) -> None:
+        found.setdefault(id(module), (vars(module), {}))[1].update(dict.fromkeys(names))
+
+    def note_any(module: Any, names: Iterable[str]) -> None:
+        if isinstance(module, types.ModuleType):
+            note(module, (name for name in names if name in vars(module)))
+
+    for code, namespace in codes:
+        facts = facts_of(code)
+        for root, *way in facts.through if facts.library else ():
+            if root:
+                at = (namespace or {}).get(root)
+            else:
+                path = way.pop(0)
+                at = sys.modules.get(path)
+                while path:
+                    note_any(sys.modules.get(path), facts.attributes)
+                    path = path.rpartition(".")[0]
+            for name in way:
+                if not isinstance(at, types.ModuleType):
+                    break
+                note(at, (name,))
+                at = vars(at).get(name)
+            if not root:
+                note_any(at, facts.attributes)
+    return [(names, tuple(used), True) for names, used in found.values()]
 
 
 def _modules(imports):
@@ -373,7 +467,7 @@ def collect(
     layout._codes = known
     space = [(codes[at][1], used, library) for at, used, library in spaces]
     own = {
-        "globals": space,
+        "globals": space + _through(codes),
         "parameters": _parameters(function),
         "imports": _modules(imports) if imports else (),
     }

@@ -56,6 +56,8 @@ _PURE_MODULES = frozenset(
 _IMPURE = frozenset("print input open exec eval compile breakpoint __import__ id hash globals locals".split())
 #: But these are, where the library or the standard library calls them, for tables that they drop.
 _INNER = frozenset("id hash globals locals exc_info getrecursionlimit".split())
+#: And these, where the library itself calls them.
+_LIBRARYS = frozenset(("get_ident", "__enter__", "__exit__", "acquire", "release"))
 _FOLDERS = [
     os.path.dirname(path) + os.sep for path in (os.path.dirname(os.path.abspath(__file__)), os.__file__)
 ] + ["<frozen "]
@@ -75,7 +77,7 @@ class Watching:
     def __init__(self, function: Any = None) -> None:
         self.function = function
         make: Any = _C._Watched
-        self._watched = make(_PURE_TYPES, _PURE_MODULES, _IMPURE, _INNER, _FOLDERS)
+        self._watched = make(_PURE_TYPES, _PURE_MODULES, _IMPURE, _INNER, _LIBRARYS, _FOLDERS)
         self.codes: list[Any] = []
         self.impure: list[tuple[str, str, int]] = []
 

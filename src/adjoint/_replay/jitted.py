@@ -114,10 +114,14 @@ class Jitted(_C._Entry):
         made = record(self.function, args, kwargs, None if self._codes is None else [*self._codes.values()])
         self._counts["recorded"] += 1
         result = made.result.pop()
-        if self._codes is None:
-            self._codes = {}
-        for code, names in made.codes:
-            self._codes[id(code), id(names)] = code, names
+        # What ran while modules were imported, as in many a first call, does not run again.
+        if self._counts["recorded"] > _PATIENCE or not any(
+            code.co_name == "<module>" for code, _ in made.codes
+        ):
+            if self._codes is None:
+                self._codes = {}
+            for code, names in made.codes:
+                self._codes[id(code), id(names)] = code, names
         reason = made.unfit or (self._compare(made, mode) if made.recording else "")
         if reason:
             self._fail(reason)

@@ -248,8 +248,13 @@ def record(
     """Call a function and record it; `codes`: what ran in it the last time. Without, only that is found out."""
     made = Recorded()
     if codes is None:
-        with Watching(function) as watch:
-            made.result.append(function(*args, **kwargs))
+        # With somebody looking on, as later, since transforms take other ways then.
+        recorder = _C._record(LIBRARY)
+        try:
+            with Watching(function) as watch:
+                made.result.append(function(*args, **kwargs))
+        finally:
+            recorder.close()
         made.codes = watch.codes
         return made
     made.layout = layout = collect(function, args, kwargs, codes)

@@ -63,9 +63,8 @@ def check_backward_validity(inputs: Any, *, stacklevel: int = 2) -> None:
 
 
 def _random_state():
-    from adjoint import get_rng_state
-
-    return get_rng_state()
+    """A generator that draws what this thread's would draw next."""
+    return _C._fork_generator(None)
 
 
 @contextmanager
@@ -74,8 +73,7 @@ def _with_random_state(state):
     if state is None:
         yield
         return
-    generator = _C.Generator().set_state(state)
-    before = _C._use_generator(generator)
+    before = _C._use_generator(_C._fork_generator(state))
     try:
         yield
     finally:

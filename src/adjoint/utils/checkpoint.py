@@ -368,11 +368,11 @@ def checkpoint(
     state = _random_state() if preserve_rng_state else None
     autocast = _C._autocast()
     given = [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor) and not a.is_inference()]
-    versions = [a._version for a in given]
+    versions = [_C._version_of(a) for a in given]
 
     def run():
         for tensor, version in zip(given, versions, strict=True):
-            if tensor._version != version:
+            if _C._version_of(tensor) != version:
                 raise RuntimeError(
                     "one of the variables needed for gradient computation has been modified by an inplace operation: an "
                     f"argument of checkpoint() of shape {tuple(tensor.shape)}, {tensor.dtype}, is at version "
