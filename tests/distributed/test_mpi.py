@@ -38,7 +38,7 @@ def run(*arguments, n=2):
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("n, more", [(2, ()), (3, ()), (2, ("many",))])
+@pytest.mark.parametrize("n, more", [(2, ()), (3, ()), (2, ("many",)), (2, ("unchecked",))])
 def test_collectives_gradients_and_training(n, more):
     code, out, error = run("all", *more, n=n)
     assert code == 0 and out.split() == ["ok"] * n, error

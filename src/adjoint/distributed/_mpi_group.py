@@ -27,7 +27,7 @@ __all__ = ["MPIGroup"]
 #: Groups of few ranks compare what they call by a message of so many bytes from each to all; what is short travels with it.
 FEW, SLOT = 8, 256
 ROOM = SLOT - HEADER
-#: Set it to 0 to spare the message by which ranks compare what they call before each collective.
+#: Set it to 0 to spare messages of which it is the only purpose to compare what ranks call.
 CHECK = "ADJOINT_DISTRIBUTED_CHECK"
 _OTHERS = bytes(range(255, -1, -1))
 _NAMES = {
@@ -116,6 +116,7 @@ class MPIGroup(OrderedGroup):
             self._comm = parent._comm.Create_group(parent._comm.Get_group().Incl(ranks), hash_of(name) % 1000)
         super().__init__(self._comm.rank, self._comm.size, timeout, name)
         self._compares = self._size > 1 and os.environ.get(CHECK) != "0"
+        self._few = 1 < self._size <= FEW
         self._slot, self._slots = bytearray(SLOT), bytearray(SLOT * self._size)
         self._told = (self._slot, SLOT, MPI.BYTE), (self._slots, SLOT, MPI.BYTE)
         self._firsts = range(0, SLOT * self._size, SLOT)
@@ -139,10 +140,9 @@ class MPIGroup(OrderedGroup):
     def _agree(self, call):
         """Find out whether all ranks mean the same, by a collective that is the same whatever they call."""
         self._given = None
-        if not self._compares:
-            return
-        if self._size > FEW:
-            self._agree_by_extremes(call)
+        if not self._few:
+            if self._compares:
+                self._agree_by_extremes(call)
             return
         size = 0
         if (gives := call.gives) is not None:
@@ -151,7 +151,8 @@ class MPIGroup(OrderedGroup):
                 size = 0
             elif size:
                 self._slot[HEADER : HEADER + size] = bytes_of(gives)
-        self._tell(call.header)
+        if size or self._compares:
+            self._tell(call.header)
         if size:
             self._given = self._places.get((gives.dtype, size))
             if self._given is None:
@@ -330,7 +331,7 @@ class MPIGroup(OrderedGroup):
             out.copy_(part)
 
     def _barrier(self, call):
-        if not self._compares or self._size > FEW:  # else all have told each other that they are here
+        if not (self._few and self._compares):  # else all have told each other that they are here
             self._comm.Barrier()
 
     def monitored_barrier(self, timeout=None, wait_all_ranks=False):
