@@ -2,6 +2,7 @@
 
     python benchmarks/processes.py                       # Adjoint alone
     python benchmarks/processes.py --torch PYTHON        # an interpreter that has torch; the two take turns, sample by sample
+    mpirun -n 2 python benchmarks/processes.py --mpi     # all_reduce by MPI, beside mpi4py called directly, also without the check
 
 Both pairs of ranks live at once and one is told to go at a time, so that both see the same state of the machine. Start reading at
 `main`; `rank` is what each process runs.
@@ -76,6 +77,100 @@ def rank(library, number, path):
     dist.destroy_process_group()
 
 
+def answer(library):
+    """What a worker of a pool does first."""
+    import importlib
+
+    return float(importlib.import_module(library).ones(3).sum())
+
+
+def pool(library):
+    """Two spawned workers, until both have answered."""
+    import concurrent.futures
+    import multiprocessing
+
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(max_workers=2, mp_context=context) as workers:
+        began = time.perf_counter()
+        assert list(workers.map(answer, [library] * 2)) == [3.0] * 2
+        print(time.perf_counter() - began)
+
+
+#: Programs of two processes, from their start to their end.
+BARE = "import {0} as torch; torch.ones(1)"
+JOINED = """import sys, {0} as torch, {0}.distributed as dist
+dist.init_process_group("gloo", init_method="file://" + sys.argv[1], rank=int(sys.argv[2]), world_size=2)
+dist.all_reduce(torch.ones(1))
+dist.destroy_process_group()"""
+
+
+def starting(library, python, program):
+    """Seconds in which two processes of a program start, run and end."""
+    path = os.path.join(tempfile.gettempdir(), f"adjoint-benchmark-{os.getpid()}-{os.urandom(4).hex()}")
+    began = time.perf_counter()
+    both = [
+        subprocess.Popen([python, "-c", program.format(library), path, str(number)]) for number in range(2)
+    ]
+    assert [process.wait() for process in both] == [0, 0]
+    return time.perf_counter() - began
+
+
+def pooled(library, python):
+    """Seconds until two new workers have answered."""
+    return float(subprocess.check_output([python, os.path.abspath(__file__), "--pool", library]))
+
+
+def compare_starts(pythons, samples):
+    """Rows of what starting takes, the libraries taking turns."""
+    rows = {
+        "a pool of two spawned workers answers": lambda *of: pooled(*of),
+        "two programs that only import": lambda *of: starting(*of, BARE),
+        "two ranks that join, reduce and leave": lambda *of: starting(*of, JOINED),
+    }
+    for title, measure in rows.items():
+        found = {library: [] for library, _ in pythons}
+        for _ in range(samples):
+            for library, python in pythons:
+                found[library].append(measure(library, python))
+        show(title, {library: sorted(values)[len(values) // 2] for library, values in found.items()})
+
+
+def by_mpi():
+    """One of the ranks that mpirun started: microseconds of the fastest of short runs, the three ways taking turns."""
+    import numpy
+    from mpi4py import MPI
+
+    import adjoint as ad
+    import adjoint.distributed as dist
+
+    dist.init_process_group("mpi")
+    world = MPI.COMM_WORLD.Dup()
+    group = dist.group.WORLD
+    print_here = print if not dist.get_rank() else lambda *words, **keywords: None
+    print_here(f"{'all_reduce of':16}{'Adjoint':>12}{'unchecked':>12}{'mpi4py':>12} us")
+    for count, times in zip(SIZES, (200, 200, 50, 5, 1)):
+        x, y, best = ad.zeros(count), numpy.zeros(count, numpy.float32), [9.0] * 3
+
+        def direct(y=y):
+            world.Allreduce(MPI.IN_PLACE, y, MPI.SUM)
+
+        def ours(x=x):
+            dist.all_reduce(x)
+
+        for _ in range(20):
+            for way, (call, checks) in enumerate(((ours, True), (ours, False), (direct, True))):
+                group._compares = checks
+                call()
+                world.Barrier()
+                began = time.perf_counter()
+                for _ in range(times):
+                    call()
+                best[way] = min(best[way], (time.perf_counter() - began) / times)
+        print_here(
+            f"{4 * count:10} bytes" + "".join(f"{seconds * 1e6:12.2f}" for seconds in best), flush=True
+        )
+
+
 class Pair:
     """Both ranks of one library."""
 
@@ -115,6 +210,12 @@ def compare(pairs, title, command, samples, which=0):
         for pair in pairs:
             found[pair.library].append(pair.sample(*command)[which])
     middle = {library: sorted(values)[len(values) // 2] for library, values in found.items()}
+    show(title, middle)
+    return middle["adjoint"]
+
+
+def show(title, middle):
+    """A row of seconds by library."""
     ratio = f"{middle['torch'] / middle['adjoint']:6.2f}x" if len(middle) == 2 else ""
     print(
         f"{title:44}"
@@ -122,7 +223,6 @@ def compare(pairs, title, command, samples, which=0):
         + ratio,
         flush=True,
     )
-    return middle["adjoint"]
 
 
 def main():
@@ -132,8 +232,13 @@ def main():
     )
     parser.add_argument("--torch", help="an interpreter that has torch")
     parser.add_argument("--quick", action="store_true", help="fewer samples, and no ResNet")
+    parser.add_argument("--starts", action="store_true", help="only what starting takes")
     options = parser.parse_args()
-    pairs = [Pair("adjoint", sys.executable)] + ([Pair("torch", options.torch)] if options.torch else [])
+    pythons = [("adjoint", sys.executable)] + ([("torch", options.torch)] if options.torch else [])
+    compare_starts(pythons, 3 if options.quick else 9)
+    if options.starts:
+        return
+    pairs = [Pair(*of) for of in pythons]
     try:
         few = 3 if options.quick else 7
         for count, times in zip(SIZES, (300, 200, 100, 10, 2)):
@@ -162,5 +267,9 @@ def main():
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--rank"]:
         rank(sys.argv[2], int(sys.argv[3]), sys.argv[4])
+    elif sys.argv[1:2] == ["--pool"]:
+        pool(sys.argv[2])
+    elif sys.argv[1:2] == ["--mpi"]:
+        by_mpi()
     else:
         main()

@@ -1,5 +1,8 @@
 """Programs for torch that start processes, and names that torch's own tests import."""
 
+import importlib.util
+import platform
+
 from helpers import run_python, torch_values
 
 WORKERS = """\
@@ -26,6 +29,39 @@ def test_processes_of_a_program_find_torch_too(tmp_path):
     assert done.stdout.splitlines() == [
         f"{method} torch [2.0, 2.0]" for method in ("spawn", "forkserver", "fork")
     ], done.stderr
+
+
+STARTER = """\
+import subprocess, sys
+print(*(subprocess.run([*start, *sys.argv[1:]], capture_output=True, text=True, input="import torch; print(torch.ones(1))").stdout.strip()
+    for start in (
+        [sys.executable, "child.py"], [sys.executable, "-u", "-W", "ignore", "-m", "child"], (sys.executable, "-c", "import child"),
+        [sys.executable, "-m", "adjoint.as_torch", "child.py"], [sys.executable, "-"], [sys.executable, "--version"], ["echo", "x"])), sep="\\n")
+subprocess.run(args=[sys.executable, "-X", "utf8", "grandchild.py"], check=True)
+"""
+
+
+def test_python_programs_that_a_program_starts_find_torch_too(tmp_path):
+    (tmp_path / "script.py").write_text(STARTER)
+    (tmp_path / "child.py").write_text("import sys, torch\nprint(torch.ones(1), __name__, sys.argv[1:])\n")
+    (tmp_path / "grandchild.py").write_text(
+        "import subprocess, sys\nsubprocess.run([sys.executable, 'child.py', '-c'], check=True)\n"
+    )
+    done = run_python("-m", "adjoint.as_torch", "script.py", "a", "-b", folder=tmp_path)
+    assert done.stdout.splitlines() == [
+        "tensor([1.]) __main__ ['a', '-b']",
+        "tensor([1.]) __main__ ['a', '-b']",
+        "tensor([1.]) child ['a', '-b']",
+        "tensor([1.]) __main__ ['a', '-b']",
+        "tensor([1.])",
+        f"Python {platform.python_version()}",
+        "x a -b",
+        "tensor([1.]) __main__ ['-c']",
+    ], done.stderr
+    # A program that calls as_torch() itself leaves others alone.
+    call = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import torch'])"
+    done = run_python("-c", f"import adjoint; adjoint.as_torch(); {call}", folder=tmp_path)
+    assert "No module named 'torch'" in done.stderr or importlib.util.find_spec("torch")
 
 
 def test_names_that_torch_s_own_tests_import():

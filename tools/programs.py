@@ -186,6 +186,7 @@ PROGRAMS = {
             *("fsspec[http]", "packaging", "pyyaml", "tqdm", "typing-extensions"),
         ],
         """
+        import os
         import torch
         import lightning
 
@@ -210,11 +211,13 @@ PROGRAMS = {
             lightning.seed_everything(0)
             x = torch.randn(64, 4)
             data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, x.sum(1, keepdim=True)), batch_size=8)
-            trainer = lightning.Trainer(
-                accelerator="cpu", devices=2, strategy="ddp_spawn", max_epochs=3, logger=False, enable_checkpointing=False,
-                enable_progress_bar=False, enable_model_summary=False)
-            trainer.fit(Net(), data, data)
-            assert trainer.callback_metrics["val"] < 0.1, trainer.callback_metrics
+            # "ddp" starts this program again, with LOCAL_RANK.
+            for strategy in ("ddp_spawn", "ddp")["LOCAL_RANK" in os.environ :]:
+                trainer = lightning.Trainer(
+                    accelerator="cpu", devices=2, strategy=strategy, max_epochs=3, logger=False, enable_checkpointing=False,
+                    enable_progress_bar=False, enable_model_summary=False)
+                trainer.fit(Net(), data, data)
+                assert trainer.callback_metrics["val"] < 0.1, trainer.callback_metrics
         """,
     ),
     "torchmetrics": (

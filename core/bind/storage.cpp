@@ -96,6 +96,23 @@ void bind_storage(nb::module_& m) {
       },
       "The bytes from the first element to the last, shared.");
   m.def(
+      "_flat",
+      [](nb::handle object, bool writes) -> nb::object {
+        if (!is_tensor(object.ptr()) || thread_state.watched) return nb::none();
+        const Tensor& t = unwrap(object.ptr());
+        if (is_sparse(t) || is_batched(t) || device_of(t) != Device::CPU || !t.is_contiguous())
+          return nb::none();
+        if (writes) {
+          if (t->storage->readonly || (t.requires_grad() && !is_leaf(t) && grad_enabled())) return nb::none();
+          count_write(t, "a collective");
+        }
+        const int64_t sizes[] = {t.numel()}, strides[] = {1};
+        return nb::cast(over(Ref<Storage>::share(t->storage), t.dtype(), sizes, strides, t.offset()));
+      },
+      "The elements of an ordinary contiguous tensor in one dimension, outside of any graph, to be sent, or "
+      "to be "
+      "written, which is counted; None for others, which take longer to look at.");
+  m.def(
       "_storage_uses", [](const Tensor& t) { return t->storage->refcount.load(std::memory_order_acquire); },
       "How many tensors, those that graphs have saved among them, lie on the storage.");
   m.def(

@@ -3,14 +3,17 @@
 Each collective here is a linear map of what all ranks put in. Start reading at `MAPS`.
 """
 
+import threading
 import time
+from datetime import timedelta
 
 import pytest
 from ranks import agree, sound, threads
 
 import adjoint as ad
 from adjoint.as_torch.standins.distributed import _functional_collectives as FC
-from adjoint.distributed import ReduceOp
+from adjoint.distributed import HashStore, ReduceOp
+from adjoint.distributed._socket_group import SocketGroup
 from adjoint.distributed.nn import functional as F
 
 N = 3
@@ -170,6 +173,42 @@ def test_a_differentiated_collective_comes_after_what_nobody_has_waited_for():
         return found
 
     assert agree(2, body) == [[[8.0] * 4, [8.0] * 4] * 3] * 2
+
+
+@pytest.mark.parametrize("of_its_own", (True, False))
+def test_passes_in_two_threads_need_a_group_each(of_its_own):
+    """Rank 1's threads come to their collectives in another order than rank 0's."""
+    stores = [HashStore() for _ in range(2)]
+
+    def body(group, rank):
+        groups = [SocketGroup(store, rank, 2, timedelta(seconds=5)) for store in stores]
+        xs = [drawn(rank, 3).requires_grad_() for _ in range(2)]
+        losses = [
+            F.all_reduce(x.sin(), group=groups[i] if of_its_own else group).sum() for i, x in enumerate(xs)
+        ]
+        turn, errors = threading.Event(), []
+
+        def one(i):
+            if i != rank:
+                turn.wait(2)
+            else:
+                threading.Timer(0.1, turn.set).start()
+            try:
+                losses[i].backward()
+            except RuntimeError as error:
+                errors.append(str(error))
+
+        both = [threading.Thread(target=one, args=(i,)) for i in range(2)]
+        [t.start() for t in both]
+        [t.join(10) for t in both]
+        [g.shutdown() for g in groups]
+        return errors, [x.grad is not None and ad.allclose(x.grad, 2 * x.cos()) for x in xs]
+
+    for errors, right in agree(2, body):
+        if of_its_own:
+            assert not errors and right == [True, True], errors
+        else:
+            assert right == [False, False] and all("disagree" in words for words in errors), errors
 
 
 def test_ranks_in_different_derivatives_notice():

@@ -38,9 +38,9 @@ def run(*arguments, n=2):
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("n", (2, 3))
-def test_collectives_gradients_and_training(n):
-    code, out, error = run("all", n=n)
+@pytest.mark.parametrize("n, more", [(2, ()), (3, ()), (2, ("many",)), (2, ("unchecked",))])
+def test_collectives_gradients_and_training(n, more):
+    code, out, error = run("all", *more, n=n)
     assert code == 0 and out.split() == ["ok"] * n, error
 
 
@@ -52,6 +52,7 @@ def test_a_failure_ends_the_job(how, words):
     assert code != 0 and words in error and "came back" not in out
 
 
-def test_ranks_that_call_different_things_all_learn_who_called_what():
-    code, out, error = run("disagree", n=3)
+@pytest.mark.parametrize("more", [(), ("many",)])
+def test_ranks_that_call_different_things_all_learn_who_called_what(more):
+    code, out, error = run("disagree", *more, n=3)
     assert code == 0 and out.split() == ["ok"] * 3, error

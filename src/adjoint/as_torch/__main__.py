@@ -36,8 +36,10 @@ def main(arguments) -> None:
         raise SystemExit(2)
 
     from adjoint.as_torch import as_torch
+    from adjoint.as_torch._processes import reach_programs
 
     as_torch()
+    reach_programs()
     if first == "torchrun" and not os.path.exists(first):
         _run_module("torch.distributed.run", rest)
     elif first == "-m":

@@ -34,6 +34,8 @@ def flat(tensor):
 
 def for_reading(tensor, name):
     """The elements of a tensor, which stay as they are."""
+    if (plain := _C._flat(tensor, False)) is not None:
+        return plain
     check(tensor, name)
     return flat(tensor if tensor.is_contiguous() else tensor.detach().contiguous())
 
@@ -46,6 +48,8 @@ def for_writing(tensor, name):
     RuntimeError
         The tensor is being recorded, so that its gradient would be wrong; or elements of it share memory.
     """
+    if (plain := _C._flat(tensor, True)) is not None:
+        return plain, None
     check(tensor, name)
     if tensor.requires_grad and not tensor.is_leaf and _C.is_grad_enabled():
         raise RuntimeError(
@@ -80,6 +84,4 @@ def _refuse_overlap(tensor, name):
 
 def bytes_of(tensor) -> memoryview:
     """The memory of a contiguous tensor."""
-    size = tensor.element_size()
-    first, count = tensor.storage_offset() * size, tensor.numel() * size
-    return memoryview(_C._storage_bytes(tensor))[first : first + count] if count else memoryview(bytearray())
+    return memoryview(_C._span(tensor))

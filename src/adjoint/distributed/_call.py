@@ -33,19 +33,21 @@ DTYPES = [
     ),
     *(ad.complex64, ad.complex128),
 ]
-_DTYPE = {dtype: i for i, dtype in enumerate(DTYPES)}
 _REDUCE = "SUM AVG PRODUCT MIN MAX BAND BOR BXOR PREMUL_SUM".split()
 _NOTHING = 255
+_DTYPE = {None: _NOTHING, **{dtype: i for i, dtype in enumerate(DTYPES)}}
 
 
 class Call:
     """What is asked for: an operation, its number in its group, and what must be the same on all ranks."""
 
-    __slots__ = ("count", "dtype", "group", "header", "label", "name", "number", "reduce", "root")
+    __slots__ = ("count", "dtype", "gives", "group", "header", "label", "name", "number", "reduce", "root")
 
-    def __init__(self, group, number, name, dtype=None, count=0, reduce=None, root=None, label=0):
+    def __init__(self, group, number, name, dtype=None, count=0, reduce=None, root=None, label=0, gives=None):
         #: Which of a differentiated program's collectives it is, and which derivative of it (`nn.functional`).
         self.label = label
+        #: What this rank gives, in one dimension, where all ranks give as much: so that it may travel with the header.
+        self.gives = gives
         self.group, self.number, self.name = group, number, name
         self.dtype, self.count, self.reduce, self.root = dtype, count, reduce, root
         self.header = self.header_of(count)
@@ -55,7 +57,7 @@ class Call:
         return _LAYOUT.pack(
             self.group,
             _NUMBER[self.name],
-            _NOTHING if self.dtype is None else _DTYPE[self.dtype],
+            _DTYPE[self.dtype],
             _NOTHING if self.reduce is None else self.reduce.value,
             0xFFFFFFFF if self.root is None else self.root,
             self.label,

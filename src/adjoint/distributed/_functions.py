@@ -21,7 +21,7 @@ from adjoint.distributed._process_group import (
 )
 from adjoint.distributed._reduce_op import ReduceOp, reduce_op
 from adjoint.distributed._work import Work
-from adjoint.distributed._world import is_member, need_group
+from adjoint.distributed._world import is_member, need_group, world
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -149,6 +149,9 @@ def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_
     RuntimeError
         The tensor is being recorded: `distributed.nn.functional.all_reduce` is differentiated.
     """
+    if group is None and not async_op and isinstance(op, ReduceOp) and (default := world.default) is not None:
+        if default._at_once(tensor, op):
+            return None
     _tensor(tensor, "tensor")
     if not is_member(group):
         return None

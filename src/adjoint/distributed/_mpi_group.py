@@ -10,18 +10,24 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import time
+from time import monotonic, sleep
 
 import adjoint as ad
+from adjoint import _C
 from adjoint._version import distribution
 from adjoint.distributed._buffers import bytes_of, for_reading, for_writing
+from adjoint.distributed._call import HEADER, read_header
 from adjoint.distributed._errors import DistBackendError
 from adjoint.distributed._ordered import OrderedGroup, hash_of
+from adjoint.distributed._reduce_op import AVG, PREMUL_SUM, combine, function
 from adjoint.distributed._work import Work
 
 __all__ = ["MPIGroup"]
 
-#: Set it to 0 to spare the message by which ranks compare what they call before each collective.
+#: Groups of few ranks compare what they call by a message of so many bytes from each to all; what is short travels with it.
+FEW, SLOT = 8, 256
+ROOM = SLOT - HEADER
+#: Set it to 0 to spare messages of which it is the only purpose to compare what ranks call.
 CHECK = "ADJOINT_DISTRIBUTED_CHECK"
 _OTHERS = bytes(range(255, -1, -1))
 _NAMES = {
@@ -81,11 +87,11 @@ class _Request(Work):
         from adjoint.distributed._stores import seconds
 
         limit = (seconds(timeout) if timeout is not None else 0) or self._group._timeout
-        end, pause = time.monotonic() + limit, 0.0
+        end, pause = monotonic() + limit, 0.0
         while not self.is_completed():
-            if time.monotonic() > end:
+            if monotonic() > end:
                 raise DistBackendError(f"{self._what}: waited {limit:g} s in vain")
-            time.sleep(pause)
+            sleep(pause)
             pause = min(pause + 1e-6, 1e-3)
         return super().wait()
 
@@ -110,6 +116,16 @@ class MPIGroup(OrderedGroup):
             self._comm = parent._comm.Create_group(parent._comm.Get_group().Incl(ranks), hash_of(name) % 1000)
         super().__init__(self._comm.rank, self._comm.size, timeout, name)
         self._compares = self._size > 1 and os.environ.get(CHECK) != "0"
+        self._few = 1 < self._size <= FEW
+        self._slot, self._slots = bytearray(SLOT), bytearray(SLOT * self._size)
+        self._told = (self._slot, SLOT, MPI.BYTE), (self._slots, SLOT, MPI.BYTE)
+        self._firsts = range(0, SLOT * self._size, SLOT)
+        #: By dtype and bytes: where what each rank gave lies in the slots.
+        self._places: dict = {}
+        #: By dtype, count and operation: what a small all_reduce was done by, for the next one.
+        self._known: dict = {}
+        #: What all ranks gave to the present call, by rank; None where it did not travel with the headers.
+        self._given: list | None = None
         self._types = {dtype: getattr(MPI, word) for dtype, word in _NAMES.items()}
         self._began = 0.0
         threading.Thread(target=self._watch, name="adjoint-mpi-watch", daemon=True).start()
@@ -118,27 +134,89 @@ class MPIGroup(OrderedGroup):
         return "mpi"
 
     def _run(self, call, body):
-        self._began = time.monotonic()
+        self._began = monotonic()
         super()._run(call, body)
 
     def _agree(self, call):
-        """The same message of all, whatever they call: the greatest header, byte by byte, and the least."""
-        if not self._compares:
+        """Find out whether all ranks mean the same, by a collective that is the same whatever they call."""
+        self._given = None
+        if not self._few:
+            if self._compares:
+                self._agree_by_extremes(call)
             return
+        size = 0
+        if (gives := call.gives) is not None:
+            size = gives.numel() * gives.element_size()
+            if size > ROOM or (call.reduce is not None and call.reduce.op is PREMUL_SUM):
+                size = 0
+            elif size:
+                self._slot[HEADER : HEADER + size] = bytes_of(gives)
+        if size or self._compares:
+            self._tell(call.header)
+        if size:
+            self._given = self._places.get((gives.dtype, size))
+            if self._given is None:
+                whole = ad.frombuffer(self._slots, dtype=ad.uint8).view(self._size, SLOT)
+                places = list(whole[:, HEADER : HEADER + size].view(gives.dtype).unbind())
+                self._given = self._places[gives.dtype, size] = places
+
+    def _tell(self, header):
+        """Tell all what this rank calls, and hear what they do; what they give comes along."""
+        self._slot[:HEADER] = header
+        self._comm.Allgather(*self._told)
+        slots = self._slots
+        for first in self._firsts:
+            if slots[first : first + HEADER] != header:
+                said = [read_header(slots[i : i + HEADER]) for i in self._firsts]
+                self._disagree(read_header(header), said)
+
+    def _at_once(self, tensor, op):
+        if self._pending or self._failure is not None or self._closed or self._forked:
+            return False
+        mine = _C._flat(tensor, True)
+        known = None if mine is None else self._known.get((mine.dtype, mine.numel(), op.value))
+        if known is None:
+            return False
+        head, tail, place, first, others, function = known
+        with self._order:
+            if self._pending or not self._running.acquire(blocking=False):
+                return False
+            self._number += 1
+            header = head + self._number.to_bytes(8, "little") + tail
+        try:
+            self._current, self._began = header, monotonic()
+            self._slot[place] = bytes_of(mine)
+            self._tell(header)
+            for other in others:
+                function(first, other, out=mine)
+                first = mine
+        except BaseException as error:
+            self._failed(read_header(header), error)
+            raise
+        finally:
+            self._current = None
+            self._running.release()
+        return True
+
+    def _agree_by_extremes(self, call):
+        """For many ranks: the greatest header, byte by byte, and the least."""
         both = bytearray(call.header + call.header.translate(_OTHERS))
         mine = bytes(both)
         self._comm.Allreduce(self._mpi.IN_PLACE, [both, self._mpi.UINT8_T], self._mpi.MAX)
         if both != mine:
-            said = self._comm.allgather(str(call))
-            other = [f"rank {r} called {text}" for r, text in enumerate(said) if text != str(call)]
-            raise DistBackendError(f"ranks disagree: rank {self._rank} called {call}, {'; '.join(other)}")
+            self._disagree(str(call), self._comm.allgather(str(call)))
+
+    def _disagree(self, call, said):
+        other = [f"rank {r} called {text}" for r, text in enumerate(said) if text != call]
+        raise DistBackendError(f"ranks disagree: rank {self._rank} called {call}, {'; '.join(other)}")
 
     def _watch(self):
         """End the job when a call has lasted too long."""
         while not self._closed:
-            time.sleep(min(1.0, self._timeout / 4))
+            sleep(min(1.0, self._timeout / 4))
             call = self._current
-            if call is not None and time.monotonic() - self._began > self._timeout:
+            if call is not None and monotonic() - self._began > self._timeout:
+                call = read_header(call) if isinstance(call, bytes) else call
                 print(
                     f"rank {self._rank}: {call} has not ended after {self._timeout:g} s: a rank has not called it, or has died. The job "
                     "is ended",
@@ -150,7 +228,7 @@ class MPIGroup(OrderedGroup):
     # --- collectives -------------------------------------------------------------------------------------------------
 
     def _buffer(self, tensor):
-        return [bytes_of(tensor), tensor.numel(), self._types[tensor.dtype]]
+        return bytes_of(tensor), tensor.numel(), self._types[tensor.dtype]
 
     def _raw(self, tensor):
         return [bytes_of(tensor), self._mpi.BYTE]
@@ -163,13 +241,33 @@ class MPIGroup(OrderedGroup):
         name = _OF_BOOLS.get(op.name) if dtype is ad.bool else None
         return getattr(self._mpi, name or _OPS[op.name])
 
+    def _combined(self, mine, op):
+        """What has travelled with the headers, in the order of ranks."""
+        first, *others = self._given
+        for other in others:
+            combine(op, first, other, mine)
+            first = mine
+
     def _allreduce(self, call, mine, op):
+        if self._given:
+            self._combined(mine, op)
+            if op.op is not AVG and not call.label:
+                place = slice(HEADER, HEADER + mine.numel() * mine.element_size())
+                ends = call.header[:16], call.header[24:]  # around the number
+                first, *others = self._given
+                known = (*ends, place, first, others, function(op, mine.dtype))
+                self._known[mine.dtype, mine.numel(), op.value] = known
+            return
         wide = self._reducible(mine)
         self._comm.Allreduce(self._mpi.IN_PLACE, self._buffer(wide), self._op(op, mine.dtype))
         if wide is not mine:
             mine.copy_(wide)
 
     def _reduce(self, call, mine, op, root):
+        if self._given:
+            if self._rank == root:
+                self._combined(mine, op)
+            return
         wide = self._reducible(mine)
         send = self._mpi.IN_PLACE if self._rank == root else self._buffer(wide)
         receive = self._buffer(wide) if self._rank == root else None
@@ -187,15 +285,26 @@ class MPIGroup(OrderedGroup):
         there.copy_(whole)
 
     def _broadcast(self, call, there, root):
-        self._comm.Bcast(self._raw(there), root)
+        if self._given:
+            there.copy_(self._given[root])
+        else:
+            self._comm.Bcast(self._raw(there), root)
 
     def _allgather(self, call, parts, mine):
+        if self._given:
+            for part, found in zip(parts, self._given):
+                part.copy_(found)
+            return
         whole = ad.empty(self._size * mine.numel(), dtype=mine.dtype)
         self._comm.Allgather(self._raw(mine), self._raw(whole))
         for part, found in zip(parts, whole.view(self._size, -1)):
             part.copy_(found)
 
     def _gather(self, call, parts, mine, root):
+        if self._given:
+            for part, found in zip(parts, self._given):
+                part.copy_(found)
+            return
         whole = ad.empty(self._size * mine.numel(), dtype=mine.dtype) if self._rank == root else None
         self._comm.Gather(self._raw(mine), None if whole is None else self._raw(whole), root)
         if whole is not None:
@@ -222,7 +331,8 @@ class MPIGroup(OrderedGroup):
             out.copy_(part)
 
     def _barrier(self, call):
-        self._comm.Barrier()
+        if not (self._few and self._compares):  # else all have told each other that they are here
+            self._comm.Barrier()
 
     def monitored_barrier(self, timeout=None, wait_all_ranks=False):
         """A barrier; the group's own timeout ends the job, and names the call."""

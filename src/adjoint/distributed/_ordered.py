@@ -64,21 +64,20 @@ class OrderedGroup(ProcessGroup):
         self._current: Call | None = None
         self._last: Call | None = None
         self._failure: str | None = None
-        self._closed = False
-        self._pid = os.getpid()
+        self._closed = self._forked = False
         self._id = hash_of(name)
         _living.add(self)
 
     # --- order -------------------------------------------------------------------------------------------------------
 
-    def _do(self, name, body, outputs, opts, dtype=None, count=0, reduce=None, root=None) -> Work:
+    def _do(self, name, body, outputs, opts, dtype=None, count=0, reduce=None, root=None, gives=None) -> Work:
         """Do ``body(call)`` when its turn has come; it is done on return, unless the options ask for less."""
         self._check_usable(name)
         waits = opts is not None and not opts.asyncOp
         with self._order:
             self._number += 1
             label = opts.label if opts is not None else 0
-            call = Call(self._id, self._number, name, dtype, count, reduce, root, label)
+            call = Call(self._id, self._number, name, dtype, count, reduce, root, label, gives)
             inline = waits and not self._pending and self._running.acquire(blocking=False)
             if not inline:
                 work = Work(str(call), outputs)
@@ -122,20 +121,24 @@ class OrderedGroup(ProcessGroup):
         try:
             self._agree(call)
             body(call)
-        except DistBackendError as error:
-            self._failure = self._failure or str(error)
-            raise
         except BaseException as error:
-            self._failure = self._abort_all(f"{call}: rank {self._rank} met {type(error).__name__}: {error}")
+            self._failed(call, error)
             raise
         finally:
             self._current, self._last = None, call
+
+    def _failed(self, call, error):
+        """Nothing can be done in this group any more, on any rank."""
+        if not isinstance(error, DistBackendError):
+            self._failure = self._abort_all(f"{call}: rank {self._rank} met {type(error).__name__}: {error}")
+        elif self._failure is None:
+            self._failure = str(error)
 
     def _agree(self, call):
         """Find out whether all ranks mean the same, where the backend's messages do not."""
 
     def _check_usable(self, name):
-        if self._pid != os.getpid():
+        if self._forked:
             raise DistBackendError(
                 f"{name}(): this process was forked from the one that made the group, whose connections it cannot use; call "
                 "init_process_group in it, or start processes by 'spawn'"
@@ -177,7 +180,7 @@ class OrderedGroup(ProcessGroup):
             _reduce_op.finish(op, there, self._size)
             back and copy_back(back)
 
-        return self._do("all_reduce", body, [tensor], opts, there.dtype, there.numel(), op)
+        return self._do("all_reduce", body, [tensor], opts, there.dtype, there.numel(), op, gives=there)
 
     def allreduce_coalesced(self, tensors, opts=None):
         op = opts.reduceOp if opts else ReduceOp.SUM
@@ -212,7 +215,7 @@ class OrderedGroup(ProcessGroup):
             self._broadcast(call, there, root)
             back and copy_back(back)
 
-        return self._do("broadcast", body, [tensor], opts, there.dtype, there.numel(), root=root)
+        return self._do("broadcast", body, [tensor], opts, there.dtype, there.numel(), root=root, gives=there)
 
     def reduce(self, tensors, opts=None):
         op, root = (opts.reduceOp, opts.rootRank) if opts else (ReduceOp.SUM, 0)
@@ -230,7 +233,7 @@ class OrderedGroup(ProcessGroup):
                 _reduce_op.finish(op, there, self._size)
             back and copy_back(back)
 
-        return self._do("reduce", body, [tensor], opts, there.dtype, there.numel(), op, root)
+        return self._do("reduce", body, [tensor], opts, there.dtype, there.numel(), op, root, there)
 
     def allgather(self, output_tensors, input_tensors, opts=None):
         (outputs,), (tensor,) = output_tensors, input_tensors
@@ -241,7 +244,7 @@ class OrderedGroup(ProcessGroup):
             for _, back in parts:
                 back and copy_back(back)
 
-        return self._do("all_gather", body, list(outputs), opts, mine.dtype, mine.numel())
+        return self._do("all_gather", body, list(outputs), opts, mine.dtype, mine.numel(), gives=mine)
 
     def gather(self, output_tensors, input_tensors, opts=None):
         root = opts.rootRank if opts else 0
@@ -258,7 +261,7 @@ class OrderedGroup(ProcessGroup):
             for _, back in parts:
                 back and copy_back(back)
 
-        return self._do("gather", body, list(outputs), opts, mine.dtype, mine.numel(), root=root)
+        return self._do("gather", body, list(outputs), opts, mine.dtype, mine.numel(), root=root, gives=mine)
 
     def scatter(self, output_tensors, input_tensors, opts=None):
         root = opts.rootRank if opts else 0
@@ -333,7 +336,7 @@ class OrderedGroup(ProcessGroup):
         self._timeout = seconds(timeout)
 
     def shutdown(self):
-        if self._closed or self._pid != os.getpid():
+        if self._closed or self._forked:
             return
         # What was asked for is done first: it has a timeout of its own.
         if self._pending:
@@ -373,7 +376,7 @@ def _at_exit():
         else f"has ended by {type(error).__name__}: {str(error)[:300]}"
     )
     for group in list(_living):
-        if not group._closed and group._pid == os.getpid():
+        if not group._closed and not group._forked:
             with contextlib.suppress(Exception):
                 group._closed = True
                 group._leave(how)
@@ -381,3 +384,12 @@ def _at_exit():
 
 # Threading's own exit handlers come first, so that no thread of a program is cut off in a collective.
 atexit.register(_at_exit)
+
+
+def _in_child():
+    for group in list(_living):
+        group._forked = True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

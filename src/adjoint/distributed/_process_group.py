@@ -125,6 +125,10 @@ class ProcessGroup:
         """Each tensor becomes the combination of those of all ranks."""
         self._refuse("allreduce")
 
+    def _at_once(self, tensor, op):
+        """Do a small `allreduce` that is waited for, by a shorter way if there is one; whether it is done."""
+        return False
+
     def allreduce_coalesced(self, tensors: Sequence[Tensor], opts: Any = None) -> Any:
         """As `allreduce`."""
         self._refuse("allreduce_coalesced")

@@ -110,12 +110,16 @@ class Work:
 class Done(Work):
     """What was finished before anyone could wait."""
 
+    # Shared by all: to make an event takes longer than a small message.
+    _done, _lock = threading.Event(), threading.Lock()
+    _error = _future = None
+
     def __init__(self, what: str = "", outputs: Any = (), source: int = -1) -> None:
         self._what, self._outputs, self._source = what, outputs, source
-        self._done, self._lock = _SET, _LOCK
-        self._error = self._future = None
+
+    def wait(self, timeout: Any = None) -> bool:
+        """It is finished."""
+        return True
 
 
-#: What all that is done shares: to make an event takes longer than a small message.
-_SET, _LOCK = threading.Event(), threading.Lock()
-_SET.set()
+Done._done.set()
