@@ -4,6 +4,7 @@ Start reading in `helpers.py`. The fixtures here only make sure that a test whic
 (default dtype, number of threads, gradient mode) cannot be felt by the next one.
 """
 
+import os
 import pathlib
 import sys
 import zlib
@@ -14,9 +15,6 @@ from hypothesis import HealthCheck, settings
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-import limits  # noqa: E402
-
-import adjoint as ad  # noqa: E402
 
 settings.register_profile(
     "adjoint",
@@ -32,9 +30,24 @@ def pytest_addoption(parser):
     parser.addoption(
         "--limits", action="store_true", help="fail where a test takes over 10 s or 1 GB; list the largest"
     )
+    parser.addoption(
+        "--checks",
+        choices=("1", "2"),
+        metavar="LEVEL",
+        help="run all tests, their workers and programs, with checked blocks of memory (ADJOINT_CHECKS=LEVEL)",
+    )
 
 
 def pytest_configure(config):
+    # The allocator looks once whether it checks, so the package is first loaded here, and by no conftest.
+    if level := config.getoption("checks"):
+        if "adjoint" in sys.modules and os.environ.get("ADJOINT_CHECKS") != level:
+            raise pytest.UsageError(
+                f"--checks={level}: adjoint was loaded before, so that its blocks are not checked"
+            )
+        os.environ["ADJOINT_CHECKS"] = level
+    import limits
+
     limits.limit_memory()
     config.pluginmanager.register(limits.Limits(config))
 
@@ -46,6 +59,8 @@ def fresh_state(request):
     A module's own `RNG` is set by the name of the test: what a test draws does not depend on those that ran before it in
     the same worker, which was how rounding decided, once in some hundred runs, between two pivots.
     """
+    import adjoint as ad
+
     threads = ad.get_num_threads()
     ad.manual_seed(0)
     for name in ("RNG", "rng"):

@@ -8,6 +8,7 @@
 
 #include "autograd/meta.h"
 #include "autograd/views.h"
+#include "bind/computing.h"
 #include "bind/node_object.h"
 #include "bind/overrides.h"
 #include "for_size.h"
@@ -114,7 +115,9 @@ nb::object run(const std::shared_ptr<Replay>& replay, nb::handle given, nb::hand
   Program::Outcome outcome;
   const Again recorded = again.is_none() ? Again() : again_in_python(again);
   {
-    const Unlocked unlocked(replay->program().work() >= kUnlockFrom);
+    const Computing computing(replay->program().work() >= kUnlockFrom, [&](auto&& add) {
+      for (const Tensor& t : inputs) add(t.get());
+    });
     outcome = replay->run(inputs, outputs, recorded);
   }
   if (outcome != Program::Outcome::Done) return nb::none();

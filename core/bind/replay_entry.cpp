@@ -1,6 +1,7 @@
 // The way into a replayed function that most calls take: nothing between the caller and the program but the
 // walk over what the function reads. Start reading at `entered`.
 #include "autograd/meta.h"
+#include "bind/computing.h"
 #include "bind/replay.h"
 #include "bind/replay_paths.h"
 
@@ -38,7 +39,8 @@ PyObject* entered(PyObject* self, PyObject* args, PyObject* kwargs) {
         paths::Walk walk(what);
         what.why.clear();
         if (!walk.call(entry.function.ptr(), args, kwargs ? kwargs : none)) continue;
-        if (i >= entry.traces.size() || !walk.floats().empty()) break;
+        // What the collector let run meanwhile may have put another trace there.
+        if (i >= entry.traces.size() || !entry.traces[i].layout.is(layout) || !walk.floats().empty()) break;
         const std::shared_ptr<replay::Replay> replay = entry.traces[i].replay;
         if (replay->outputs() != 1) break;
         Tensor result;
@@ -49,7 +51,9 @@ PyObject* entered(PyObject* self, PyObject* args, PyObject* kwargs) {
         const TensorList inputs(reinterpret_cast<const Tensor*>(borrowed.data()), borrowed.size());
         if (replay->program().work() >= kUnlockFrom) {
           const Tensors owned(inputs.begin(), inputs.end());
-          const Unlocked unlocked(true);
+          const Computing computing(true, [&](auto&& add) {
+            for (const Tensor& t : owned) add(t.get());
+          });
           outcome = replay->run(owned, {&result, 1}, {});
         } else {
           outcome = replay->run(inputs, {&result, 1}, {});

@@ -1,0 +1,98 @@
+"""What runs while a replayed function is entered or replayed: other threads that give its tensors other memory, and finalizers, which
+the collector may call wherever something is allocated.
+"""
+
+import gc
+import threading
+import time
+
+import pytest
+from twice import no_collector
+
+import adjoint as ad
+
+N = 200_000
+
+
+def changed(x, way, value):
+    new = ad.full((N,), value)
+    if way == "data":
+        x.data = new
+    elif way == "set_":
+        x.set_(new)
+    else:
+        ad.utils.swap_tensors(x, new)
+
+
+@pytest.mark.parametrize("way", ("data", "set_", "swap_tensors"))
+def test_a_view_of_what_another_thread_gives_up_stands_on_its_own_memory(way):
+    x = ad.zeros(N)
+    functions = [ad.jit(f) for f in (lambda: (x[:100], x.sin().exp()), lambda: x.view(2, -1).sin().exp())]
+    for f in functions:
+        for _ in range(5):
+            f()
+    stop = threading.Event()
+
+    def work():
+        k = 0
+        while not stop.is_set():
+            k += 1
+            changed(x, way, float(k % 2))
+            time.sleep(0.0003)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        end = time.monotonic() + 0.3
+        while time.monotonic() < end:
+            part, _ = functions[0]()
+            functions[1]()
+            kept = ad.full((N,), 7.0)
+            assert part.data_ptr() == part.untyped_storage().data_ptr()
+            assert part.max().item() in (0.0, 1.0) and kept.min().item() == 7.0
+    finally:
+        stop.set()
+        thread.join()
+    assert all(f.stats()["replayed"] > 2 for f in functions)
+
+
+def test_a_finalizer_puts_another_trace_into_the_place_of_one_that_is_compared():
+    numbers = {1.0, 2.0, 3.0}  # of sets the walk makes a list, and so the collector may run in it
+
+    @ad.jit
+    def f(x, *more):
+        y = x * sum(numbers)
+        for m in more:
+            y = y + m.sum()
+        return y
+
+    def recorded(*args):
+        for _ in range(4):
+            f(*args)
+
+    ran = []
+
+    class Last:
+        def __init__(self):
+            self.me = self
+
+        def __del__(self):
+            gc.disable()
+            ran.append(f.clear())
+            recorded(ad.ones(70, 70), ad.ones(5), ad.ones(6))
+
+    x = ad.ones(4)
+    before = gc.get_threshold()
+    with no_collector():
+        for k in range(5):
+            f.clear()
+            recorded(x)
+            Last()
+            gc.set_threshold(1 + k, 1, 1)
+            gc.enable()
+            y = f(x)
+            gc.disable()
+            gc.set_threshold(*before)
+            assert y.tolist() == [6.0] * 4
+            gc.collect()
+    assert len(ran) == 5
