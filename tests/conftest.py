@@ -56,15 +56,14 @@ def pytest_configure(config):
 def fresh_state(request):
     """Seed the generators, and put the default dtype, the threads and the gradient mode back afterwards.
 
-    A module's own `RNG` is set by the name of the test: what a test draws does not depend on those that ran before it in
-    the same worker, which was how rounding decided, once in some hundred runs, between two pivots.
+    A module's own generators are set by the name of the test: what a test draws does not depend on those that
+    ran before it in the same worker, which was how rounding decided, once in some hundred runs, between two pivots.
     """
     import adjoint as ad
 
     threads = ad.get_num_threads()
     ad.manual_seed(0)
-    for name in ("RNG", "rng"):
-        own = getattr(request.module, name, None)
+    for own in list(vars(request.module).values()):
         if isinstance(own, np.random.Generator):
             own.bit_generator.state = np.random.PCG64(zlib.crc32(request.node.name.encode())).state
     yield

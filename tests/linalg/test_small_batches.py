@@ -109,10 +109,13 @@ def test_pivots_and_signs_are_those_of_lapack(n, dtype):
     a[4] = 0
     found = ad.linalg.lu_factor_ex(tensor(a, dtype))
     for i in range(len(a)):
+        if i == 3:  # ties, and perhaps singular: rounding decides
+            p, lower, upper = ad.lu_unpack(found.LU[i], found.pivots[i])
+            close(p @ lower @ upper, a[i], dtype)
+            continue
         lu, pivots, info = ad.linalg.lu_factor_ex(tensor(a[i], dtype))
-        if i != 3:  # rounding decides between elements that are all but equal
-            assert found.pivots[i].tolist() == pivots.tolist()
-            close(found.LU[i], array(lu), dtype)
+        assert found.pivots[i].tolist() == pivots.tolist()
+        close(found.LU[i], array(lu), dtype)
         assert bool(found.info[i] == info)
 
 

@@ -295,16 +295,13 @@ def test_passes_in_several_threads_lose_nothing():
 
 
 def test_parallel_branches():
-    weight = table()
-    ad.autograd.graph.set_parallel_backward(True) if hasattr(
-        ad.autograd.graph, "set_parallel_backward"
-    ) else None
-    try:
+    ad.set_num_threads(4)
+    for _ in range(20):
+        weight = table()
         parts = [F.embedding(ad.tensor([i % 6]), weight, sparse=True).sum() for i in range(12)]
-        sum(parts).backward()
-    finally:
-        ad.autograd.set_parallel_backward(False)
-    np.testing.assert_array_equal(dense(weight.grad), np.full((6, 3), 2.0))
+        with ad.autograd.set_parallel_backward(True):
+            sum(parts).backward()
+        np.testing.assert_array_equal(dense(weight.grad), np.full((6, 3), 2.0))
 
 
 def test_anomalies_are_found_in_values():

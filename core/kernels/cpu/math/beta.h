@@ -3,7 +3,9 @@
 // With I_x(a, b) = x^a y^b / (a B) S, where y = 1 - x and S is the sum of the products of (a + b + k) / (a +
 // 1 + k) x over k < n (DLMF 8.17.8), dI/da is x^a y^b / (a B) (S (log x + ψ(a + b) - ψ(a + 1)) + dS/da), in
 // which, up to the mean, both terms have one sign. Beyond the mean the same is done for I_y(b, a) = 1 -
-// I_x(a, b), so that nothing cancels. Start reading at `beta_slope`.
+// I_x(a, b), so that nothing cancels. For `single` numbers each sum serves some deviations further where it
+// is the shorter one (a share of a Dirichlet draw of many is small, and y close to 1): what cancels there, a
+// factor of 10⁵ at most, a double has to spare. Start reading at `beta_slope`.
 #pragma once
 
 #include "bits.h"
@@ -29,9 +31,9 @@ inline double digamma_gap(double a, double b) {
 }
 
 /// factor S + dS/da for the sum S of the products of (a + b + k) / (p + 1 + k) z, where p is a or b; NaN
-/// where `most` terms are too few.
+/// where `most` terms are too few, or less than `share` of the larger term is left.
 template <bool is_a>
-double beta_series(double a, double b, double z, double factor, int most, double least) {
+double beta_series(double a, double b, double z, double factor, int most, double least, double share = 0) {
   const double p = is_a ? a : b, s = a + b;
   double term = 1, slope = 0, sum = 1, by = 0;
   for (int n = 0; n < most; ++n) {
@@ -42,7 +44,7 @@ double beta_series(double a, double b, double z, double factor, int most, double
     sum += term;
     by += term * slope;
     if (ratio < 1 && term * (abs(factor) + abs(slope)) < least * (1 - ratio) * abs(factor * sum + by))
-      return factor * sum + by;
+      return abs(factor * sum + by) >= share * abs(by) ? factor * sum + by : not_a_number<double>;
   }
   return not_a_number<double>;
 }
@@ -53,12 +55,18 @@ double beta_series(double a, double b, double z, double factor, int most, double
   const double y = 1 - x, least = single ? 1e-10 : 1e-17;
   if (x == 0) return 0;
   const double log_x = x > 0.5 ? __builtin_log1p(-y) : __builtin_log(x);
-  const auto from_left = [&](int most) {
-    return -x / a * beta_series<true>(a, b, x, log_x + digamma_gap(a + 1, b - 1), most, least);
+  const auto from_left = [&](int most, double share = 0) {
+    return -x / a * beta_series<true>(a, b, x, log_x + digamma_gap(a + 1, b - 1), most, least, share);
   };
-  const auto from_right = [&](int most) {
-    return x / b * beta_series<false>(a, b, y, log_x + digamma_gap(a, b), most, least);
+  const auto from_right = [&](int most, double share = 0) {
+    return x / b * beta_series<false>(a, b, y, log_x + digamma_gap(a, b), most, least, share);
   };
+  if (single) {
+    const double z = x < y ? x : y, p = x < y ? a : b;
+    if (z * (a + b) > p && z * (a + b) < p + 8 + 4 * __builtin_sqrt(p))
+      if (const double slope = x < y ? from_left(1000, 1e-5) : from_right(1000, 1e-5); slope == slope)
+        return slope;
+  }
   // Where the better sum has too many terms (x and the mean are close to an end), the other one has few.
   constexpr int some = 20000, many = 100000;
   const bool left = x * (a + b) <= a;
