@@ -115,6 +115,7 @@ _LAZY = (
     "distributions",
     "fft",
     "func",
+    "fx",
     "hub",
     "library",
     "linalg",
