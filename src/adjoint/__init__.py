@@ -97,6 +97,7 @@ _LAZY = (
     "distributions",
     "fft",
     "func",
+    "fx",
     "hub",
     "library",
     "linalg",

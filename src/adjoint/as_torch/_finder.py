@@ -49,6 +49,8 @@ RENAMED = {
     "functorch": f"{STANDINS}.functorch",
     "torch.__config__": f"{STANDINS}.config",
     "torch.__future__": f"{STANDINS}.future",
+    "torch.fx._pytree": "adjoint.fx._pytree",
+    "torch.fx._symbolic_trace": "adjoint.fx._symbolic_trace",
     "torch.autograd.profiler": f"{STANDINS}.profiler",
     "torch.autograd.profiler_util": f"{STANDINS}.profiler",
     "torch.autograd._functions": f"{STANDINS}._autograd",

@@ -1,0 +1,19 @@
+"""Trees of arguments, as generated code takes them apart: `tree_flatten_spec` and `tree_unflatten`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint import tree
+
+__all__ = ["tree_flatten_spec", "tree_unflatten"]
+
+
+def tree_flatten_spec(pytree: Any, spec: tree.TreeSpec, exact_structural_match: bool = False) -> list[Any]:
+    """The parts of a tree at the places of a structure's leaves."""
+    return spec.flatten_up_to(pytree)
+
+
+def tree_unflatten(leaves: Any, spec: tree.TreeSpec) -> Any:
+    """The tree of a structure with these leaves."""
+    return tree.unflatten(leaves, spec)
