@@ -73,7 +73,8 @@ def _with_random_state(state):
     if state is None:
         yield
         return
-    before = _C._use_generator(_C._fork_generator(state))
+    generator = _C._fork_generator(state)  # which the thread does not keep alive
+    before = _C._use_generator(generator)
     try:
         yield
     finally:
