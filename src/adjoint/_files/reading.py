@@ -20,6 +20,7 @@ from adjoint._files.locations import restorer
 from adjoint._switches import switches
 from adjoint._tensor.storage import UntypedStorage
 from adjoint._tensor.typed_storage import TypedStorage
+from adjoint._types import Any
 
 #: The order of bytes of archives that do not say it.
 unsaid_order = None
@@ -102,7 +103,7 @@ def _say_what_it_is(start):
     raise refuse(f"load(): invalid load key: the file is {found}")
 
 
-def _unpickle(unpickler, file, persistent, keywords):
+def _unpickle(unpickler: Any, file, persistent, keywords):
     """Run a pickle that may make anything; torch's names mean Adjoint's things."""
     known = names.table()
 
@@ -219,8 +220,8 @@ class _Archive(_Storages):
                 "load(): the file is a TorchScript program (it has constants.pkl), which Adjoint does not run; save the "
                 "state_dict of the model where torch is installed"
             )
-        order = unsaid_order or "little"
-        order = (sys.byteorder if order == "native" else order).encode()
+        unsaid = unsaid_order or "little"
+        order = (sys.byteorder if unsaid == "native" else unsaid).encode()
         if self.root + "byteorder" in self.entries:
             order = self.read("byteorder")
         if order not in (b"little", b"big"):
@@ -252,6 +253,7 @@ class _Archive(_Storages):
 
     def _into(self, entry, target):
         try:
+            file: Any
             with self.zip.open(entry) as file:
                 at = 0
                 while at < len(target):

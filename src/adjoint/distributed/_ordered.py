@@ -175,7 +175,7 @@ class OrderedGroup(ProcessGroup):
             _reduce_op.prepare(op, there)
             self._allreduce(call, there, op)
             _reduce_op.finish(op, there, self._size)
-            back and copy_back(back)
+            copy_back(back)
 
         return self._do("all_reduce", body, [tensor], opts, there.dtype, there.numel(), op)
 
@@ -196,7 +196,7 @@ class OrderedGroup(ProcessGroup):
             _reduce_op.finish(op, together, self._size)
             for (there, back), part in zip(pairs, together.split([there.numel() for there, _ in pairs])):
                 there.copy_(part)
-                back and copy_back(back)
+                copy_back(back)
 
         return self._do("all_reduce", body, list(tensors), opts, together.dtype, together.numel(), op)
 
@@ -210,7 +210,7 @@ class OrderedGroup(ProcessGroup):
 
         def body(call):
             self._broadcast(call, there, root)
-            back and copy_back(back)
+            copy_back(back)
 
         return self._do("broadcast", body, [tensor], opts, there.dtype, there.numel(), root=root)
 
@@ -228,7 +228,7 @@ class OrderedGroup(ProcessGroup):
             self._reduce(call, there, op, root)
             if root == self._rank:
                 _reduce_op.finish(op, there, self._size)
-            back and copy_back(back)
+            copy_back(back)
 
         return self._do("reduce", body, [tensor], opts, there.dtype, there.numel(), op, root)
 
@@ -239,7 +239,7 @@ class OrderedGroup(ProcessGroup):
         def body(call):
             self._allgather(call, [there for there, _ in parts], mine)
             for _, back in parts:
-                back and copy_back(back)
+                copy_back(back)
 
         return self._do("all_gather", body, list(outputs), opts, mine.dtype, mine.numel())
 
@@ -256,7 +256,7 @@ class OrderedGroup(ProcessGroup):
         def body(call):
             self._gather(call, [there for there, _ in parts], mine, root)
             for _, back in parts:
-                back and copy_back(back)
+                copy_back(back)
 
         return self._do("gather", body, list(outputs), opts, mine.dtype, mine.numel(), root=root)
 
@@ -269,7 +269,7 @@ class OrderedGroup(ProcessGroup):
 
         def body(call):
             self._scatter(call, there, [part for part, _ in parts], root)
-            back and copy_back(back)
+            copy_back(back)
 
         return self._do("scatter", body, [tensor], opts, there.dtype, there.numel(), root=root)
 
@@ -286,7 +286,7 @@ class OrderedGroup(ProcessGroup):
                 _reduce_op.prepare(op, piece)
             self._reduce_scatter(call, there, pieces, op)
             _reduce_op.finish(op, there, self._size)
-            back and copy_back(back)
+            copy_back(back)
 
         return self._do("reduce_scatter", body, [tensor], opts, there.dtype, there.numel(), op)
 
@@ -305,7 +305,7 @@ class OrderedGroup(ProcessGroup):
         def body(call):
             self._alltoall(call, [there for there, _ in parts], mine)
             for _, back in parts:
-                back and copy_back(back)
+                copy_back(back)
 
         return self._do("all_to_all", body, list(output_tensors), opts, mine[0].dtype)
 

@@ -242,7 +242,7 @@ class _Frame:
 
         def pack(tensor):
             nonlocal seen
-            frame = me()
+            frame: Any = me()
             index, seen = seen, seen + 1
             if frame.log is not None:
                 frame.log[1].append(_place(tensor))
