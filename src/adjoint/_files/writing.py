@@ -76,8 +76,8 @@ class Pickler(pickle._Pickler):
             )
             if self.legacy and known[2] is not dtype:
                 raise RuntimeError(
-                    "Cannot save multiple tensors or storages that view the same data as different types in torch's format of "
-                    "old; write an archive, or clone() one of them"
+                    "Cannot save multiple tensors or storages that view the same data as different types in torch's legacy "
+                    "format; write an archive, or clone() one of them"
                 )
             width = dtype.itemsize if dtype else 1
             kind = _KINDS[dtype] if dtype else _BYTES

@@ -415,7 +415,9 @@ def _count(size):
 
     count = index(size)
     if not 0 <= count < 2**47:
-        raise RuntimeError(f"a storage of {count} elements cannot be: expected a number from 0 to 2**47 - 1")
+        raise RuntimeError(
+            f"a storage of {count} elements cannot exist: expected a number from 0 to 2**47 - 1"
+        )
     return count
 
 

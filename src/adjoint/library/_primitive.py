@@ -370,6 +370,6 @@ def _rule(name, what, rule, arguments, results):
             break
         else:
             raise ValueError(
-                f"primitive(): {what} of {name} takes {parameter!r}, which is none of {', '.join(sorted(known))}"
+                f"primitive(): {what} of {name} takes {parameter!r}, which is not one of {', '.join(sorted(known))}"
             )
     return rule, sources

@@ -360,7 +360,7 @@ def _counts(name, points, edges, even, weight, density):
         weight = _C._full((), 1, points.dtype).expand(points.shape[0])
     elif weight.dtype is not points.dtype:
         raise RuntimeError(
-            f"torch.{name}: if weight tensor is provided, input tensor and weight tensor should have the same dtype, but got "
+            f"{switches.package}.{name}: if weight tensor is provided, input tensor and weight tensor should have the same dtype, but got "
             f"input {points.dtype}, and weight {weight.dtype}"
         )
     total = 1
@@ -494,4 +494,4 @@ def _need_floating(name, x):
 
 def _need_bins(name, bins):
     if bins <= 0:
-        raise RuntimeError(f"torch.{name}(): bins must be > 0, but got {bins}")
+        raise RuntimeError(f"{switches.package}.{name}(): bins must be > 0, but got {bins}")
