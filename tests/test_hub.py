@@ -61,7 +61,7 @@ def test_a_digest_in_the_name_is_checked(home):
 def test_what_cannot_be_fetched_is_said(home):
     with pytest.raises(urllib.error.URLError, match="cannot be fetched.*Put the file there"):
         hub.load_state_dict_from_url((home / "absent.pth").as_uri())
-    with pytest.raises(ValueError, match="names no file; give file_name"):
+    with pytest.raises(ValueError, match="has no file name; pass file_name"):
         hub.load_state_dict_from_url("https://localhost/")
 
 

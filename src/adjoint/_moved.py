@@ -73,4 +73,4 @@ class _Moved:
         sys.modules[name] = import_module(MOVED[name])
 
 
-sys.meta_path.append(_Moved)  # type: ignore[arg-type]
+sys.meta_path.append(_Moved)

@@ -121,7 +121,7 @@ def load_state_dict_from_url(
     os.makedirs(folder, exist_ok=True)
     name = file_name or os.path.basename(unquote(urlparse(url).path))
     if not name:
-        raise ValueError(f"load_state_dict_from_url(): {url!r} names no file; give file_name")
+        raise ValueError(f"load_state_dict_from_url(): {url!r} has no file name; pass file_name")
     path = os.path.join(folder, name)
     if not os.path.exists(path):
         found = HASH_REGEX.search(name) if check_hash else None
@@ -182,8 +182,8 @@ def download_url_to_file(url: str, dst: Any, hash_prefix: Any = None, progress: 
                 bar.update(len(block))
         if hash_prefix and not digest.hexdigest().startswith(hash_prefix):
             raise RuntimeError(
-                f'invalid hash value (expected "{hash_prefix}", got "{digest.hexdigest()}"): what is at {url} is not '
-                "what its name says"
+                f'invalid hash value (expected "{hash_prefix}", got "{digest.hexdigest()}"): the file at '
+                f"{url} does not match the hash in its name"
             )
         os.chmod(partial.name, 0o644)
         os.replace(partial.name, dst)

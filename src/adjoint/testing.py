@@ -140,7 +140,7 @@ def _compare(actual, expected, how, where):
             return None
         return f"None mismatch: {actual} is not {expected}{_at(where)}"
     else:
-        return _compare_values(actual, expected, *how, where)
+        return _compare_values(actual, expected, how, where)
     for a, e, place in parts:
         problem = _compare(a, e, how, place)
         if problem:
@@ -155,7 +155,8 @@ def _at(where):
 _NUMBERS = (bool, int, float, complex)
 
 
-def _compare_values(actual, expected, rtol, atol, equal_nan, checks, allow_subclasses, where):
+def _compare_values(actual, expected, how, where):
+    rtol, atol, equal_nan, checks, allow_subclasses = how
     numbers = isinstance(actual, _NUMBERS) and isinstance(expected, _NUMBERS)
     related = isinstance(actual, type(expected)) or isinstance(expected, type(actual))
     comparable = all(
@@ -278,7 +279,7 @@ def make_tensor(
 
     _device_number(device)  # refuses one that is not there
     dtype = _C._dtype(dtype)
-    sizes = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+    sizes: Any = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
     floating = dtype.is_floating_point or dtype.is_complex
     if requires_grad and not floating:
         raise ValueError(
@@ -289,6 +290,8 @@ def make_tensor(
             f"The parameters `noncontiguous` and `memory_format` are mutually exclusive, but got noncontiguous={noncontiguous} "
             f"and memory_format={memory_format}"
         )
+    lowest: float
+    highest: float
     if dtype is _C.bool:
         default, lowest, highest = (0, 2), 0, 2
     elif floating:

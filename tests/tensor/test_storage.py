@@ -38,12 +38,12 @@ def test_writes_through_a_storage_are_counted():
 
 
 def test_storages_of_their_own():
-    assert len(ad._storage.UntypedStorage(10)) == 10
-    assert ad._storage.UntypedStorage([1, 2, 255]).tolist() == [1, 2, 255]
-    assert ad._typed_storage.TypedStorage([1.5, 2.5], dtype=ad.float64).tolist() == [1.5, 2.5]
+    assert len(ad._tensor.storage.UntypedStorage(10)) == 10
+    assert ad._tensor.storage.UntypedStorage([1, 2, 255]).tolist() == [1, 2, 255]
+    assert ad._tensor.typed_storage.TypedStorage([1.5, 2.5], dtype=ad.float64).tolist() == [1.5, 2.5]
     for size in (-1, 2**62, 2**70):
         with pytest.raises((RuntimeError, MemoryError)):
-            ad._storage.UntypedStorage(size)
+            ad._tensor.storage.UntypedStorage(size)
 
 
 @pytest.mark.parametrize("size", [3, 3000, 3_000_000])

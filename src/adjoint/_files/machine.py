@@ -79,7 +79,7 @@ class _Machine:
             if step is None:
                 raise refuse(
                     f"load(): the pickle has the instruction {bytes([code])!r} at byte {self.at - 1}, which is not allowed "
-                    "or none at all"
+                    "or does not exist"
                 )
             step(self)
 
@@ -101,7 +101,7 @@ class _Machine:
         piece = bytes(self.data[self.at : self.at + 4096])
         end = piece.find(b"\n")
         if end < 0:
-            raise refuse(f"load(): the pickle has a line without end at byte {self.at}")
+            raise refuse(f"load(): the pickle has an unterminated line at byte {self.at}")
         self.at += end + 1
         return piece[:end].decode("utf-8")
 
@@ -206,7 +206,7 @@ class _Machine:
 
     def storage(self, description):
         if self.persistent is None:
-            raise refuse("load(): the pickle speaks of storages, but the file has none")
+            raise refuse("load(): the pickle refers to storages, but the file has none")
         self.push(self.persistent(description))
 
     def buffer(self):

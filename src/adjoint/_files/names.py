@@ -88,7 +88,7 @@ def _check_part(count, offset, size, stride, dtype):
     if offset + sum((n - 1) * step for n, step in zip(size, stride)) >= count:
         raise refuse(
             f"load(): the file describes a tensor of size {tuple(size)}, strides {tuple(stride)}, offset {offset}, that reaches "
-            f"outside of its storage of {count} elements of {dtype.name}; the file is damaged, or made to do harm"
+            f"outside of its storage of {count} elements of {dtype.name}; the file is damaged or malicious"
         )
 
 

@@ -20,6 +20,7 @@ from adjoint._files.locations import restorer
 from adjoint._switches import switches
 from adjoint._tensor.storage import UntypedStorage
 from adjoint._tensor.typed_storage import TypedStorage
+from adjoint._types import Any
 
 #: The order of bytes of archives that do not say it.
 unsaid_order = None
@@ -102,7 +103,7 @@ def _say_what_it_is(start):
     raise refuse(f"load(): invalid load key: the file is {found}")
 
 
-def _unpickle(unpickler, file, persistent, keywords):
+def _unpickle(unpickler: Any, file, persistent, keywords):
     """Run a pickle that may make anything; torch's names mean Adjoint's things."""
     known = names.table()
 
@@ -114,7 +115,7 @@ def _unpickle(unpickler, file, persistent, keywords):
 
         def persistent_load(self, description):
             if persistent is None:
-                raise refuse("load(): the pickle speaks of storages, but the file has none")
+                raise refuse("load(): the pickle refers to storages, but the file has none")
             return persistent(description)
 
     return Unpickler(file, **keywords).load(), file.tell()
@@ -198,10 +199,10 @@ class _Archive(_Storages):
         self.length = file.tell()
         self.entries = {entry.filename: entry for entry in entries}
         if len(self.entries) < len(entries):
-            raise refuse("load(): the archive has two entries of one name")
+            raise refuse("load(): the archive has two entries with the same name")
         if sum(entry.file_size for entry in entries) > self.length:
             raise refuse(
-                "load(): the archive's entries are larger together than the file: it is damaged, or made to do harm"
+                "load(): the archive's entries are larger together than the file: it is damaged or malicious"
             )
         roots = [
             name[: -len("data.pkl")]
@@ -219,8 +220,8 @@ class _Archive(_Storages):
                 "load(): the file is a TorchScript program (it has constants.pkl), which Adjoint does not run; save the "
                 "state_dict of the model where torch is installed"
             )
-        order = unsaid_order or "little"
-        order = (sys.byteorder if order == "native" else order).encode()
+        unsaid = unsaid_order or "little"
+        order = (sys.byteorder if unsaid == "native" else unsaid).encode()
         if self.root + "byteorder" in self.entries:
             order = self.read("byteorder")
         if order not in (b"little", b"big"):
@@ -252,6 +253,7 @@ class _Archive(_Storages):
 
     def _into(self, entry, target):
         try:
+            file: Any
             with self.zip.open(entry) as file:
                 at = 0
                 while at < len(target):
@@ -309,7 +311,9 @@ class _Archive(_Storages):
 
 def _swapped(bytes_, key, dtype):
     if dtype is None:
-        raise refuse(f"load(): storage {key} comes from a machine of the other byte order, without a dtype")
+        raise refuse(
+            f"load(): storage {key} was written on a machine with the other byte order, without a dtype"
+        )
     width = dtype.itemsize // 2 if dtype.is_complex else dtype.itemsize
     whole = bytes_.numel() // width * width
     return bytes_[:whole].reshape(-1, width).flip(1).reshape(-1).clone()
@@ -333,7 +337,7 @@ class _Legacy(_Storages):
             raise refuse(f"Invalid protocol version: {found[1]}")
         if not isinstance(found[2], dict) or found[2].get("little_endian") is not True:
             raise refuse(
-                "load(): the file comes from a machine of the other byte order, in torch's legacy format"
+                "load(): the file was written on a machine with the other byte order, in torch's legacy format"
             )
         # What looks at elements while it is made (a conjugate, a sparse tensor) must find them: storages are read first.
         start, at = at, machine.skim(self.data, at, self.persistent)

@@ -52,7 +52,7 @@ _DTYPES = {dtype: _Name("torch", dtype.name) for dtype in _NAMES}
 
 
 # Python's pickler in Python: the one in C writes only names that can be imported.
-class Pickler(pickle._Pickler):  # type: ignore[name-defined]
+class Pickler(pickle._Pickler):
     """Writes a pickle by torch's names; `storages` are those that it refers to, by their keys."""
 
     memoize: Any
@@ -69,15 +69,15 @@ class Pickler(pickle._Pickler):  # type: ignore[name-defined]
     def persistent_id(self, obj):
         if isinstance(obj, (TypedStorage, UntypedStorage)):
             address, nbytes = obj._tensor._storage()[:2]
-            dtype = obj._dtype if isinstance(obj, TypedStorage) else None
+            dtype: Any = obj._dtype if isinstance(obj, TypedStorage) else None
             # Memory of no bytes has no address of its own.
             known = self.storages.setdefault(
                 (address, nbytes) if nbytes else (id(obj),), (str(len(self.storages)), obj, dtype)
             )
             if self.legacy and known[2] is not dtype:
                 raise RuntimeError(
-                    "Cannot save multiple tensors or storages that view the same data as different types in torch's format of "
-                    "old; write an archive, or clone() one of them"
+                    "Cannot save multiple tensors or storages that view the same data as different types in torch's legacy "
+                    "format; write an archive, or clone() one of them"
                 )
             width = dtype.itemsize if dtype else 1
             kind = _KINDS[dtype] if dtype else _BYTES
@@ -117,7 +117,7 @@ class Pickler(pickle._Pickler):  # type: ignore[name-defined]
                 if obj is known:
                     written = its
         if written is None:
-            return super().save_global(obj, name)
+            return super().save_global(obj, name)  # type: ignore[misc]  # of Python's own pickler
         if self.proto >= 4:
             self.save(written.module)
             self.save(written.name)
@@ -127,7 +127,7 @@ class Pickler(pickle._Pickler):  # type: ignore[name-defined]
         self.memoize(obj)
 
     # What the base class does with functions and classes, which it finds by their type, comes here too.
-    dispatch = dict(pickle._Pickler.dispatch)  # type: ignore[attr-defined]
+    dispatch = dict(pickle._Pickler.dispatch)
 
 
 def _tensor(pickler, x):
@@ -171,7 +171,7 @@ def _of_class(cls, made, requires_grad, attributes):
     if cls is _C.Tensor and not attributes:
         return made
     if cls is Parameter:
-        arguments = (_Made(made), requires_grad, OrderedDict())
+        arguments: tuple[Any, ...] = (_Made(made), requires_grad, OrderedDict())
         return (_PARAMETER_WITH_STATE, (*arguments, attributes)) if attributes else (_PARAMETER, arguments)
     if cls is Buffer:
         cls, attributes["_is_buffer"] = _C.Tensor, True

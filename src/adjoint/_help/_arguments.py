@@ -44,9 +44,9 @@ ARGUMENTS = {
     "reduction": ("'mean', 'sum' or 'none'", "Return the mean of the losses, their sum, or all of them."),
     "size_average": (
         "bool, optional",
-        "torch's old form of `reduction`; with `reduce`, it takes precedence.",
+        "torch's legacy form of `reduction`; with `reduce`, it takes precedence.",
     ),
-    "reduce": ("bool, optional", "torch's old form of `reduction`: false means 'none'."),
+    "reduce": ("bool, optional", "torch's legacy form of `reduction`: false means 'none'."),
     "eps": ("float", "A small number that keeps a denominator away from zero."),
     "inplace": ("bool", "Write the result to `{first}`."),
     "device": ("device, str or int, optional", "Where the tensor is made; the default device if left out."),

@@ -12,6 +12,7 @@ import re
 
 from adjoint._C import Tensor
 from adjoint._publish.arguments import whole
+from adjoint._types import Any
 
 __all__ = ["explain"]
 
@@ -56,17 +57,13 @@ def explain(published, args, kwargs, error):
     name = published.__name__
     if type(error) is AttributeError:
         where = _where(published, args, kwargs, getattr(error, "obj", None))
-        if where and hasattr(Tensor, error.name):
-            refused = TypeError(f"{name}(): {where}")
-            refused._plain = where
-            raise refused from None
+        if where and hasattr(Tensor, str(error.name)):
+            raise _refused(f"{name}(): {where}", where) from None
     text = str(error)
     if isinstance(error, (AttributeError, KeyError, NameError)) or (
         type(error) is IndexError and _PYTHONS_INDEX_ERRORS.match(text)
     ):
-        refused = TypeError(_got(name, args, kwargs, text))
-        refused._plain = text
-        raise refused from None
+        raise _refused(_got(name, args, kwargs, text), text) from None
     if type(error) in _PLAIN and error.args:
         plain = _without_inner(getattr(error, "_plain", text), name)
         # The outermost function is the one that was called.
@@ -93,14 +90,21 @@ def _without_inner(text, name):
     return _WAS_GIVEN.sub(name, text)
 
 
+def _refused(text, plain):
+    """The error that replaces another, whose own text it keeps."""
+    error: Any = TypeError(text)
+    error._plain = plain
+    return error
+
+
 def _with_known_names(published, args, kwargs, error):
     """The arguments fit no parameters: perhaps they are called as NumPy calls them."""
     if type(error) is not TypeError:
         return None
     parameters = _parameters(published)
-    renamed = {}
+    renamed: dict[str, Any] = {}
     for key, value in kwargs.items():
-        other = _NAMES.get(key) if key not in parameters else None
+        other = _NAMES.get(key, key) if key not in parameters else key
         renamed[other if other in parameters and other not in kwargs else key] = value
     return (published(*args, **renamed),) if renamed.keys() != kwargs.keys() else None
 
@@ -146,7 +150,7 @@ def _where(published, args, kwargs, wrong):
     code = _codes(published)[-1]
     names = code.co_varnames[: code.co_argcount]
     rest = code.co_varnames[code.co_argcount + code.co_kwonlyargcount] if code.co_flags & 4 else "?"
-    given = [(names[i] if i < len(names) else rest, i + 1, value) for i, value in enumerate(args)]
+    given: list[Any] = [(names[i] if i < len(names) else rest, i + 1, value) for i, value in enumerate(args)]
     given += [(key, None, value) for key, value in kwargs.items()]
     for name, position, value in given:
         place = f" (position {position})" if position else ""

@@ -287,7 +287,7 @@ def arange(
     if _is_integral(dtype) and not (
         isinstance(start, int) and isinstance(end, int) and isinstance(step, int)
     ):
-        given = start, end, step
+        given: Any = start, end, step
         start, end, step = _whole(*given)
         if step == 0 and given[2] != 0 and dtype is not _C.int64:
             # The smaller types count with fractions, and then lose them: the first number again and again.
@@ -300,7 +300,7 @@ def arange(
     return _C._arange(start, end, step, dtype, False)
 
 
-def _ends(name, start, end, dtype):
+def _ends(name, start, end, dtype) -> tuple[Any, Any]:
     """The ends of a sequence as numbers; whole ones for an integer dtype."""
     for x in (start, end):
         if isinstance(x, Tensor) and x.ndim:
@@ -335,11 +335,12 @@ def range(
     )
     if step == 0:
         raise RuntimeError("step must be nonzero")
-    if (end - start) / step < 0:
+    steps: Any = (end - start) / step
+    if steps < 0:
         raise RuntimeError(
             f"upper bound and lower bound inconsistent with step sign: from {start} to {end} by {step}"
         )
-    count = int((end - start) / step) + 1
+    count = int(steps) + 1
     places = _C._arange(0, count, 1, _C.float64, False)
     return (places * step + start).to(_C.get_default_dtype() if dtype is None else dtype)
 
@@ -370,7 +371,9 @@ def linspace(
         )
         made = joined(*parts)
         return made if dtype is None else made.to(dtype)
-    return _C._linspace(start, end, steps, dtype, False)
+    first: Any = start
+    last: Any = end
+    return _C._linspace(first, last, steps, dtype, False)
 
 
 def _is_mapped(end):
@@ -398,8 +401,8 @@ def logspace(
     if _is_mapped(start) or _is_mapped(end):
         return base ** _between(start, end, steps, dtype)
     # Of a single step the power is converted, not the exponent.
-    start, end = _ends("logspace", start, end, dtype if steps != 1 else None)
-    return _C._logspace(start, end, steps, base, dtype, False)
+    first, last = _ends("logspace", start, end, dtype if steps != 1 else None)
+    return _C._logspace(first, last, steps, base, dtype, False)
 
 
 @creation(plain=((_C._eye, "0", "0"), (_C._eye, "0", "1")))

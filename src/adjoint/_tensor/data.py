@@ -325,7 +325,7 @@ def from_dlpack(ext_tensor: Any, *, device: Device | None = None, copy: bool | N
     """
     if device is not None and device_number(device):
         raise RuntimeError(
-            f"from_dlpack(): memory is shared on the CPU alone, but device is {device}; use .to() on the result"
+            f"from_dlpack(): memory can be shared on the CPU only, but device is {device}; use .to() on the result"
         )
     export = getattr(ext_tensor, "__dlpack__", None)
     if export is None:

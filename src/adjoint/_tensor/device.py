@@ -75,7 +75,7 @@ class device:
             type, index = type.type, type.index  # type: ignore[assignment]
         elif isinstance(type, int) and not isinstance(type, bool):
             raise RuntimeError(
-                f"Cannot access accelerator device when none is available: device({type}) is one by its number alone"
+                f"Cannot access accelerator device when none is available: device({type}) names an accelerator by its index"
             )
         elif not isinstance(type, str):
             raise TypeError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import ceil, inf, isfinite
 
 from adjoint import _C
-from adjoint._types import Any, Tensor
+from adjoint._types import Any, Callable, Tensor
 
 __all__ = ["set_printoptions", "text_of"]
 
@@ -23,7 +23,7 @@ class _Options:
     threshold: float
 
 
-_PROFILES = {
+_PROFILES: dict[str, dict[str, Any]] = {
     "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80},
     "short": {"precision": 2, "threshold": 1000, "edgeitems": 2, "linewidth": 80},
     "full": {"precision": 4, "threshold": inf, "edgeitems": 3, "linewidth": 80},
@@ -92,9 +92,9 @@ def text_of(tensor: Tensor, contents: Any = None) -> Any:
     if batch is not None:
         # All samples, since no one of them is what the tensor stands for.
         inner = text_of(batch[0]).replace("\n", "\n    ")
-        suffixes = "".join([f", {suffix}" for suffix in _carried(tensor)])
+        carried = "".join([f", {suffix}" for suffix in _carried(tensor)])
         depth = _C._batching_depth(batch[1])
-        return f"BatchedTensor(lvl={depth or 'closed'}, bdim=0, value=\n    {inner}\n{suffixes})"
+        return f"BatchedTensor(lvl={depth or 'closed'}, bdim=0, value=\n    {inner}\n{carried})"
     prefix = ("tensor" if type(tensor) is _C.Tensor else type(tensor).__name__) + "("
     plain, dtype, default = tensor.detach(), tensor.dtype, _C.get_default_dtype()
     suffixes = []
@@ -215,7 +215,7 @@ class _Column:
         precision = _options.precision
         self.width = 1
         if not floating:
-            self.form = str
+            self.form: Callable[[Any], str] = str
             self.width = max(map(len, map(str, values)), default=1)
             return
         finite = [v for v in values if v != 0 and isfinite(v)]

@@ -327,11 +327,11 @@ def normal(
             elif std < 0:
                 raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
             # The type is the mean's, or that of the tensor; and the order of the numbers does not depend on strides.
-            first = mean if isinstance(mean, Tensor) else std
+            first: Any = mean if isinstance(mean, Tensor) else std
             number = first.is_floating_point() or first.is_complex()
             dtype = first.dtype if number else _C.get_default_dtype()
             _refuse_same_of_samples(mean, std)
-            shaped = mean + std
+            shaped: Any = mean + std
             result = _C._randn_like(shaped.new_empty(shaped.shape, dtype=dtype), generator)
             result = (result * std + mean).to(dtype).contiguous()
             parameters = [x for x in (mean, std) if isinstance(x, Tensor)]
@@ -380,7 +380,7 @@ def bernoulli(
     if p is None:
         result = _C._bernoulli_each(input.detach(), generator)
     else:
-        result = _C._bernoulli_like(input, p, generator)
+        result = _C._bernoulli_like(input, p, generator)  # type: ignore[arg-type]  # a row that refuses what is no number
     result = _drawn(result, input)
     # Ones and zeros are elements of every type.
     return give(out, result if out is None else result.to(out.dtype), "bernoulli", warns=False)

@@ -184,7 +184,7 @@ class UntypedStorage(_Storage):
     [1, 0, 2, 0]
     """
 
-    _whose = None
+    _whose: Any = None
     #: The file that the memory is a map of, if any.
     filename: str | None = None
 
@@ -248,6 +248,7 @@ class UntypedStorage(_Storage):
             How many elements, -1 for all, and from which byte.
         """
         data = bytes(memoryview(buffer).cast("B"))
+        dtype = _C._dtype(dtype)
         width = dtype.itemsize
         if byte_order is None and dtype not in (_C.uint8, _C.int8):
             raise TypeError("function missing required argument 'byte_order' (pos 2)")
@@ -312,6 +313,7 @@ class UntypedStorage(_Storage):
 
     def byteswap(self, dtype: DType) -> None:
         """Reverse the byte order of each element of `dtype`; of the real and the imaginary part of a complex one."""
+        dtype = _C._dtype(dtype)
         width = dtype.itemsize // 2 if dtype.is_complex else dtype.itemsize
         if width > 1 and self.nbytes():
             parts = self._readable().view(-1, width)
@@ -413,7 +415,9 @@ def _count(size):
 
     count = index(size)
     if not 0 <= count < 2**47:
-        raise RuntimeError(f"a storage of {count} elements cannot be: expected a number from 0 to 2**47 - 1")
+        raise RuntimeError(
+            f"a storage of {count} elements cannot exist: expected a number from 0 to 2**47 - 1"
+        )
     return count
 
 

@@ -57,7 +57,8 @@ class TypedStorage(_Storage):
             _need_storage(args, wrap_storage, dtype, device)
             if not _internal:
                 tell_removal(3)
-        self._untyped_storage, self._dtype = wrap_storage, dtype
+        self._untyped_storage = wrap_storage
+        self._dtype: Any = dtype
 
     @classmethod
     def _over(cls, storage, dtype):
@@ -108,9 +109,9 @@ class TypedStorage(_Storage):
         if dtype is None:
             return f"torch.{self._dtype._type_name}Storage"
         if not isinstance(dtype, _C.dtype):
-            dtype = dtype.rpartition(".")[2] if isinstance(dtype, str) else dtype.__name__
+            name = dtype.rpartition(".")[2] if isinstance(dtype, str) else dtype.__name__
             dtype = next(
-                d for d in vars(_C).values() if isinstance(d, _C.dtype) and f"{d._type_name}Storage" == dtype
+                d for d in vars(_C).values() if isinstance(d, _C.dtype) and f"{d._type_name}Storage" == name
             )
         return self._to(dtype)
 

@@ -40,7 +40,7 @@ def functions(name: str) -> Any:
     places = (_C, adjoint, functional, linalg)
     found = {id(f): f for place in places if callable(f := getattr(place, name, None))}
     if not found:
-        raise AttributeError(f"autocast names {name!r}, which is no function")
+        raise AttributeError(f"autocast names {name!r}, which is not a function")
     return list(found.values())
 
 

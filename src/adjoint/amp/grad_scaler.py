@@ -73,7 +73,7 @@ class GradScaler:
 
             name = device.upper() if device == "cuda" else device
             warn(
-                f"torch.{device}.amp.GradScaler is enabled, but {name} is not available.  Disabling.",
+                f"{switches.package}.{device}.amp.GradScaler is enabled, but {name} is not available.  Disabling.",
                 stacklevel=2,
             )
             self._enabled = False

@@ -120,7 +120,7 @@ class Function(FunctionBase):
             kind._argument_count = _positional_count(cls.forward)
             kind.apply = classmethod(_apply_bound)
         if cls.clear_saved_tensors_on_access:
-            cls._backward_cls.saved_tensors = property(_taken_once)  # type: ignore[attr-defined]
+            cls._backward_cls.saved_tensors = property(_taken_once)
         if cls.vjp is not Function.vjp:
             both = cls.backward is not Function.backward and "backward" in vars(cls)
             kind.backward = staticmethod(_two_rules(cls.__name__) if both else cls.vjp)
@@ -257,7 +257,7 @@ def _taken_once(ctx):
             f"saved_tensors of {ctx._forward_cls.__name__} can only be accessed once, since its "
             "clear_saved_tensors_on_access is True: keep what it gave, or leave that attribute out"
         )
-    found = FunctionCtx.saved_tensors.__get__(ctx)  # type: ignore[attr-defined]
+    found = FunctionCtx.saved_tensors.__get__(ctx)
     taken["_saved_tensors_taken"] = True
     ctx._forget_saved()
     return found

@@ -226,7 +226,7 @@ class set_grad_enabled(_Mode):
         first: Any
     value: bool
 
-    def __new__(cls, mode: bool) -> Self:  # type: ignore[misc]
+    def __new__(cls, mode: bool) -> Self:
         self = object.__new__(cls)
         self.value = bool(mode)
         self.before = None

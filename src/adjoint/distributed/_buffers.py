@@ -65,9 +65,10 @@ def for_writing(tensor, name):
 
 
 def copy_back(pair) -> None:
-    """Put what has arrived where the tensor has it."""
-    tensor, place = pair
-    tensor.copy_(place)
+    """Put what has arrived where the tensor has it; None where it arrived there."""
+    if pair is not None:
+        tensor, place = pair
+        tensor.copy_(place)
 
 
 def _refuse_overlap(tensor, name):

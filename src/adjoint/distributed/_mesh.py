@@ -15,6 +15,7 @@ import struct
 import threading
 import time
 
+from adjoint._types import Any
 from adjoint._version import distribution
 from adjoint.distributed import _wire
 from adjoint.distributed._call import HEADER, read_header
@@ -250,7 +251,8 @@ class Mesh:
         if into is not None:
             incoming = [memoryview(found), into] if len(into) else [memoryview(found)]
         unchecked = bool(incoming)
-        sender, receiver = self.peers.get(to), self.peers.get(source)
+        sender: Any = self.peers.get(to)
+        receiver: Any = self.peers.get(source)
         poll = None
         at = to
         try:

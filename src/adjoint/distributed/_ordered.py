@@ -178,7 +178,7 @@ class OrderedGroup(ProcessGroup):
             _reduce_op.prepare(op, there)
             self._allreduce(call, there, op)
             _reduce_op.finish(op, there, self._size)
-            back and copy_back(back)
+            copy_back(back)
 
         return self._do("all_reduce", body, [tensor], opts, there.dtype, there.numel(), op, gives=there)
 
@@ -199,7 +199,7 @@ class OrderedGroup(ProcessGroup):
             _reduce_op.finish(op, together, self._size)
             for (there, back), part in zip(pairs, together.split([there.numel() for there, _ in pairs])):
                 there.copy_(part)
-                back and copy_back(back)
+                copy_back(back)
 
         return self._do("all_reduce", body, list(tensors), opts, together.dtype, together.numel(), op)
 
@@ -213,7 +213,7 @@ class OrderedGroup(ProcessGroup):
 
         def body(call):
             self._broadcast(call, there, root)
-            back and copy_back(back)
+            copy_back(back)
 
         return self._do("broadcast", body, [tensor], opts, there.dtype, there.numel(), root=root, gives=there)
 
@@ -231,7 +231,7 @@ class OrderedGroup(ProcessGroup):
             self._reduce(call, there, op, root)
             if root == self._rank:
                 _reduce_op.finish(op, there, self._size)
-            back and copy_back(back)
+            copy_back(back)
 
         return self._do("reduce", body, [tensor], opts, there.dtype, there.numel(), op, root, there)
 
@@ -242,7 +242,7 @@ class OrderedGroup(ProcessGroup):
         def body(call):
             self._allgather(call, [there for there, _ in parts], mine)
             for _, back in parts:
-                back and copy_back(back)
+                copy_back(back)
 
         return self._do("all_gather", body, list(outputs), opts, mine.dtype, mine.numel(), gives=mine)
 
@@ -259,7 +259,7 @@ class OrderedGroup(ProcessGroup):
         def body(call):
             self._gather(call, [there for there, _ in parts], mine, root)
             for _, back in parts:
-                back and copy_back(back)
+                copy_back(back)
 
         return self._do("gather", body, list(outputs), opts, mine.dtype, mine.numel(), root=root, gives=mine)
 
@@ -272,7 +272,7 @@ class OrderedGroup(ProcessGroup):
 
         def body(call):
             self._scatter(call, there, [part for part, _ in parts], root)
-            back and copy_back(back)
+            copy_back(back)
 
         return self._do("scatter", body, [tensor], opts, there.dtype, there.numel(), root=root)
 
@@ -289,7 +289,7 @@ class OrderedGroup(ProcessGroup):
                 _reduce_op.prepare(op, piece)
             self._reduce_scatter(call, there, pieces, op)
             _reduce_op.finish(op, there, self._size)
-            back and copy_back(back)
+            copy_back(back)
 
         return self._do("reduce_scatter", body, [tensor], opts, there.dtype, there.numel(), op)
 
@@ -308,7 +308,7 @@ class OrderedGroup(ProcessGroup):
         def body(call):
             self._alltoall(call, [there for there, _ in parts], mine)
             for _, back in parts:
-                back and copy_back(back)
+                copy_back(back)
 
         return self._do("all_to_all", body, list(output_tensors), opts, mine[0].dtype)
 

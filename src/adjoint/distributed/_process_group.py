@@ -196,11 +196,12 @@ class ProcessGroup:
         opts: Any = None,
     ) -> Any:
         """`alltoall` of pieces of one tensor along its first dimension; without sizes they are even."""
-        pieces = []
+        pieces: list[Any] = []
         for tensor, sizes in ((output, output_split_sizes), (input, input_split_sizes)):
             even = [tensor.shape[0] // self._size] * self._size if tensor.dim() else []
             pieces.append(list(tensor.split(list(sizes) or even)))
-        return self.alltoall(*pieces, opts)
+        outputs, inputs = pieces
+        return self.alltoall(outputs, inputs, opts)
 
     def set_timeout(self, timeout: timedelta) -> None:
         """How long its operations may last from now on."""

@@ -40,7 +40,8 @@ class ReduceOp:
     PREMUL_SUM: ReduceOp
 
     def __init__(self, op: Any, factor: float | None = None) -> None:
-        self.op = self.kind = op.op if isinstance(op, ReduceOp) else RedOpType(op)
+        self.op: Any = op.op if isinstance(op, ReduceOp) else RedOpType(op)
+        self.kind = self.op
         self.name: str = self.op.name
         self.value: int = self.op.value
         self.factor = factor

@@ -196,7 +196,8 @@ class TCPStore(Store):
                 f"TCPStore: port {port} is out of range: a port is at least 0 and below 65536"
             )
         self._address = on_this_host(host_name, "TCPStore")
-        self._server, self._idle, self._pid, self._lock = None, [], os.getpid(), threading.Lock()
+        self._server, self._pid, self._lock = None, os.getpid(), threading.Lock()
+        self._idle: list[socket.socket] = []
         if is_master:
             server = _servers.get((self._address, port)) if multi_tenant and port else None
             if server is None:
@@ -235,7 +236,7 @@ class TCPStore(Store):
         end, pause = time.monotonic() + seconds(self._timeout), 0.002
         where = f"{self.host}:{self.port}"
         while True:
-            connection = None
+            connection: Any = None
             try:
                 connection = socket.create_connection(
                     (self._address, self.port), timeout=max(0.1, min(5.0, end - time.monotonic()))
@@ -277,13 +278,15 @@ class TCPStore(Store):
             _wire.send(connection, word.encode(), key.encode(), *values)
             ok, *found = _wire.receive(connection)
         except OSError as error:
-            connection and connection.close()
+            if connection:
+                connection.close()
             raise DistNetworkError(
                 f"the store at {self.host}:{self.port} has gone ({error.strerror or error}): the process that kept it, rank 0 or the "
                 "launcher, has ended"
             ) from None
         except BaseException:
-            connection and connection.close()  # an answer is still to come there
+            if connection:
+                connection.close()  # an answer is still to come there
             raise
         self._give_back(connection)
         if ok != b"ok":

@@ -31,7 +31,7 @@ class _Joined(Transform):
         return self._join([t.inv(part) for t, part in zip(self.transforms, self._split(y))])
 
     @property
-    def bijective(self):  # type: ignore[override]
+    def bijective(self):
         return all(t.bijective for t in self.transforms)
 
 

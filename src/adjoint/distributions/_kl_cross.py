@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 import adjoint as ad
+from adjoint._types import Any
 from adjoint.distributions.bernoulli import Bernoulli
 from adjoint.distributions.beta import Beta
 from adjoint.distributions.binomial import Binomial
@@ -24,17 +25,14 @@ from adjoint.distributions.poisson import Poisson
 from adjoint.distributions.uniform import Uniform
 from adjoint.distributions.utils import _xlogy, euler_constant
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint.distributions.distribution import Distribution
-
 
 class _Expectations:
     """Of a distribution p: the ends of its support; the means of log x, of log(1 - x) and of exp(-t x)."""
 
-    low, high = -math.inf, math.inf
+    low: Any = -math.inf
+    high: Any = math.inf
 
-    def __init__(self, p: Distribution) -> None:
+    def __init__(self, p: Any) -> None:
         self.p = p
 
 
@@ -81,22 +79,18 @@ class _OfNormal(_Expectations):
 
 
 class _OfPareto(_Expectations):
-    @property
-    def low(self):
-        return self.p.scale
+    def __init__(self, p: Any) -> None:
+        super().__init__(p)
+        self.low = p.scale
 
     def log(self):
         return self.p.scale.log() + 1 / self.p.alpha
 
 
 class _OfUniform(_Expectations):
-    @property
-    def low(self):
-        return self.p.low
-
-    @property
-    def high(self):
-        return self.p.high
+    def __init__(self, p: Any) -> None:
+        super().__init__(p)
+        self.low, self.high = p.low, p.high
 
     def _log(self, low, high):
         low, high = low.clamp(min=0), high.clamp(min=0)

@@ -35,7 +35,7 @@ class Transform:
     tensor(2.)
     """
 
-    bijective = False
+    bijective: Any = False
     domain: constraints.Constraint
     codomain: constraints.Constraint
 
@@ -44,7 +44,7 @@ class Transform:
             raise ValueError("cache_size must be 0 or 1")
         self._cache_size = cache_size
         self._cached_x_y = None, None
-        self._inv = None  # a weak reference: an inverse holds its transform, not the other way round
+        self._inv: Any = None  # a weak reference: an inverse holds its transform, not the other way round
         super().__init__()
 
     def __getstate__(self):

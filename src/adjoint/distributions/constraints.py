@@ -60,8 +60,8 @@ class Constraint:
         How many rightmost dimensions make one value.
     """
 
-    is_discrete = False
-    event_dim = 0
+    is_discrete: Any = False
+    event_dim: Any = 0
 
     def check(self, value: Tensor):
         """For each value, whether it lies in the set: a bool tensor without the event dimensions."""
@@ -119,7 +119,7 @@ class _DependentProperty(property, _Dependent):
         self._is_discrete = is_discrete
         self._event_dim = event_dim
 
-    def __call__(self, fn):
+    def __call__(self, fn):  # type: ignore[override]  # a decorator, as a property's constructor is
         return _DependentProperty(fn, is_discrete=self._is_discrete, event_dim=self._event_dim)
 
 

@@ -85,7 +85,7 @@ class LowRankMultivariateNormal(Distribution):
     @lazy_property
     def variance(self) -> Tensor:
         rows = self._unbroadcasted_cov_factor.square().sum(-1) + self._unbroadcasted_cov_diag
-        return rows.expand(self._batch_shape + self._event_shape)  # type: ignore[operator]
+        return rows.expand(self._batch_shape + self._event_shape)
 
     @lazy_property
     def covariance_matrix(self) -> Tensor:

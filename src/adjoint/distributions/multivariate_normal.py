@@ -163,7 +163,7 @@ class MultivariateNormal(CovarianceForms, Distribution):
     @property
     def variance(self) -> Tensor:
         rows = self._unbroadcasted_scale_tril.square().sum(-1)
-        return rows.expand(self._batch_shape + self._event_shape)  # type: ignore[operator]
+        return rows.expand(self._batch_shape + self._event_shape)
 
     def rsample(self, sample_shape: Shape = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)

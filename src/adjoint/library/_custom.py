@@ -25,7 +25,7 @@ _pending: dict = {}
 _local = threading.local()
 
 
-def find(name: str | CustomOpDef) -> Any:
+def find(name: str | CustomOpDef | OpOverload) -> Any:
     """The operator of a name, or of a handle; None where there is none."""
     if isinstance(name, CustomOpDef):
         return name
@@ -147,7 +147,12 @@ class CustomOpDef:
         #: Whether what its kernels call is hidden, or recorded like any call of a program.
         self._opaque = opaque
         self._kernels: dict = {}
-        self._fake = self._vmap = self._backward = self._setup = self._autograd = self._function = None
+        self._fake: Any = None
+        self._vmap: Any = None
+        self._backward: Any = None
+        self._autograd: Any = None
+        self._function: Any = None
+        self._setup = None
         self._casts: dict = {}
         self._declared = None
         self.__name__ = qualname
@@ -256,7 +261,8 @@ class CustomOpDef:
         """The call as an autograd.Function, whose arguments are those of the operator, with lists spelt out."""
         if self._function is None:
             self._function = self._make_function()
-        flat, form = [], []
+        flat: list[Any] = []
+        form: list[int | None] = []
         for a in args:
             if isinstance(a, (list, tuple)) and any(isinstance(x, _C.Tensor) for x in a):
                 form.append(len(a))

@@ -144,7 +144,7 @@ def _found(module, name):
     return reduce(getattr, name.split("."), import_module(module))
 
 
-copyreg.pickle(_C.Operator, _reduce)  # type: ignore[arg-type]
+copyreg.pickle(_C.Operator, _reduce)
 
 
 def declare(
@@ -215,7 +215,7 @@ def read_signature(text):
     try:
         if not bracket or not all(part.isidentifier() for part in name.replace(".", "::").split("::")):
             raise SyntaxError
-        tree = ast.parse(f"def f({rest}: pass").body[0]
+        tree: Any = ast.parse(f"def f({rest}: pass").body[0]
     except SyntaxError:
         raise ValueError(
             f"primitive(): expected a signature such as 'name(x: Tensor, n: int = 2) -> Tensor', but got {text!r}"
@@ -263,8 +263,8 @@ def _argument(name, node, default, keyword_only):
 
 def _annotation(node):
     """The text of a type without ``| None``, and whether None was there."""
-    text = node.value if isinstance(node, ast.Constant) else ast.unparse(node)
-    text = text.replace("ad.", "").replace("torch.", "").replace("adjoint.", "")
+    written = node.value if isinstance(node, ast.Constant) else ast.unparse(node)
+    text = str(written).replace("ad.", "").replace("torch.", "").replace("adjoint.", "")
     if text.startswith("Optional[") and text.endswith("]"):
         return text[9:-1], True
     if text.endswith(" | None"):
@@ -370,6 +370,6 @@ def _rule(name, what, rule, arguments, results):
             break
         else:
             raise ValueError(
-                f"primitive(): {what} of {name} takes {parameter!r}, which is none of {', '.join(sorted(known))}"
+                f"primitive(): {what} of {name} takes {parameter!r}, which is not one of {', '.join(sorted(known))}"
             )
     return rule, sources

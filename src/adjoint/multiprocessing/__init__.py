@@ -32,7 +32,7 @@ __all__ = [
     "spawn",
     "start_processes",
 ]
-__all__ += multiprocessing.__all__  # type: ignore[attr-defined]
+__all__ += multiprocessing.__all__
 __dir__ = listing(__name__)
 
 reductions.init_reductions()

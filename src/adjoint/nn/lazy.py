@@ -74,7 +74,7 @@ class LazyModuleMixin(ModuleMembers):
     ('Linear', (2, 3))
     """
 
-    cls_to_become: type | None = None
+    cls_to_become: Any = None
     _parameters: dict
     _buffers: dict
 
@@ -103,7 +103,7 @@ class LazyModuleMixin(ModuleMembers):
     def _load_tensor(self, name, key, tensor, value, assign, error_msgs):
         # Both without a size: there is nothing to copy.
         if not (is_lazy(tensor) and is_lazy(value)):
-            super()._load_tensor(name, key, tensor, value, assign, error_msgs)
+            super()._load_tensor(name, key, tensor, value, assign, error_msgs)  # type: ignore[misc]  # of the module beside
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
         """Give the parameters their sizes; every lazy class has its own."""
@@ -161,9 +161,11 @@ class LazyLinear(LazyModuleMixin, Linear):
         """The weight is (out_features, size of the input's last dimension)."""
         if self.has_uninitialized_params():
             self.in_features = input.shape[-1]
-            self.weight.materialize((self.out_features, self.in_features))
-            if self.bias is not None:
-                self.bias.materialize((self.out_features,))
+            weight: Any = self.weight
+            bias: Any = self.bias
+            weight.materialize((self.out_features, self.in_features))
+            if bias is not None:
+                bias.materialize((self.out_features,))
             self.reset_parameters()
         if not self.in_features:
             self.in_features = input.shape[-1]
@@ -171,15 +173,15 @@ class LazyLinear(LazyModuleMixin, Linear):
 
 class _LazyConvolution(LazyModuleMixin):
     def __init__(self, out_channels: int, *args: Any, **kwargs: Any) -> None:
-        # Behind the channels come kernel size, stride, padding, one more, groups and then bias. No bias is drawn yet.
-        args, position = list(args), 5
-        if len(args) > position:
-            bias, args[position] = args[position], False
+        # After the channels come kernel size, stride, padding, one more, groups and then bias. No bias is drawn yet.
+        given, position = list(args), 5
+        if len(given) > position:
+            bias, given[position] = given[position], False
         else:
             bias = kwargs.pop("bias", True)
             kwargs["bias"] = False
         where: dict[str, Any] = {name: kwargs.get(name) for name in ("device", "dtype")}
-        super().__init__(0, 0, *args, **kwargs)
+        super().__init__(0, 0, *given, **kwargs)
         if out_channels % self.groups:
             raise ValueError("out_channels must be divisible by groups")
         self.out_channels = out_channels
@@ -214,6 +216,8 @@ class _LazyConvolution(LazyModuleMixin):
 
 
 class _LazyNorm(LazyModuleMixin):
+    num_features: int
+
     def __init__(
         self,
         eps: float = 1e-05,

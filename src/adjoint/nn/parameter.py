@@ -54,7 +54,8 @@ class Parameter(ad.Tensor, metaclass=_ParameterType):
             raise TypeError(
                 f"Parameter: expected data to be a Tensor, but got {type(data).__name__}; use adjoint.tensor(data)"
             )
-        if type(data) is ad.Tensor or type(data).__torch_function__ is _takes_no_part:
+        kind: Any = type(data)
+        if kind is ad.Tensor or kind.__torch_function__ is _takes_no_part:
             return _make_subclass(cls, data, requires_grad)
         made = data.detach()
         if type(made) is not type(data):
@@ -63,8 +64,9 @@ class Parameter(ad.Tensor, metaclass=_ParameterType):
                 f"instance of the same type, but it returned {type(made).__name__} instead: its __torch_function__ must "
                 "give what detach() returns its own type"
             )
-        made.requires_grad_(requires_grad)._is_param = True
-        return made
+        parameter: Any = made.requires_grad_(requires_grad)
+        parameter._is_param = True
+        return parameter
 
     __torch_function__ = _takes_no_part
 
@@ -259,7 +261,8 @@ def _written(tensor):
 
 
 def _rebuild(cls, data, requires_grad, attributes):
-    cls = {"Parameter": Parameter, "Buffer": Buffer}.get(cls, cls)
+    ours: dict[Any, Any] = {"Parameter": Parameter, "Buffer": Buffer}
+    cls = ours.get(cls, cls)
     result = _make_subclass(cls, data, requires_grad)
     set_attributes(result, attributes)
     return result

@@ -64,14 +64,14 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: Dims = None, *, out: Ten
             "take_along_dim(): input and indices should have the same number of dimensions, but got "
             f"{input.ndim} dimensions for input, and {indices.ndim} dimensions for indices"
         )
-    dim = dimension(dim, input.ndim)
+    along: Any = dimension(dim, input.ndim)
     mine, theirs = list(input.shape), list(indices.shape)
-    mine[dim] = theirs[dim] = 1
+    mine[along] = theirs[along] = 1
     common = list(broadcast_shapes(mine, theirs))
     mine, theirs = list(common), list(common)
-    mine[dim], theirs[dim] = input.shape[dim], indices.shape[dim]
-    indices = _C.where(indices < 0, indices + input.shape[dim], indices)
-    return _C.gather(input.expand(mine), dim, indices.expand(theirs), out=out)
+    mine[along], theirs[along] = input.shape[along], indices.shape[along]
+    indices = _C.where(indices < 0, indices + input.shape[along], indices)
+    return _C.gather(input.expand(mine), along, indices.expand(theirs), out=out)
 
 
 @composition(method=False)

@@ -361,23 +361,17 @@ def triangular_solve(
 
 @composition(method=False)
 @ignores(
-    "iK",
-    "niter",
-    "tol",
-    "ortho_iparams",
-    "ortho_fparams",
-    "ortho_bparams",
-    why="the problem is solved densely and to full precision",
+    "ortho_iparams", "ortho_fparams", "ortho_bparams", why="bases are made orthonormal by their Gram matrix"
 )
 def lobpcg(
     A: Tensor,
     k: int | None = None,
     B: Tensor | None = None,
-    X: Any = None,
-    n: Any = None,
-    iK: Any = None,
-    niter: Any = None,
-    tol: Any = None,
+    X: Tensor | None = None,
+    n: int | None = None,
+    iK: Tensor | None = None,
+    niter: int | None = None,
+    tol: float | None = None,
     largest: bool | None = None,
     method: Any = None,
     tracker: Any = None,
@@ -387,8 +381,29 @@ def lobpcg(
 ) -> Any:
     """The k largest (or smallest) eigenvalues of symmetric positive definite ``A x = λ B x``, and their eigenvectors.
 
-    The problem is solved densely, by Cholesky and `linalg.eigh`: what an iteration would need (iK, niter, tol) has no effect,
-    as a warning says, and X only says how many there are. A `tracker` is refused: there are no steps to follow.
+    A dense problem is solved to full precision, by Cholesky and `linalg.eigh`, unless `X`, `iK`, `niter` or `tol` is given and
+    A has at least 3 n rows: then, and for a sparse A, vectors are improved step by step (Knyazev, 2001), each of which takes products
+    with A and no more. What requires gradients is solved densely. A `tracker` is refused.
+
+    Parameters
+    ----------
+    A, B : Tensor, shape (..., m, m), Hermitian; B positive definite, the identity if left out
+    k : int, optional
+        How many pairs; those of X, or 1.
+    X : Tensor, shape (..., m, n), optional
+        Where the iteration begins; drawn if left out.
+    n : int, optional
+        How many vectors are improved at once, `k` or more.
+    iK : Tensor, shape (m, m), optional
+        A preconditioner: an approximate inverse of A.
+    niter : int, optional
+        The most steps; 1,000 if left out, and a negative number for as many as it takes.
+    tol : float, optional
+        Where a residual ends the iteration, relative to the norms of A and B; the root of the machine epsilon if left out.
+    largest : bool
+        Which end of the spectrum; the largest if left out.
+    method : 'basic' or 'ortho', optional
+        Both iterate alike.
 
     Examples
     --------
@@ -400,14 +415,23 @@ def lobpcg(
         raise ValueError(f"lobpcg: expected method to be 'basic' or 'ortho', but got {method!r}")
     if tracker is not None:
         raise NotImplementedError(
-            "lobpcg: the problem is solved densely, without steps that a tracker could follow"
+            "lobpcg: a tracker, which torch calls after each step, is not called here: leave it out"
         )
     linalg = _linalg()
-    k = (1 if X is None else X.shape[-1]) if k is None and n is None else n if k is None else k
+    block = n if X is None else X.shape[-1]
+    k = (1 if block is None else block) if k is None else k
+    block = max(k, block or k)
     if not 0 < k <= A.shape[-1]:
         raise ValueError(f"lobpcg: k must be between 1 and {A.shape[-1]}, but is {k}")
+    tracked = [m for m in (A, B) if m is not None and _C._requires_grad_anywhere(m)]
+    asked = A.is_sparse or any(option is not None for option in (X, iK, niter, tol))
+    if asked and not tracked and A.shape[-1] >= 3 * block:
+        from adjoint.linalg._iterative import iterated
+
+        return iterated(A, B, X, iK, block, niter, tol, largest is None or largest, k)
     # The derivative is that of a symmetric matrix in both of its triangles, though one alone is read.
-    A, B = (m if m is None or not _C._requires_grad_anywhere(m) else (m + m.mH) / 2 for m in (A, B))  # type: ignore[assignment]
+    if tracked:
+        A, B = (A + A.mH) / 2, None if B is None else (B + B.mH) / 2
     if B is None:
         values, vectors = linalg.eigh(A)
     else:

@@ -6,6 +6,7 @@ from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._publish.arguments import dimension, give
 from adjoint._publish.register import composition
+from adjoint._switches import switches
 from adjoint._tensor.device import contiguous_format
 from adjoint._types import Any, Callable, Ints, Sequence
 
@@ -47,7 +48,7 @@ def _splitter(
     def cut(input: Tensor, indices_or_sections: Ints) -> tuple[Tensor, ...]:
         if input.ndim < least:
             raise RuntimeError(
-                f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {input.ndim} "
+                f"{switches.package}.{name} requires a tensor with at least {least} dimension, but got a tensor with {input.ndim} "
                 "dimensions!"
             )
         dim = axis(input)
@@ -55,7 +56,7 @@ def _splitter(
             size = input.shape[dim]
             if indices_or_sections <= 0 or size % indices_or_sections:
                 raise RuntimeError(
-                    f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension {size} is not "
+                    f"{switches.package}.{name} attempted to split along dimension {dim}, but the size of the dimension {size} is not "
                     f"divisible by the split_size {indices_or_sections}!"
                 )
         elif not isinstance(indices_or_sections, (Tensor, list, tuple)):

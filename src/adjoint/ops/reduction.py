@@ -275,7 +275,7 @@ def segment_reduce(
         raise RuntimeError("segment_reduce(): indices based reduction is not supported yet.")
     if lengths is None and offsets is None:
         raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
-    given = lengths if lengths is not None else offsets
+    given: Any = lengths if lengths is not None else offsets
     axis %= data.ndim
     if given.ndim != axis + 1 or given.shape[:-1] != data.shape[:axis]:
         raise RuntimeError(
@@ -283,7 +283,7 @@ def segment_reduce(
             f"{list(data.shape)}, but got shape {list(given.shape)}"
         )
     if lengths is None:
-        ends, lengths = offsets[..., 1:], offsets[..., 1:] - offsets[..., :-1]
+        ends, lengths = given[..., 1:], given[..., 1:] - given[..., :-1]
     else:
         ends = lengths.cumsum(-1)
     size, count = data.shape[axis], lengths.shape[-1]
@@ -349,7 +349,8 @@ def _interval(x, edge, even):
 def _counts(name, points, edges, even, weight, density):
     """How many rows of `points` lie in each box between the edges of its dimensions, which are `even` or not."""
     shape = [e.numel() - 1 for e in edges]
-    inside, place = None, 0
+    inside: Any = None
+    place: Any = 0
     for x, edge, equal, size in zip(points.unbind(-1), edges, even, shape):
         if type(equal) is not tuple:
             within = (x >= edge[0]) & (x <= edge[-1])
@@ -359,7 +360,7 @@ def _counts(name, points, edges, even, weight, density):
         weight = _C._full((), 1, points.dtype).expand(points.shape[0])
     elif weight.dtype is not points.dtype:
         raise RuntimeError(
-            f"torch.{name}: if weight tensor is provided, input tensor and weight tensor should have the same dtype, but got "
+            f"{switches.package}.{name}: if weight tensor is provided, input tensor and weight tensor should have the same dtype, but got "
             f"input {points.dtype}, and weight {weight.dtype}"
         )
     total = 1
@@ -420,6 +421,7 @@ def histogram(
             f"{switches.package}.histogram: if weight tensor is provided it should have the same shape as the input tensor excluding its "
             f"innermost dimension, but got input with shape {list(input.shape)} and weight with shape {list(weight.shape)}"
         )
+    even: Any
     if isinstance(bins, Tensor):
         edges, even = bins, False
     else:
@@ -473,7 +475,7 @@ def histogramdd(
         raise RuntimeError(
             f"{switches.package}.histogramdd: for a {d}-dimensional histogram range should have {2 * d} elements, but got {len(range)}"
         )
-    edges = []
+    edges: Any = []
     even = [not isinstance(bin, Tensor) for bin in each]
     for k, bin in enumerate(each):
         if not isinstance(bin, Tensor):
@@ -481,7 +483,8 @@ def histogramdd(
             ends = _extent(points[:, k], "histogramdd") if range is None else range[2 * k : 2 * k + 2]
             bin = _edges(points, bin, *ends)
         edges.append(bin)
-    return result_type(_counts("histogramdd", points, edges, even, weight, density), tuple(edges))
+    hist, edges = _counts("histogramdd", points, edges, even, weight, density), tuple(edges)
+    return result_type(hist, edges)
 
 
 def _need_floating(name, x):
@@ -491,4 +494,4 @@ def _need_floating(name, x):
 
 def _need_bins(name, bins):
     if bins <= 0:
-        raise RuntimeError(f"torch.{name}(): bins must be > 0, but got {bins}")
+        raise RuntimeError(f"{switches.package}.{name}(): bins must be > 0, but got {bins}")

@@ -98,8 +98,8 @@ class Optimizer(StepHooks):
         groups = list(params)
         if not groups:
             raise ValueError(
-                "optimizer got an empty parameter list: a generator such as model.parameters() can be read once "
-                "only; pass it anew, or a list"
+                "optimizer got an empty parameter list: a generator such as model.parameters() can be read only "
+                "once; create it again, or pass a list"
             )
         if not isinstance(groups[0], dict):
             groups = [{"params": groups}]

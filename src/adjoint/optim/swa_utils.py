@@ -204,7 +204,8 @@ class AveragedModel(Module):
 
     def update_parameters(self, model: Module) -> None:
         """Take the parameters of `model` into the average; the first time they are copied."""
-        ours, theirs = list(self.module.parameters()), list(model.parameters())
+        ours: list[Any] = list(self.module.parameters())
+        theirs: list[Any] = list(model.parameters())
         buffers = list(zip(self.module.buffers(), model.buffers(), strict=True))
         if self.use_buffers:
             ours += [mine for mine, _ in buffers]

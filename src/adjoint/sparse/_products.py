@@ -88,7 +88,7 @@ def _mm(a, b):
 @form("mv")
 def _mv(a, b):
     if b._layout_number:
-        raise NotImplementedError("mv() is not there for a sparse vector; call .to_dense() on it first")
+        raise NotImplementedError("mv() is not implemented for a sparse vector; call .to_dense() on it first")
     _need(a.ndim == 2 and b.ndim == 1 and a.shape[1] == b.shape[0], "mv", a, b)
     return product(a, b.unsqueeze(1), "mv").squeeze(1)
 

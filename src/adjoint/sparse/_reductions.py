@@ -65,7 +65,9 @@ def _norm(x, ord=2.0, dim=None, keepdim=False, dtype=None):
             "norm_sparse currently only supports full reductions, so 'dim' must either be empty or contain all dimensions of the input"
         )
     if ord == float("-inf"):
-        raise NotImplementedError("norm(): p=-inf is not there for sparse tensors; call .to_dense() first")
+        raise NotImplementedError(
+            "norm(): p=-inf is not implemented for sparse tensors; call .to_dense() first"
+        )
     x = _C._sparse_coalesce(x) if x.is_sparse else x
     values = _C._sparse_values(x).reshape(-1)
     if values.shape[0] == 0:

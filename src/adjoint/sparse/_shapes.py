@@ -74,7 +74,7 @@ def _transposed_matrix(x):
 def _need_coo(x, op):
     if x._layout_number != COO:
         raise NotImplementedError(
-            f"{op}() is not there for tensors of layout {x.layout}; call .to_sparse_coo() first"
+            f"{op}() is not implemented for tensors of layout {x.layout}; call .to_sparse_coo() first"
         )
 
 
@@ -122,7 +122,7 @@ def _indexed(x, spec):
                 return NotImplemented
             if step != 1:
                 raise NotImplementedError(
-                    f"__getitem__() with steps is not there for tensors of layout {switches.package}.sparse_coo; use index_select()"
+                    f"__getitem__() with steps is not implemented for tensors of layout {switches.package}.sparse_coo; use index_select()"
                 )
             x = x.narrow(dim, start, length)
         dim += 1

@@ -134,7 +134,7 @@ def register_dataclass(cls: type, fields: Iterable[str] | None = None) -> None:
     names = list(known if fields is None else fields)  # type: ignore[arg-type]
     if known is not None and not {*names} <= {*known}:
         unknown = [name for name in names if name not in known]
-        raise ValueError(f"{unknown} are no fields that {cls.__name__}.__init__ takes: these are {known}")
+        raise ValueError(f"{unknown} are not arguments of {cls.__name__}.__init__, which takes {known}")
     node = _of_dataclass(cls, names)
     register(cls, node.flatten_fn, node.unflatten_fn)
 

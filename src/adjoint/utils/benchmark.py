@@ -188,7 +188,7 @@ class Timer:
         language: str = "python",
     ) -> None:
         if str(getattr(language, "name", language)).lower() not in ("python", "py"):
-            raise ValueError(f"Timer takes statements in Python; there is no compiler for {language}")
+            raise ValueError(f"Timer takes Python statements; there is no compiler for {language}")
         stmt, setup = (textwrap.dedent(code).strip() or "pass" for code in (stmt, setup))
         self._timer = timeit.Timer(stmt=stmt, setup=setup, timer=timer, globals=dict(globals or {}))
         self._task_spec = TaskSpec(stmt, setup, global_setup, label, sub_label, description, env, num_threads)

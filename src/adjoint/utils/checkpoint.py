@@ -242,7 +242,7 @@ class _Frame:
 
         def pack(tensor):
             nonlocal seen
-            frame = me()
+            frame: Any = me()
             index, seen = seen, seen + 1
             if frame.log is not None:
                 frame.log[1].append(_place(tensor))
@@ -400,7 +400,7 @@ def _as_factories(first, again):
 
 def _announce_choice(function):
     announce(
-        f"torch.utils.checkpoint{function}: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
+        f"{switches.package}.utils.checkpoint{function}: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
         "recommended, and is what is taken here; where torch takes use_reentrant=True and a program relies on that, pass it.",
         stacklevel=3,
     )

@@ -26,7 +26,7 @@ class PostLocalSGDOptimizer(Optimizer):
         self.param_groups, self.defaults = optim.param_groups, optim.defaults
 
     @property
-    def state(self):
+    def state(self) -> Any:  # type: ignore[override]  # the optimiser's own
         """That of the optimiser."""
         return self.optim.state
 

@@ -88,7 +88,8 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
 
     def _pass_options(self):
         """What a scheduler has changed here goes to the optimiser."""
-        for here, there in zip(self.param_groups, self.optim.param_groups if self.optim else ()):
+        groups: Any = self.optim.param_groups if self.optim else ()
+        for here, there in zip(self.param_groups, groups):
             there.update({key: value for key, value in here.items() if key != "params"})
 
     def step(self, closure=None, **kwargs):

@@ -133,8 +133,10 @@ class Embedding(_Rows):
         """
         if embeddings.dim() != 2:
             raise ValueError("Embeddings parameter is expected to be 2-dimensional")
+        rows, features = embeddings.shape
         return cls(
-            *embeddings.shape,
+            rows,
+            features,
             padding_idx=padding_idx,
             max_norm=max_norm,
             norm_type=norm_type,
@@ -240,8 +242,10 @@ class EmbeddingBag(_Rows):
         """An EmbeddingBag over given rows, which are frozen unless asked otherwise."""
         if embeddings.dim() != 2:
             raise ValueError("Embeddings parameter is expected to be 2-dimensional")
+        rows, features = embeddings.shape
         bag = cls(
-            *embeddings.shape,
+            rows,
+            features,
             max_norm=max_norm,
             norm_type=norm_type,
             scale_grad_by_freq=scale_grad_by_freq,

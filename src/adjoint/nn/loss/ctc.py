@@ -114,9 +114,9 @@ def ctc_loss(
     steps, count, classes = log_probs.shape
     if not 0 <= blank < classes:
         raise RuntimeError(f"blank must be in label range: got {blank} for {classes} classes")
-    input_lengths = _lengths(input_lengths, count, "input_lengths")
-    target_lengths = _lengths(target_lengths, count, "target_lengths")
-    for i, (given, spelled) in enumerate(zip(input_lengths, target_lengths)):
+    frames: Any = _lengths(input_lengths, count, "input_lengths")
+    spellings: Any = _lengths(target_lengths, count, "target_lengths")
+    for i, (given, spelled) in enumerate(zip(frames, spellings)):
         if not 0 <= given <= steps:
             raise RuntimeError(
                 f"Expected input_lengths to have value at most {steps}, but got value {given} for sample {i} (while "
@@ -128,10 +128,10 @@ def ctc_loss(
             )
     if log_probs.dtype in (ad.float16, ad.bfloat16):
         log_probs = log_probs.to(ad.float32)
-    letters = _rows(targets, target_lengths)
-    loss = _C._ctc_loss(log_probs, letters, input_lengths, target_lengths, blank, zero_infinity)
+    letters = _rows(targets, spellings)
+    loss = _C._ctc_loss(log_probs, letters, frames, spellings, blank, zero_infinity)
     if reduction == "mean":
-        return (loss / ad.tensor([max(1, n) for n in target_lengths], dtype=loss.dtype)).mean()
+        return (loss / ad.tensor([max(1, n) for n in spellings], dtype=loss.dtype)).mean()
     return loss.sum() if reduction == "sum" else loss if batched else loss.squeeze(0)
 
 

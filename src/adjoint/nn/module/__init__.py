@@ -86,7 +86,8 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, ad.Tensor | None]
     _non_persistent_buffers_set: set[str]
-    _modules: dict[str, Module | None]
+    #: A module, or None where one was registered as that.
+    _modules: dict[str, Any]
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)

@@ -58,7 +58,7 @@ class ModuleHooks:
         return {name: getattr(self, name) for name in self.__slots__ if hasattr(self, name)}
 
     def __setstate__(self, state: Any) -> None:
-        self.__init__()
+        ModuleHooks.__init__(self)
         for name, table in state.items():
             setattr(self, name, table)
 
@@ -207,7 +207,8 @@ class Hookable(ModuleMembers):
 
 def call_with_hooks(module: Module, args: Any, kwargs: Any) -> Any:
     """``module.forward(*args, **kwargs)`` between its hooks; those of all modules come first."""
-    hooks, shared = module._hooks, vars(sys.modules[__package__])
+    hooks: Any = module._hooks
+    shared = vars(sys.modules[__package__])
     with_kwargs = (hooks.forward_with_kwargs, shared["_global_forward_hooks_with_kwargs"])
     output, ran = None, set()
     try:
@@ -302,7 +303,8 @@ class _BackwardCall:
         self.module = module
         self.pre, self.hooks = pre, hooks
         # Where tensors that require gradients stand among the arguments and the results; None where none does.
-        self.inputs = self.outputs = None
+        self.inputs: Any = None
+        self.outputs: Any = None
         self.n_inputs = self.n_outputs = 0
         # None where the pass came through no output: a second derivative can reach the inputs past all of them.
         self.grad_outputs = None

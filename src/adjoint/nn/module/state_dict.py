@@ -316,10 +316,12 @@ class StateDict(ModuleMembers):
         if not hasattr(state_dict, "keys"):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
         metadata = getattr(state_dict, "_metadata", None)
-        state_dict = OrderedDict(state_dict)  # load hooks may edit it
+        state: Any = OrderedDict(state_dict)  # load hooks may edit it
         if metadata is not None:
-            state_dict._metadata = metadata
-        missing, unexpected, errors = [], [], []
+            state._metadata = metadata
+        missing: list[str] = []
+        unexpected: list[str] = []
+        errors: list[str] = []
         keys = IncompatibleKeys(missing, unexpected)
 
         def load(module, state, prefix):
@@ -339,7 +341,7 @@ class StateDict(ModuleMembers):
                         "if incompatible_keys need to be modified, it should be done inplace."
                     )
 
-        load(self, state_dict, "")
+        load(self, state, "")
         del load  # which refers to itself: no cycle is left for the garbage collector
         if strict:
             if unexpected:

@@ -39,8 +39,8 @@ class _Statistics(Module):
         momentum: float,
         affine: bool,
         track_running_stats: bool,
-        device: Device,
-        dtype: DType,
+        device: Device | None,
+        dtype: DType | None,
         bias: bool,
     ) -> None:
         super().__init__()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adjoint._publish.arguments import whole
-from adjoint._types import Ints, Sequence, Tensor
+from adjoint._types import Any, Ints, Sequence, Tensor
 from adjoint.nn.module import Module
 
 from . import fractional, functions
@@ -183,7 +183,10 @@ class _FractionalMaxPool(_Pool):
         _random_samples: Tensor | None = None,
     ) -> None:
         super().__init__()
-        as_tuple = lambda v: v if v is None else (v,) * self._n if isinstance(v, (int, float)) else tuple(v)  # noqa: E731
+
+        def as_tuple(v: Any) -> Any:
+            return v if v is None else (v,) * self._n if isinstance(v, (int, float)) else tuple(v)
+
         kernel_size, output_size = whole((kernel_size, output_size))
         name = type(self).__name__
         self.kernel_size = as_tuple(kernel_size)
@@ -244,8 +247,10 @@ class AvgPool1d(_AvgPool):
     ) -> None:
         stride = kernel_size if stride is None else stride
         kernel_size, stride, padding = whole((kernel_size, stride, padding))
-        as_tuples = ((v,) if isinstance(v, int) else v for v in (kernel_size, stride, padding))
-        super().__init__(*as_tuples, ceil_mode, count_include_pad)
+        kernel_size, stride, padding = (
+            (v,) if isinstance(v, int) else v for v in (kernel_size, stride, padding)
+        )
+        super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
 class AvgPool2d(_AvgPool):

@@ -13,7 +13,7 @@ from adjoint._publish import register
 from adjoint._publish.arguments import whole
 from adjoint._switches import announce
 from adjoint._tensor.memory_format import like
-from adjoint._types import Ints, Sequence, Tensor
+from adjoint._types import Any, Ints, Sequence, Tensor
 
 __all__ = [
     "channel_shuffle",
@@ -108,7 +108,7 @@ def interpolate(
         raise ValueError("only one of size or scale_factor should be defined")
     spatial = list(input.shape[2:])
     order = "Please provide input tensor in (N, C, d1, d2, ...,dK) format and"
-    scales = [None] * n
+    scales: Any = [None] * n
     if size is not None:
         if recompute_scale_factor:
             raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
@@ -125,7 +125,8 @@ def interpolate(
                 f"of {spatial} and output size of {size}. {order} output size in (o1, o2, ...,oK) format."
             )
     else:
-        scales = [scale_factor] * n if isinstance(scale_factor, (int, float)) else list(scale_factor)
+        factors: Any = scale_factor
+        scales = [factors] * n if isinstance(factors, (int, float)) else list(factors)
         if len(scales) != n:
             raise ValueError(
                 "Input and scale_factor must have the same number of spatial dimensions, but got input with spatial "

@@ -26,7 +26,8 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
 def _check_options(input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size):
-    if not isinstance(dropout, numbers.Number) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
+    number = isinstance(dropout, numbers.Number) and not isinstance(dropout, bool)
+    if not number or not 0 <= dropout <= 1:
         raise ValueError(
             "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
         )
@@ -111,7 +112,7 @@ class RNNBase(Module):
         for layer in range(num_layers):
             columns = input_size if layer == 0 else out * (2 if bidirectional else 1)
             for suffix in (f"_l{layer}", f"_l{layer}_reverse")[: 2 if bidirectional else 1]:
-                shapes = {"weight_ih": (rows, columns), "weight_hh": (rows, out)}
+                shapes: dict[str, tuple[int, ...]] = {"weight_ih": (rows, columns), "weight_hh": (rows, out)}
                 if bias:
                     shapes.update(bias_ih=(rows,), bias_hh=(rows,))
                 if proj_size:
@@ -233,6 +234,10 @@ class RNNBase(Module):
         dimensions, and `write` puts the user's form in its place again.
         """
         packed = isinstance(input, PackedSequence)
+        data: Any
+        batch_sizes: Any
+        order: Any
+        back: Any
         data, batch_sizes, order, back = input if packed else (input, None, None, None)
         batched = packed or data.dim() != 2
         if not packed:

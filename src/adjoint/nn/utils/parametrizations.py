@@ -5,7 +5,7 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint._publish.arguments import dimension
 from adjoint._publish.register import listing
-from adjoint._types import Any, Dims, StateDict, Tensor
+from adjoint._types import Any, Dims, Tensor
 
 from .. import functional as F
 from ..module import Module
@@ -67,7 +67,7 @@ class _OldNames:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __call__(self, state_dict: StateDict, prefix: str, *others: Any) -> Any:
+    def __call__(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> Any:
         old = [f"{prefix}{self.name}_{which}" for which in "gv"]
         if all(key in state_dict for key in old):
             for i, key in enumerate(old):
@@ -75,7 +75,7 @@ class _OldNames:
 
 
 class _SpectralNorm(Module):
-    def __init__(self, weight: Tensor, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
+    def __init__(self, weight: Tensor, n_power_iterations: int = 1, dim: Any = 0, eps: float = 1e-12) -> None:
         super().__init__()
         dim = dimension(dim, weight.dim(), False)
         if n_power_iterations <= 0:
@@ -94,6 +94,9 @@ class _SpectralNorm(Module):
                         name, F.normalize(matrix.new_empty(size).normal_(0, 1), dim=0, eps=eps)
                     )
                 self._iterate(matrix, 15)
+
+    _u: Tensor
+    _v: Tensor
 
     def _matrix(self, weight):
         """The weight as a matrix whose rows are the slices along `dim`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint._publish import register
-from adjoint._types import Any, Callable, Dims, StateDict, Tensor
+from adjoint._types import Any, Dims, StateDict, Tensor
 from adjoint.nn.module import Module
 
 from .. import functional as F
@@ -92,7 +92,7 @@ class SpectralNorm:
 class _OfState:
     """A hook of the module's state dict, which belongs to a `SpectralNorm`."""
 
-    def __init__(self, fn: Callable[..., Any]) -> None:
+    def __init__(self, fn: Any) -> None:
         self.fn = fn
 
 
@@ -106,7 +106,7 @@ class _FindV(_OfState):
 
     def __call__(
         self,
-        state_dict: StateDict,
+        state_dict: dict[str, Any],
         prefix: str,
         local_metadata: Any,
         strict: bool,

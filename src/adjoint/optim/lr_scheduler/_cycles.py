@@ -98,9 +98,9 @@ class CyclicLR(_WithMomentum):
             for group, rate in zip(optimizer.param_groups, base_lrs, strict=True):
                 _set_rate(group, rate)
         self.max_lrs = _each_group(optimizer, "max_lr", max_lr)
-        step_size_up = float(step_size_up)
-        self.total_size = step_size_up + (step_size_up if step_size_down is None else float(step_size_down))
-        self.step_ratio = step_size_up / self.total_size
+        up = float(step_size_up)
+        self.total_size = up + (up if step_size_down is None else float(step_size_down))
+        self.step_ratio = up / self.total_size
         self.mode = mode
         self.gamma = gamma
         self._scale_fn_custom = scale_fn
@@ -243,7 +243,9 @@ class OneCycleLR(_WithMomentum):
                 (last, "max_lr", "min_lr", "base_momentum", "max_momentum"),
             ]
         keys = ("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum")
-        self._schedule_phases = [dict(zip(keys, phase, strict=True)) for phase in phases]
+        self._schedule_phases: list[dict[str, Any]] = [
+            dict(zip(keys, phase, strict=True)) for phase in phases
+        ]
         self._anneal_func_type = anneal_strategy
         max_lrs = _each_group(optimizer, "max_lr", max_lr)
         if last_epoch == -1:
@@ -268,7 +270,7 @@ class OneCycleLR(_WithMomentum):
             raise ValueError(
                 f"Tried to step {step} times. The specified number of total steps is {self.total_steps}"
             )
-        start = 0
+        start: float = 0
         for phase in self._schedule_phases:
             end = phase["end_step"]
             if step <= end or phase is self._schedule_phases[-1]:

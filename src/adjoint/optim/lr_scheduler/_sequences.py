@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from adjoint._types import Iterable, Sequence, StateDict
+from adjoint._types import Sequence, StateDict
 
 from ._base import LRScheduler, _set_rate
 from ._plateau import ReduceLROnPlateau
@@ -19,7 +19,7 @@ __all__ = ["ChainedScheduler", "SequentialLR"]
 class _Several(LRScheduler):
     """What holds schedulers: their checks, and a state dict that has theirs."""
 
-    _schedulers: list
+    _schedulers: Sequence[LRScheduler]
 
     def _check(self, schedulers, optimizer, purpose):
         name = type(self).__name__
@@ -92,7 +92,7 @@ class SequentialLR(_Several):
     def __init__(
         self,
         optimizer: Optimizer,
-        schedulers: Iterable[LRScheduler],
+        schedulers: Sequence[LRScheduler],
         milestones: Sequence[int],
         last_epoch: int = -1,
     ) -> None:
@@ -169,7 +169,7 @@ class ChainedScheduler(_Several):
     [0.5, 0.25, 0.25, 0.125]
     """
 
-    def __init__(self, schedulers: Iterable[LRScheduler], optimizer: Optimizer | None = None) -> None:
+    def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         self.optimizer = self._check(schedulers, optimizer, " to be chained")
         self._schedulers = schedulers
         self._last_lr = schedulers[-1]._rates()

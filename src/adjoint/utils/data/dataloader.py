@@ -219,7 +219,8 @@ class DataLoader(Generic[T_co]):
     def __len__(self) -> int:
         if not self._iterable:
             return len(self._index_sampler)
-        length = self._said_length = len(self.dataset)
+        stream: Any = self.dataset
+        length = self._said_length = len(stream)
         if self.batch_size is None:
             return length
         return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
@@ -307,7 +308,9 @@ class _Workers(_Iterator):
             _base_seed(loader),
         )
         kind = _InTurn if loader._iterable else _ByNumber
-        self._tasks, self._pipes, self._workers = [], [], []
+        self._tasks: list[Any] = []
+        self._pipes: list[Any] = []
+        self._workers: list[Any] = []
         self.closed = False
         self._end = weakref.finalize(self, _end, os.getpid(), self._tasks, self._pipes, self._workers)
         for number in range(loader.num_workers):

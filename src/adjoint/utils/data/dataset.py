@@ -123,7 +123,7 @@ class ConcatDataset(Dataset[T_co]):
     """The concatenation of several data sets."""
 
     def __init__(self, datasets: Iterable[Dataset[T_co]]) -> None:
-        self.datasets = list(datasets)
+        self.datasets: list[Any] = list(datasets)
         if not self.datasets:
             raise AssertionError("datasets should not be an empty iterable")
         if any(isinstance(d, IterableDataset) for d in self.datasets):
@@ -155,7 +155,7 @@ class ChainDataset(IterableDataset[T_co]):
     """The concatenation of several streams."""
 
     def __init__(self, datasets: Iterable[Dataset[T_co]]) -> None:
-        self.datasets = datasets
+        self.datasets: Any = datasets
 
     def __iter__(self) -> Iterator[Any]:
         for dataset in self.datasets:
@@ -171,7 +171,7 @@ class Subset(Dataset[T_co]):
     """The samples of a data set at given indices."""
 
     def __init__(self, dataset: Dataset[T_co] | Sequence[T_co], indices: Sequence[int]) -> None:
-        self.dataset = dataset
+        self.dataset: Any = dataset
         self.indices = indices
 
     def __getitem__(self, index: Any) -> Any:
@@ -211,7 +211,8 @@ def random_split(
     >>> [len(part) for part in random_split(range(10), [0.75, 0.25])]
     [8, 2]
     """
-    total = len(dataset)
+    whole: Any = dataset
+    total = len(whole)
     lengths = list(lengths)
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
         for i, fraction in enumerate(lengths):
