@@ -72,10 +72,11 @@ class Jitted(_C._Entry):
         for trace in tuple(self._traces):
             if trace.mode != mode:
                 continue
-            tensors = trace.layout.match(function, args, kwargs)
+            tensors, held = trace.match(function, args, kwargs)
             if tensors is not None:
                 trace.used = counts["calls"]
-                done, result = (self._checked if traces.CHECK else self._replay)(trace, tensors, args, kwargs)
+                replay = self._checked if traces.CHECK else self._replay
+                done, result = replay(trace, tensors, held, args, kwargs)
                 if done:
                     return result
                 counts["eager"] += 1
@@ -83,9 +84,14 @@ class Jitted(_C._Entry):
         return self._record(mode, args, kwargs)
 
     def _replay(
-        self, trace: Trace, tensors: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        trace: Trace,
+        tensors: list[Any],
+        held: list[Any] | None,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> tuple[bool, Any]:
-        made = trace.run(self.function, args, kwargs, tensors)
+        made = trace.run(self.function, args, kwargs, tensors, held)
         if made is None:
             return self._undone(trace)
         trace.undone = 0
@@ -103,12 +109,17 @@ class Jitted(_C._Entry):
         return False, None
 
     def _checked(
-        self, trace: Trace, tensors: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        trace: Trace,
+        tensors: list[Any],
+        held: list[Any] | None,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> tuple[bool, Any]:
         """ADJOINT_JIT_CHECK: what a replay gives, and then what the function does from the same state, compared."""
         from adjoint._replay._check import checked
 
-        return checked(self, trace, tensors, args, kwargs)
+        return checked(self, trace, tensors, held, args, kwargs)
 
     def _record(self, mode: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         made = record(self.function, args, kwargs, None if self._codes is None else [*self._codes.values()])
