@@ -225,6 +225,7 @@ def _passes(
         except RuntimeError as error:
             if _SECOND_TIME not in str(error):
                 raise Unfit(f"its result requires grad, and a pass through it fails: {error}") from None
+            recorder.forgive()
             gradients = None
         finally:
             end = recorder.close()
@@ -396,7 +397,9 @@ class Trace:
         self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[list[Any] | None, list[Any] | None]:
         """The tensors that the call reaches, or None where it is another call; and what a pass may need of it later."""
-        held: list[Any] | None = [] if self.program.recorded and self.mode & 1 else None
+        if not (self.program.recorded and self.mode & 1):
+            return self.layout.match(function, args, kwargs), None
+        held: list[Any] = []
         return self.layout.match(function, args, kwargs, held), held
 
     def run(
