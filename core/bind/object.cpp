@@ -11,6 +11,7 @@
 #include "bind/convert.h"
 #include "bind/operators.h"
 #include "bind/overrides.h"
+#include "bind/replay.h"
 #include "bind/tensor_members.h"
 #include "runtime/allocator.h"
 #include "state.h"
@@ -340,6 +341,17 @@ bool add_tensor_type(PyObject* module) {
          PyModule_AddObjectRef(module, "Tensor", reinterpret_cast<PyObject*>(tensor_type)) == 0;
 }
 
+namespace {
+
+/// A program that is recorded may go on after an error, which depended on elements: that is a decision which
+/// no trace has.
+void tell_failed() {
+  if (thread_state.observer) [[unlikely]]
+    tell_recorders("it goes on after an operation failed");
+}
+
+}  // namespace
+
 PyObject* raise() noexcept {
   try {
     throw;
@@ -356,22 +368,26 @@ PyObject* raise() noexcept {
   } catch (const PerSample& e) {
     set_per_sample_error(e);
   } catch (const IndexError& e) {
+    tell_failed();
     PyErr_SetString(index_error, e.what());
   } catch (const TypeError& e) {
     PyErr_SetString(PyExc_TypeError, e.what());
   } catch (const ValueError& e) {
+    tell_failed();
     PyErr_SetString(PyExc_ValueError, e.what());
   } catch (const NotImplemented& e) {
     PyErr_SetString(PyExc_NotImplementedError, e.what());
   } catch (const OverflowError& e) {
     PyErr_SetString(PyExc_OverflowError, e.what());
   } catch (const std::bad_alloc& e) {
+    tell_failed();
     const bool said = dynamic_cast<const runtime::OutOfMemory*>(&e);
     PyErr_SetString(out_of_memory_error,
                     said ? e.what()
                          : "the system has no memory left for what the operator needs beside its result; use "
                            "smaller inputs, or free tensors that are not needed");
   } catch (const std::exception& e) {
+    tell_failed();
     PyErr_SetString(PyExc_RuntimeError, e.what());
   } catch (...) {
     PyErr_SetString(PyExc_RuntimeError, "an unknown error in the core");

@@ -59,6 +59,7 @@ std::vector<Relation> relations_of(nb::handle inputs, nb::handle outputs) {
 struct Recorder {
   Ref<Tracer> tracer;
   bool open = true;
+  std::string refused;  // when it was opened last
   explicit Recorder(Ref<Tracer> t) : tracer(std::move(t)) { push(Ref<Observer>(tracer)); }
   ~Recorder() {
     if (open) pop(tracer.get());
@@ -224,8 +225,12 @@ void bind_replay(nb::module_& m) {
                if (is_tensor(t.ptr())) r.tracer->meet(unwrap(t.ptr()));
              push(Ref<Observer>(r.tracer));
              r.open = true;
+             r.refused = r.tracer->trace.refused;
              return r.tracer->trace.steps.size();
            })
+      .def(
+          "forgive", [](Recorder& r) { r.tracer->trace.refused = r.refused; },
+          "An error since it was opened comes of no elements.")
       .def("close",
            [](Recorder& r) {
              if (r.open && !pop(r.tracer.get())) r.tracer->refuse("a context was left open");

@@ -360,8 +360,64 @@ namespace adjoint::bind {
 
 namespace nb = nanobind;
 
+namespace {
+
+using namespace paths;
+
+/// What `_again.py` tells apart.
+const char* name_of(By access) {
+  switch (access) {
+    case By::Item:
+      return "item";
+    case By::Key:
+      return "key";
+    case By::Value:
+      return "value";
+    case By::Attribute:
+      return "attribute";
+    case By::Slot:
+      return "slot";
+    case By::Content:
+      return "content";
+    case By::Defaults:
+      return "__defaults__";
+    case By::KeywordDefaults:
+      return "__kwdefaults__";
+    case By::Name:
+      return "name";
+    case By::ClassName:
+      return "class";
+    case By::Element:
+      return "element";
+    default:
+      return "";
+  }
+}
+const char* name_of(Guard guard) {
+  switch (guard) {
+    case Guard::Node:
+      return "node";
+    case Guard::Tensor:
+      return "tensor";
+    case Guard::Absent:
+      return "absent";
+    case Guard::Any:
+      return "any";
+    case Guard::Weak:
+      return "weak";
+    case Guard::Address:
+    case Guard::Code:
+    case Guard::Builtin:
+    case Guard::Varying:
+      return "unknown";
+    default:
+      return "value";
+  }
+}
+
+}  // namespace
+
 void bind_replay_paths(nb::module_& m) {
-  using namespace paths;
   m.def("_attributes_of", [](nb::handle o) {
     const Kind kind = is_tensor(o.ptr())          ? Kind::Tensor
                       : PyFunction_Check(o.ptr()) ? Kind::Function
@@ -383,10 +439,11 @@ void bind_replay_paths(nb::module_& m) {
            })
       .def(
           "match",
-          [](Layout& l, nb::handle function, nb::tuple args, nb::dict kwargs) -> nb::object {
+          [](Layout& l, nb::handle function, nb::tuple args, nb::dict kwargs, nb::handle into) -> nb::object {
             Walk walk(l);
             l.why.clear();
             if (!walk.call(function.ptr(), args.ptr(), kwargs.ptr())) return nb::none();
+            if (PyList_Check(into.ptr())) walk.hold(into.ptr());
             const auto tensors = static_cast<Py_ssize_t>(walk.count());
             const std::vector<double>& floats = walk.floats();
             nb::object list = nb::steal(PyList_New(tensors + static_cast<Py_ssize_t>(floats.size())));
@@ -397,7 +454,30 @@ void bind_replay_paths(nb::module_& m) {
                               PyFloat_FromDouble(floats[i]));
             return list;
           },
-          "The tensors as found now, then the floats that vary; None where something differs: see `why`.")
+          nb::arg("function"), nb::arg("args"), nb::arg("kwargs"), nb::arg("into") = nb::none(),
+          "The tensors as found now, then the floats that vary; None where something differs: see `why`. "
+          "Into the "
+          "list `into` go the objects that were looked into: by weak references, where there may be such.")
+      .def_prop_ro("_edges",
+                   [](const Layout& l) {
+                     nb::list r;
+                     for (const Edge& e : l.edges)
+                       r.append(nb::make_tuple(e.parent, name_of(e.access),
+                                               e.key.is_valid() ? e.key : nb::none(), name_of(e.guard),
+                                               e.node, e.expected.is_valid() ? e.expected : nb::none()));
+                     return r;
+                   })
+      .def(
+          "_passes",
+          [](const Layout& l, size_t edge, nb::handle value) {
+            return passes(l.edges.at(edge), value.ptr());
+          },
+          nb::arg("edge"), nb::arg("value").none())
+      .def("_of_tensor",
+           [](const Layout& l, size_t number) {
+             const TensorGuard& g = l.tensors.at(number);
+             return nb::make_tuple(bool(g.flags & TensorImpl::kRequiresGrad), g.grad);
+           })
       .def_ro("why", &Layout::why)
       .def_prop_ro("tensors",
                    [](const Layout& l) {

@@ -1,5 +1,7 @@
 // The way into a replayed function that most calls take: nothing between the caller and the program but the
 // walk over what the function reads. Start reading at `entered`.
+#include <algorithm>
+
 #include "autograd/meta.h"
 #include "bind/computing.h"
 #include "bind/replay.h"
@@ -58,7 +60,11 @@ PyObject* entered(PyObject* self, PyObject* args, PyObject* kwargs) {
         } else {
           outcome = replay->run(inputs, {&result, 1}, {});
         }
-        if (outcome != replay::Program::Outcome::Done) break;
+        // A decision came out otherwise, as it may have in another trace, which is asked first from now on.
+        if (outcome != replay::Program::Outcome::Done) continue;
+        if (i && i < entry.traces.size() && entry.traces[i].layout.is(layout))
+          std::rotate(entry.traces.begin(), entry.traces.begin() + static_cast<std::ptrdiff_t>(i),
+                      entry.traces.begin() + static_cast<std::ptrdiff_t>(i) + 1);
         ++entry.replayed;
         return wrap(std::move(result));
       }

@@ -112,6 +112,20 @@ bool Walk::found(int32_t number, PyObject* object, TensorImpl* impl) {
   return !grad.defined() || refuse("has a gradient, had none");
 }
 
+void Walk::hold(PyObject* list) const {
+  for (PyObject* o : nodes) {
+    nb::object held = nb::borrow(o ? o : Py_None);
+    if (o && !PyTuple_Check(o) && PyType_SUPPORTS_WEAKREFS(Py_TYPE(o))) {
+      nb::object weak = nb::steal(PyWeakref_NewRef(o, nullptr));
+      if (weak.is_valid())
+        held = weak;
+      else
+        PyErr_Clear();
+    }
+    PyList_Append(list, held.ptr());
+  }
+}
+
 /// What a dict held when it had the version that it has now.
 inline bool Walk::led(int32_t first, int32_t end) {
   for (int32_t i = first; i < end; ++i) {

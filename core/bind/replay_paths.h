@@ -225,6 +225,8 @@ class Walk {
   /// Its object, new.
   PyObject* take(size_t i);
   size_t count() const { return scratch_.tensors.size(); }
+  /// Append the objects of nodes, in order: by weak references, where there may be such.
+  void hold(PyObject* list) const;
   const std::vector<double>& floats() const { return scratch_.floats; }
 
  private:

@@ -1,6 +1,7 @@
 #include "replay/derivative.h"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
 #include "autograd/meta.h"
@@ -131,6 +132,77 @@ const Replay::Backward* Replay::pass_for(const Gradients& seeds) const {
   return nullptr;
 }
 
+/// Runs along while the function runs again on inputs some of which were written since: what the call made
+/// and its passes take gets the elements that it had in the call. What else comes of such inputs, no pass
+/// reads.
+class Replay::Supplier final : public Observer {
+ public:
+  Supplier(const Replay& replay, std::span<const Tensor> kept) : replay_(replay), tracer_(nullptr) {
+    for (size_t k = 0; k < kept.size(); ++k) kept_.emplace(replay.kept_[k].slot, std::pair(k, kept[k]));
+  }
+  Ref<Observer> for_thread() const override { return tracer_.for_thread(); }
+  void computed(const Call& call, std::span<const Tensor> results) override {
+    tracer_.computed(call, results);
+    supply(call, results);
+  }
+  void announced(const Call& call, std::span<const Tensor> results) override {
+    tracer_.announced(call, results);
+    supply(call, results);
+  }
+  void told(const Notice& notice) override { tracer_.told(notice); }
+
+ private:
+  void supply(const Call& call, std::span<const Tensor> results) {
+    const Trace &then = replay_.recording_.trace, &now = tracer_.trace;
+    if (now.steps.size() == seen_ || seen_ >= replay_.recording_.forward) return;
+    const Step &a = then.steps[seen_++], &b = now.steps.back();
+    if (a.kind != b.kind || a.op != b.op || a.results.size() != b.results.size() || !now.refused.empty())
+      fail("jit: this backward pass needs the function once more, and it does something else now that ",
+           "what it was given was written: differentiate before that changes, or call the function without "
+           "jit");
+    const auto put = [&](int32_t slot, const Tensor& t) {
+      const auto at = kept_.find(slot);
+      if (at == kept_.end() || !t.defined()) return;
+      const auto& [k, kept] = at->second;
+      Storage* const to = owner_of_bytes(t->storage);
+      const int64_t begin = replay_.kept_[k].offset;
+      const char* const end = kept->storage->data + owner_of_bytes(kept->storage)->nbytes;
+      const int64_t n = std::min(static_cast<int64_t>(to->nbytes) - begin, int64_t{end - kept.bytes()});
+      if (n > 0) std::memcpy(to->data + begin, kept.bytes(), static_cast<size_t>(n));
+    };
+    const std::span<const Place> places = then.at(a.results);
+    for (size_t i = 0; i < places.size() && i < results.size(); ++i) put(places[i].slot, results[i]);
+    std::vector<int32_t> slots;
+    then.each_place(a, [&](const Place& p, bool written) {
+      if (written) slots.push_back(p.slot);
+    });
+    size_t n = 0;
+    each_written(call, [&](const Tensor& t) {
+      if (n < slots.size()) put(slots[n], t);
+      ++n;
+    });
+  }
+
+  const Replay& replay_;
+  Tracer tracer_;
+  size_t seen_ = 0;
+  std::unordered_map<int32_t, std::pair<size_t, Tensor>> kept_;
+};
+
+/// A supplier in this thread, for its scope; none without a replay.
+struct Replay::Supplied {
+  Supplied(const Replay* replay, std::span<const Tensor> kept) {
+    if (!replay) return;
+    observer = Ref<Observer>::steal(new Supplier(*replay, kept));
+    push(observer);
+  }
+  ~Supplied() {
+    if (observer) pop(observer.get());
+  }
+  Supplied(const Supplied&) = delete;
+  Ref<Observer> observer;
+};
+
 class ReplayNode final : public Node {
  public:
   ReplayNode(std::shared_ptr<Replay> replay, Again again, std::span<const Tensor> inputs)
@@ -144,8 +216,18 @@ class ReplayNode final : public Node {
 
   /// After the call, which may have written its inputs.
   void keep(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
-    for (size_t k = 0; k < inputs.size(); ++k)
-      if (inputs[k].defined()) inputs_[k].save(inputs[k], false, this);
+    unread_.resize(inputs.size());
+    versions_.resize(inputs.size());
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      const Tensor& t = inputs[k];
+      if (!t.defined()) continue;
+      if (replay_->reads_[k] || t->grad_fn || t->is(TensorImpl::kView)) {
+        inputs_[k].save(t, false, this);
+      } else {
+        unread_[k] = t;
+        versions_[k] = t.version();
+      }
+    }
     const Recording& r = replay_->recording_;
     const size_t first = r.outputs.size();
     kept_.assign(outputs.begin() + static_cast<std::ptrdiff_t>(first), outputs.end());
@@ -160,6 +242,7 @@ class ReplayNode final : public Node {
     for (auto* all : {&inputs_, &results_})
       for (SavedTensor& s : *all) s.release();
     kept_.clear();
+    unread_.assign(unread_.size(), Tensor());
     again_ = nullptr;
   }
   void apply(Gradients& in, Gradients& out) override {
@@ -168,11 +251,20 @@ class ReplayNode final : public Node {
             ? nullptr
             : replay_->pass_for(in);
     if (pass && run(*pass, in, out)) return;
-    Tensors inputs(inputs_.size()), seeds(in.begin(), in.end());
-    for (size_t k = 0; k < inputs.size(); ++k)
-      if (inputs_[k].saved()) inputs[k] = inputs_[k].unpack(this);
     const Again again = again_;
     if (!again) refuse_released();
+    Tensors inputs(inputs_.size()), seeds(in.begin(), in.end());
+    bool written = false;
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      if (unread_[k].defined()) {
+        // No node of the function's own graph would have kept it: it may be other by now.
+        inputs[k] = unread_[k];
+        written |= unread_[k].version() != versions_[k];
+      } else if (inputs_[k].saved()) {
+        inputs[k] = inputs_[k].unpack(this);
+      }
+    }
+    const Replay::Supplied supplied(written ? replay_.get() : nullptr, kept_);
     Tensors gradients = again(inputs, seeds, thread_state.grad);
     for (size_t j = 0; j < out.size(); ++j) out[j] = std::move(gradients[j]);
   }
@@ -200,6 +292,9 @@ class ReplayNode final : public Node {
   Again again_;
   std::vector<Edge> edges_;
   std::vector<SavedTensor> inputs_, results_;
+  /// Leaves that no pass reads, which may be written without harm, and their versions at the call.
+  Tensors unread_;
+  std::vector<uint32_t> versions_;
   Tensors kept_;
 };
 

@@ -68,6 +68,8 @@ class Replay : public std::enable_shared_from_this<Replay> {
 
  private:
   friend class ReplayNode;
+  class Supplier;
+  struct Supplied;
   struct Backward {
     std::unique_ptr<Pool> program;
     const Pass* pass;

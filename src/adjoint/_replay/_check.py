@@ -100,18 +100,23 @@ def _whole(t: Any) -> Any:
 
 
 def checked(
-    jitted: Any, trace: Trace, tensors: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    jitted: Any,
+    trace: Trace,
+    tensors: list[Any],
+    held: list[Any] | None,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
 ) -> tuple[bool, Any]:
     """What the function gives, once a replay from the same state was seen to give the same; else RuntimeError."""
     from adjoint._replay._paths import collect
     from adjoint._replay.traces import Structure, Tensors
 
     if not trace.codes:
-        return jitted._replay(trace, tensors, args, kwargs)
+        return jitted._replay(trace, tensors, held, args, kwargs)
     function = jitted.function
     names = {id(t): name for t, name in zip(tensors, trace.layout.names, strict=True)}
     before = _State(tensors)
-    made = trace.run(function, args, kwargs, tensors)
+    made = trace.run(function, args, kwargs, tensors, held)
     after = _State(tensors)
     if made is None:
         if found := before.difference(after, names):

@@ -26,6 +26,8 @@ __all__ = ["Jitted", "jit"]
 _PATIENCE = 8
 #: Recordings that are kept to be compared with later ones.
 _WAITING = 8
+#: Calls in a row that no trace fitted, after which only few of them are recorded.
+_MISSES = 32
 _OFF = os.environ.get("ADJOINT_JIT") == "0"
 
 
@@ -34,7 +36,7 @@ class Jitted(_C._Entry):
 
     _OWN = frozenset(
         "function limit __wrapped__ __name__ __qualname__ __doc__ __module__ "
-        "_traces _waiting _codes _replayed _failed _eager _counts _reasons _never".split()
+        "_traces _waiting _codes _replayed _failed _missed _eager _counts _reasons _never".split()
     )
 
     def __init__(self, function: Callable[..., Any], limit: int) -> None:
@@ -56,7 +58,7 @@ class Jitted(_C._Entry):
         self._codes: dict[tuple[int, int], Any] | None = None
         self._enter_short()
         self._replayed = 0
-        self._failed = 0
+        self._failed = self._missed = 0
         self._eager = _OFF or bool(self._never)
         self._counts = dict.fromkeys(("calls", "recorded", "replayed", "eager", "undone"), 0)
         self._reasons: dict[str, int] = dict.fromkeys(self._never, 1)
@@ -69,23 +71,54 @@ class Jitted(_C._Entry):
             counts["eager"] += 1
             return function(*args, **kwargs)
         mode = _C._mode_of_replay()
+        replay = self._checked if traces.CHECK else self._replay
+        undone: list[Trace] = []
         for trace in tuple(self._traces):
             if trace.mode != mode:
                 continue
-            tensors = trace.layout.match(function, args, kwargs)
+            tensors, held = trace.match(function, args, kwargs)
             if tensors is not None:
                 trace.used = counts["calls"]
-                done, result = (self._checked if traces.CHECK else self._replay)(trace, tensors, args, kwargs)
+                done, result = replay(trace, tensors, held, args, kwargs)
                 if done:
+                    self._came_out(trace, undone)
                     return result
-                counts["eager"] += 1
-                return function(*args, **kwargs)
+                undone.append(trace)
+        # No trace, or none in which decisions come out as now: the call is another one to record.
+        self._give_up(undone)
+        self._missed += 1
+        if self._traces and self._missed > _MISSES and self._missed & (self._missed - 1):
+            counts["eager"] += 1
+            return function(*args, **kwargs)
         return self._record(mode, args, kwargs)
 
+    def _came_out(self, trace: Trace, undone: list[Trace]) -> None:
+        """A trace was replayed after others that were undone, whose decisions came out otherwise: it is asked first next time."""
+        self._missed = 0
+        if undone and trace in self._traces:
+            for other in undone:
+                other.undone = 0
+            self._traces.remove(trace)
+            self._traces.insert(0, trace)
+            self._enter_short()
+
+    def _give_up(self, undone: list[Trace]) -> None:
+        """Forget traces that were undone time after time while no other was replayed instead."""
+        spent = [t for t in undone if t.undone >= _PATIENCE and t in self._traces]
+        for trace in spent:
+            self._traces.remove(trace)
+        if spent:
+            self._enter_short()
+
     def _replay(
-        self, trace: Trace, tensors: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        trace: Trace,
+        tensors: list[Any],
+        held: list[Any] | None,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> tuple[bool, Any]:
-        made = trace.run(self.function, args, kwargs, tensors)
+        made = trace.run(self.function, args, kwargs, tensors, held)
         if made is None:
             return self._undone(trace)
         trace.undone = 0
@@ -97,18 +130,20 @@ class Jitted(_C._Entry):
     def _undone(self, trace: Trace) -> tuple[bool, None]:
         self._counts["undone"] += 1
         trace.undone += 1
-        if trace.undone >= _PATIENCE and trace in self._traces:
-            self._traces.remove(trace)
-            self._enter_short()
         return False, None
 
     def _checked(
-        self, trace: Trace, tensors: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        trace: Trace,
+        tensors: list[Any],
+        held: list[Any] | None,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> tuple[bool, Any]:
         """ADJOINT_JIT_CHECK: what a replay gives, and then what the function does from the same state, compared."""
         from adjoint._replay._check import checked
 
-        return checked(self, trace, tensors, args, kwargs)
+        return checked(self, trace, tensors, held, args, kwargs)
 
     def _record(self, mode: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         made = record(self.function, args, kwargs, None if self._codes is None else [*self._codes.values()])

@@ -5,10 +5,12 @@ Start reading at `record`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
 from adjoint import _C
+from adjoint._replay._again import as_it_was, is_one
 from adjoint._replay._paths import LIBRARY, collect
 from adjoint._replay._watch import Watching
 from adjoint._tensor.device import device
@@ -223,6 +225,7 @@ def _passes(
         except RuntimeError as error:
             if _SECOND_TIME not in str(error):
                 raise Unfit(f"its result requires grad, and a pass through it fails: {error}") from None
+            recorder.forgive()
             gradients = None
         finally:
             end = recorder.close()
@@ -346,13 +349,6 @@ def _change(change: Change, tensors: Tensors, known: set[int]) -> tuple[Change, 
     return change, of(change.value)
 
 
-def _one(a: Any, b: Any) -> bool:
-    """Whether these are one tensor for the graph."""
-    if a is b or a is None or b is None:
-        return a is b
-    return a.grad_fn is not None and a.grad_fn is b.grad_fn and a.data_ptr() == b.data_ptr()
-
-
 class Trace:
     """A recording that runs again where what the function reads is as it was."""
 
@@ -360,6 +356,7 @@ class Trace:
         "changes",
         "codes",
         "draws",
+        "dtype",
         "layout",
         "mode",
         "outputs",
@@ -376,6 +373,7 @@ class Trace:
         self.structure = made.structure
         self.changes = made.changes
         self.mode = mode
+        self.dtype = _C.get_default_dtype()
         self.outputs = made.outputs
         self.draws = made.recording.draws
         if self.program.recorded and (self.changes or self.program.writes):
@@ -395,9 +393,25 @@ class Trace:
             and not self.program.recorded
         )
 
-    def run(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Any]) -> Any:
+    def match(
+        self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[list[Any] | None, list[Any] | None]:
+        """The tensors that the call reaches, or None where it is another call; and what a pass may need of it later."""
+        if not (self.program.recorded and self.mode & 1):
+            return self.layout.match(function, args, kwargs), None
+        held: list[Any] = []
+        return self.layout.match(function, args, kwargs, held), held
+
+    def run(
+        self,
+        function: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        tensors: list[Any],
+        held: list[Any] | None,
+    ) -> Any:
         """What the call gives and stores, as tensors, or None where it has to be made by itself."""
-        again = self.again(function, args, kwargs) if self.program.recorded and self.mode & 1 else None
+        again = None if held is None else self.again(function, args, kwargs, held)
         return self.program.run(tensors, again)
 
     def change(
@@ -411,7 +425,9 @@ class Trace:
             else:
                 change.apply(function, args, kwargs, value)
 
-    def again(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., list[Any]]:
+    def again(
+        self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], held: list[Any]
+    ) -> Callable[..., list[Any]]:
         """What a node calls where a pass asks for what was not recorded: see core/replay/derivative.h."""
         state = _C._default_generator().get_state() if self.draws else None
 
@@ -419,36 +435,59 @@ class Trace:
             from adjoint.autograd import enable_grad, grad
 
             found = self.layout.match(function, args, kwargs)
-            if found is None or not all(map(_one, found, inputs)):
-                raise RuntimeError(
-                    "jit: this backward pass needs the function once more, and something that it reads is not as it was at "
-                    "the call; differentiate before that changes, or call the function without jit"
-                )
-            now = _C._default_generator().get_state() if state is not None else None
-            if state is not None:
-                _C._default_generator().set_state(state)
-            tensors = Tensors()
-            with enable_grad():
-                Structure(function(*args, **kwargs), tensors)
-            known = {id(t) for t in inputs}
-            for t in list(tensors):
-                if t._base is not None and id(t) not in known and id(t._base) not in known:
-                    tensors.number(t._base)
-            if now is not None:
-                _C._default_generator().set_state(now)
-            roots = [tensors[i] for i in self.program.differentiated]
-            given = [(t, g) for t, g in zip(roots, seeds, strict=True) if g is not None]
-            return list(
-                grad(
-                    [t for t, _ in given],
-                    [inputs[i] for i in self.program.by],
-                    [g for _, g in given],
-                    create_graph=create_graph,
-                    allow_unused=True,
-                )
+            as_now = (
+                found is not None
+                and all(map(is_one, found, inputs))
+                and _C._mode_of_replay() | 1 == self.mode
             )
+            tensors = Tensors()
+            with contextlib.nullcontext() if as_now else as_it_was(self.layout, held, inputs):
+                with _drawing_from(state), _with_default(self.dtype), enable_grad():
+                    Structure(function(*args, **kwargs), tensors)
+                known = {id(t) for t in inputs}
+                for t in list(tensors):
+                    if t._base is not None and id(t) not in known and id(t._base) not in known:
+                        tensors.number(t._base)
+                roots = [tensors[i] for i in self.program.differentiated]
+                given = [(t, g) for t, g in zip(roots, seeds, strict=True) if g is not None]
+                return list(
+                    grad(
+                        [t for t, _ in given],
+                        [inputs[i] for i in self.program.by],
+                        [g for _, g in given],
+                        create_graph=create_graph,
+                        allow_unused=True,
+                    )
+                )
 
         return gradients
+
+
+@contextlib.contextmanager
+def _drawing_from(state: Any) -> Iterator[None]:
+    """A block in which this thread draws from a generator in that state."""
+    if state is None:
+        yield
+        return
+    before = _C._use_generator(_C.Generator().set_state(state))
+    try:
+        yield
+    finally:
+        _C._use_generator(before)
+
+
+@contextlib.contextmanager
+def _with_default(dtype: Any) -> Iterator[None]:
+    """A block with this default type."""
+    now = _C.get_default_dtype()
+    if now is dtype:
+        yield
+        return
+    _C.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        _C.set_default_dtype(now)
 
 
 def agree(one: Recorded, other: Recorded) -> str | None:

@@ -1,0 +1,178 @@
+"""Python's state as it was at a replayed call, for the time in which the function runs once more.
+
+A backward pass may ask for what was not recorded with the call: a graph of itself, say. Then the function runs again, and the
+program may have changed what it reads: an option, a weight, a flag. What the call found is known, since it was compared:
+plain values from the layout, objects and tensors from the call's node. `as_it_was` puts them back where others are, and
+takes them out again afterwards. Start reading there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+
+from adjoint import _C
+from adjoint._C import Tensor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from adjoint._replay._paths import Layout
+
+__all__ = ["as_it_was", "is_one"]
+
+_MISSING: Any = object()
+
+
+def is_one(a: Any, b: Any) -> bool:
+    """Whether these are one tensor for the graph."""
+    if a is b or a is None or b is None:
+        return a is b
+    return a.grad_fn is not None and a.grad_fn is b.grad_fn and a.data_ptr() == b.data_ptr()
+
+
+class _Past:
+    """What was where, by a layout, the objects that were looked into, and the tensors."""
+
+    def __init__(self, layout: Layout, held: list[Any], tensors: list[Any]) -> None:
+        self.layout = layout
+        self.tensors = tensors
+        self.held = [o() if type(o) is weakref.ref else o for o in held]
+        self.undo: list[Callable[[], Any]] = []
+
+    def put_back(self) -> None:
+        groups: dict[int, list[Any]] = {}
+        for i, edge in enumerate(self.layout._edges):
+            groups.setdefault(edge[0], []).append((i, *edge[1:]))
+        for parent, edges in groups.items():
+            holder = self.held[parent]
+            if parent and holder is not None:
+                self._node(holder, edges)
+        for k, t in enumerate(self.tensors):
+            if t is not None and t.is_leaf:
+                self._tensor(t, *self.layout._of_tensor(k))
+
+    def wanted(self, edge: tuple[Any, ...], now: Any) -> Any:
+        """What was there, where `now` is."""
+        i, _, _, guard, node, expected = edge
+        if guard == "node":
+            found = self.held[node]
+            return now if found is None else found
+        if guard == "tensor":
+            found = self.tensors[node]
+            return now if isinstance(now, Tensor) and is_one(now, found) else found
+        if guard == "absent":
+            return _MISSING
+        if guard == "any" or (now is not _MISSING and self.layout._passes(i, now)):
+            return now
+        if guard == "weak":
+            return expected()
+        if guard == "unknown":
+            raise LookupError
+        return expected
+
+    def _node(self, holder: Any, edges: list[Any]) -> None:
+        by = {access: [e for e in edges if e[1] == access] for access in {e[1] for e in edges}}
+        if "item" in by and isinstance(holder, list):
+            self._items(holder, by["item"])
+        elif "value" in by and isinstance(holder, dict):
+            self._entries(holder, by["key"], by["value"])
+        for edge in by.get("element", ()):
+            if not any(self.layout._passes(edge[0], v) or edge[3] != "value" for v in holder):
+                raise LookupError
+        if "attribute" in by:
+            table = _C._attributes_of(holder)
+            names = [e[2] for e in by["attribute"]]
+            self._table(table, names, [self.wanted(e, table.get(e[2], _MISSING)) for e in by["attribute"]])
+        for edge in by.get("name", ()):
+            self._set(edge, holder.get(edge[2], _MISSING), *_of_dict(holder, edge[2]))
+        for edge in by.get("slot", ()):
+            now = getattr(holder, edge[2], _MISSING)
+            self._set(edge, now, *_of_object(object, holder, edge[2]))
+        for edge in by.get("class", ()):
+            now = getattr(holder, edge[2], _MISSING)
+            if edge[3] in ("value", "absent") and edge[2] in vars(holder):
+                self._set(edge, now, *_of_object(type, holder, edge[2]))
+        for name in ("__defaults__", "__kwdefaults__"):
+            for edge in by.get(name, ()):
+                self._set(edge, getattr(holder, name), *_of_object(object, holder, name))
+        for edge in by.get("content", ()):
+            if hasattr(type(holder), "cell_contents"):
+                try:
+                    now = holder.cell_contents
+                except ValueError:
+                    now = _MISSING
+                self._set(edge, now, *_of_object(object, holder, "cell_contents"))
+
+    def _set(self, edge: Any, now: Any, put: Callable[[Any], Any], take: Callable[[], Any]) -> None:
+        value = self.wanted(edge, now)
+        if value is now:
+            return
+        take() if value is _MISSING else put(value)
+        self.undo.append(take if now is _MISSING else lambda: put(now))
+
+    def _items(self, holder: list[Any], edges: list[Any]) -> None:
+        now = list.copy(holder)
+        value = [self.wanted(e, now[k] if k < len(now) else _MISSING) for k, e in enumerate(edges)]
+        if len(now) != len(value) or any(a is not b for a, b in zip(now, value, strict=True)):
+            list.__setitem__(holder, slice(None), value)
+            self.undo.append(lambda: list.__setitem__(holder, slice(None), now))
+
+    def _entries(self, holder: dict[Any, Any], keys: list[Any], values: list[Any]) -> None:
+        there = list(dict.keys(holder))
+        names = [self.wanted(e, there[k] if k < len(there) else _MISSING) for k, e in enumerate(keys)]
+        self._table(
+            holder,
+            names,
+            [self.wanted(e, dict.get(holder, k, _MISSING)) for k, e in zip(names, values, strict=True)],
+        )
+
+    def _table(self, table: dict[Any, Any], names: list[Any], values: list[Any]) -> None:
+        now = dict(dict.items(table))
+        value = dict(zip(names, values, strict=True))
+        if list(now) == list(value) and all(now[k] is v for k, v in value.items()):
+            return
+
+        def put(content: dict[Any, Any]) -> None:
+            dict.clear(table)
+            dict.update(table, {k: v for k, v in content.items() if v is not _MISSING})
+
+        put(value)
+        self.undo.append(lambda: put(now))
+
+    def _tensor(self, t: Any, requires_grad: bool, grad: int) -> None:
+        if t.requires_grad != requires_grad:
+            t.requires_grad_(requires_grad)
+            self.undo.append(lambda: t.requires_grad_(not requires_grad))
+        now, value = t.grad, self.tensors[grad] if grad >= 0 else None
+        if now is not value and grad >= 0:
+            t.grad = value
+            self.undo.append(lambda: setattr(t, "grad", now))
+
+
+def _of_dict(table: dict[Any, Any], key: Any) -> tuple[Callable[[Any], Any], Callable[[], Any]]:
+    return lambda value: dict.__setitem__(table, key, value), lambda: dict.pop(table, key, None)
+
+
+def _of_object(kind: Any, holder: Any, key: str) -> tuple[Callable[[Any], Any], Callable[[], Any]]:
+    return lambda value: kind.__setattr__(holder, key, value), lambda: kind.__delattr__(holder, key)
+
+
+@contextlib.contextmanager
+def as_it_was(layout: Layout, held: list[Any], tensors: list[Any]) -> Iterator[None]:
+    """A block in which the program finds what the call found."""
+    past = _Past(layout, held, tensors)
+    try:
+        try:
+            past.put_back()
+        except (LookupError, AttributeError, TypeError) as error:
+            raise RuntimeError(
+                "jit: this backward pass needs the function once more, and something that it reads was replaced by what "
+                "cannot be taken back; differentiate before that changes, or call the function without jit"
+            ) from error
+        yield
+    finally:
+        for undo in reversed(past.undo):
+            undo()
