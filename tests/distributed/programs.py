@@ -154,6 +154,7 @@ def bounds(rank, size):
         ),
     )
     refused("expected a process group", lambda: dist.all_reduce(x, group=5), TypeError)
+    refused("everyone is not initialized", lambda: dist.all_reduce(x, group="everyone"))
     refused("Expected parameter `tensor`", lambda: dist.all_reduce([x]), TypeError)
     refused("op must be a ReduceOp", lambda: dist.all_reduce(x, "sum"), TypeError)
     refused("does not divide", lambda: dist.all_to_all_single(ad.ones(5), ad.ones(4)), RuntimeError)

@@ -255,6 +255,13 @@ def test_many_mixed_collectives_leave_nothing_behind():
     assert max(grown) < 2_000_000, grown
 
 
+@pytest.mark.parametrize("n", (2, 3, 4))
+def test_random_calls_are_numpy_s(n, tmp_path):
+    """More of them, also beside torch: ``python tests/distributed/fuzz_collectives.py``."""
+    said = processes("fuzz_collectives:ranks_of_adjoint", n, tmp_path, n, 200)
+    assert [out.split() for out in said] == [["ok"]] * n
+
+
 def test_what_programs_call(tmp_path):
     assert processes("programs:public", 3, tmp_path) == ["ok\n"] * 3
 

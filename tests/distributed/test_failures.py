@@ -139,7 +139,7 @@ def test_what_is_no_tensor_to_send_is_refused():
         refused("expected a Tensor", [1.0])
         refused("distributed.nn.functional", ad.ones(2, requires_grad=True) * 2)
         refused(
-            "2 tensors|one for each", [ad.ones(1)] * 5, call=lambda t, o: group.allgather(t, [ad.ones(1)], o)
+            "expected length 2, got length 5", [ad.ones(1)] * 5, call=lambda t, o: group.allgather(t, [ad.ones(1)], o)
         )
         with pytest.raises(RuntimeError, match="distributed.nn.functional"):
             ad.vmap(lambda x: group.allreduce([x], now()) and x)(ad.ones(3, 2))

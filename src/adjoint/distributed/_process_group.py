@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import timedelta
 from importlib import import_module
 
+from adjoint.distributed._buffers import unrecorded
 from adjoint.distributed._reduce_op import ReduceOp
 
 TYPE_CHECKING = False
@@ -182,9 +183,11 @@ class ProcessGroup:
         return self.barrier()
 
     def _allgather_base(self, output, input, opts=None):
+        output = unrecorded(output, "all_gather_into_tensor")
         return self.allgather([list(output.view(self._size, -1).unbind())], [input.reshape(-1)], opts)
 
     def _reduce_scatter_base(self, output, input, opts=None):
+        output = unrecorded(output, "reduce_scatter_tensor")
         return self.reduce_scatter([output.view(-1)], [list(input.reshape(self._size, -1).unbind())], opts)
 
     def alltoall_base(
@@ -196,7 +199,7 @@ class ProcessGroup:
         opts: Any = None,
     ) -> Any:
         """`alltoall` of pieces of one tensor along its first dimension; without sizes they are even."""
-        pieces = []
+        output, pieces = unrecorded(output, "all_to_all_single"), []
         for tensor, sizes in ((output, output_split_sizes), (input, input_split_sizes)):
             even = [tensor.shape[0] // self._size] * self._size if tensor.dim() else []
             pieces.append(list(tensor.split(list(sizes) or even)))

@@ -116,6 +116,11 @@ def need_group(given=None) -> ProcessGroup:
                 "Default process group has not been initialized, please make sure to call init_process_group."
             )
         return world.default
+    if isinstance(given, str) and (given := world.by_name.get(name := given)) is None:
+        raise ValueError(
+            f"Process group {name} is not initialized in the world group map. Please initialize the group first: there are "
+            f"{', '.join(world.by_name) or 'none'}"
+        )
     if not isinstance(given, ProcessGroup):
         raise TypeError(f"expected a process group, as new_group() returns, but got {given!r}")
     if given not in world.groups:
