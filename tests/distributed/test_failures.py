@@ -139,7 +139,9 @@ def test_what_is_no_tensor_to_send_is_refused():
         refused("expected a Tensor", [1.0])
         refused("distributed.nn.functional", ad.ones(2, requires_grad=True) * 2)
         refused(
-            "expected length 2, got length 5", [ad.ones(1)] * 5, call=lambda t, o: group.allgather(t, [ad.ones(1)], o)
+            "expected length 2, got length 5",
+            [ad.ones(1)] * 5,
+            call=lambda t, o: group.allgather(t, [ad.ones(1)], o),
         )
         with pytest.raises(RuntimeError, match="distributed.nn.functional"):
             ad.vmap(lambda x: group.allreduce([x], now()) and x)(ad.ones(3, 2))
@@ -240,6 +242,13 @@ def test_a_rank_is_killed_in_every_operation(tmp_path):
     """Two ranks go on in one process each time, a third is killed by the system in the middle."""
     (said,) = processes("programs:killed_in_every_operation", 1, tmp_path)
     assert said.split() == ["survived", "all"]
+
+
+@pytest.mark.parametrize("how", ("killed", "stopped"))
+def test_what_programs_call_ends_when_a_rank_does(how, tmp_path):
+    """Each operation, data-parallel training too, in a world of its own."""
+    said = processes(f"victims:{how}", 3, tmp_path, tmp_path)
+    assert [out.splitlines()[-1] for out in said] == ["survived all"] * 3, said
 
 
 def test_what_a_killed_stopped_forked_or_raising_rank_does_to_the_others(tmp_path):

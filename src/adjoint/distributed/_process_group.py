@@ -68,6 +68,12 @@ class AllToAllOptions(_Options): ...
 class BarrierOptions(_Options): ...
 
 
+def whose(name, ranks) -> str:
+    """What errors end with that speak of ranks within a group."""
+    ranks = list(ranks)
+    return "" if ranks == list(range(len(ranks))) else f" (ranks within {name}: among all, these are {ranks})"
+
+
 class ProcessGroup:
     """Ranks that do collectives together, in one order.
 
@@ -118,6 +124,10 @@ class ProcessGroup:
     def get_group_store(self) -> Any:
         """The store by which its ranks found each other."""
         return self._store
+
+    def _whose(self):
+        """What errors that speak of this group's ranks end with, where these are not those among all."""
+        return whose(self.group_name, self.ranks)
 
     def _refuse(self, what):
         raise RuntimeError(f"ProcessGroup {self.getBackendName()} does not support {what}")

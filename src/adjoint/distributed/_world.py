@@ -11,7 +11,8 @@ from datetime import timedelta
 from adjoint._arguments import ignores
 from adjoint.distributed import _backend
 from adjoint.distributed._backend import Backend
-from adjoint.distributed._process_group import ProcessGroup
+from adjoint.distributed._errors import DistError
+from adjoint.distributed._process_group import ProcessGroup, whose
 from adjoint.distributed._stores import PrefixStore, Store, as_timedelta
 from adjoint.distributed.rendezvous import default_pg_timeout, rendezvous
 
@@ -301,7 +302,10 @@ def new_group(
         made = _backend.create(name, None, -1, -1, limit, label, ranks, default)
     else:
         store = PrefixStore(label, default._store)
-        made = _backend.create(name, store, ranks.index(rank), len(ranks), limit, label, ranks)
+        try:
+            made = _backend.create(name, store, ranks.index(rank), len(ranks), limit, label, ranks)
+        except DistError as error:
+            raise type(error)(f"{error}{whose(label, ranks)}") from None
         made._store = store
     made.group_desc = group_desc or "undefined"
     _register(made, label, name, ranks)
