@@ -127,6 +127,21 @@ def test_an_exception_of_one_rank_ends_the_collective_of_all():
         assert "rank 1 met MemoryError: no room" in str(rank.error)
 
 
+def test_what_nobody_has_waited_for_when_a_group_is_destroyed_ends():
+    def body(group, rank):
+        works = [group.allreduce([ad.ones(5)]) for _ in range(3)]
+        lost = [group.recv([ad.ones(3)], 1 - rank, 7), group.send([ad.ones(300_000)], 1 - rank, 8)]
+        group.shutdown()
+        for work in reversed(works):
+            assert work.wait()
+        for work in lost:
+            with pytest.raises(DistBackendError, match="has left the group by destroy_process_group"):
+                work.wait()
+        return work.is_completed()
+
+    assert [rank.result for rank in threads(2, body, close=False)] == [True, True]
+
+
 def test_what_is_no_tensor_to_send_is_refused():
     def body(group, rank):
         def refused(match, *tensors, call=group.allreduce):

@@ -125,6 +125,9 @@ class ProcessGroup:
         """The store by which its ranks found each other."""
         return self._store
 
+    def _check_usable(self, name):
+        """Raise an error if nothing can be done in this group any more."""
+
     def _whose(self):
         """What errors that speak of this group's ranks end with, where these are not those among all."""
         return whose(self.group_name, self.ranks)

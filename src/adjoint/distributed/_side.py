@@ -292,6 +292,7 @@ class Side:
         end = time.monotonic() + min(2.0, self.timeout)
         while any(p.outgoing for p in self.peers.values() if p.ended is None) and time.monotonic() < end:
             time.sleep(0.001)
+        self.messages.failed(f"this rank {how} before the message was through")
         self._closed = True
         self.wake()
         if threading.current_thread() is not self._thread:

@@ -277,6 +277,7 @@ def new_group(
     ProcessGroup, or GroupMember.NON_GROUP_MEMBER
     """
     default = need_group()
+    default._check_usable("new_group")
     size, rank = default.size(), default.rank()
     ranks = list(range(size)) if ranks is None else [int(r) for r in ranks]
     if len(set(ranks)) != len(ranks):
