@@ -9,6 +9,7 @@ import os
 from datetime import timedelta
 
 from adjoint._arguments import ignores
+from adjoint._register import publish
 from adjoint.distributed import _backend
 from adjoint.distributed._backend import Backend
 from adjoint.distributed._errors import DistError
@@ -414,3 +415,6 @@ def get_global_rank(group: Any, group_rank: Any) -> int:
 def get_pg_count() -> int:
     """How many groups there are."""
     return len(world.groups)
+
+
+publish(globals(), None, None)
