@@ -1,5 +1,6 @@
 """What the documentation of a callable lacks, by NumPy's sections. Start reading at `lacks`."""
 
+import enum
 import importlib
 import inspect
 import re
@@ -16,12 +17,14 @@ MODULES = (
     "autograd.functional",
     "autograd.graph",
     "distributions",
+    "distributed",
     "fft",
     "func",
     "hub",
     "library",
     "linalg",
     "masked",
+    "multiprocessing",
     "nn",
     "nn.attention",
     "nn.functional",
@@ -73,7 +76,9 @@ def described(text):
 
 
 def parameters(value, method=False):
-    """The names of what a callable takes, None where nothing says it."""
+    """The names of what a callable takes, None where nothing says it; members of enumerations are not made."""
+    if isinstance(value, enum.EnumMeta):
+        return []
     try:
         names = [p.name for p in inspect.signature(value).parameters.values()]
     except (TypeError, ValueError):
@@ -102,7 +107,7 @@ def lacks(value, method=False):
 
 
 def callables(module):
-    """Yield (name, callable, whether it is a method) of a public module, or of "Tensor"."""
+    """Yield (name, callable, whether it is a method) of a public module, or of "Tensor"; not what the standard library documents."""
     if module == "Tensor":
         for name in dir(ad.Tensor):
             value = inspect.getattr_static(ad.Tensor, name)
@@ -112,7 +117,8 @@ def callables(module):
     owner = ad if module == "adjoint" else importlib.import_module("adjoint." + module)
     for name in getattr(owner, "__all__", None) or dir(owner):
         value = getattr(owner, name)
-        if name[0] != "_" and callable(value) and not inspect.ismodule(value):
+        foreign = module == "multiprocessing" and not getattr(value, "__module__", "").startswith("adjoint")
+        if name[0] != "_" and callable(value) and not inspect.ismodule(value) and not foreign:
             yield name, value, False
 
 

@@ -115,14 +115,26 @@ def ends(rank, size):
     assert any("rank 1 does not answer" in words for words in errors.values()) and took < 6, errors
     errors, took = _with_victim(path, lambda group: os._exit(3), reduce)
     assert all("rank 1 has ended without a word" in words for words in errors.values()) and took < 4
-    child = os.fork()
-    if not child:
-        try:
-            dist.all_reduce(ad.ones(1))
-        except dist.DistBackendError as error:
-            os._exit(7 if "forked" in str(error) else 1)
-        os._exit(2)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    x = ad.ones(1)
+    for call in (
+        lambda: dist.all_reduce(x),
+        lambda: dist.barrier(async_op=True),
+        lambda: dist.recv(x),
+        lambda: dist.all_gather_object([None], 1),
+        lambda: dist.monitored_barrier(),
+        lambda: dist.new_group([0]),
+    ):
+        child = os.fork()
+        if not child:
+            try:
+                call()
+            except dist.DistBackendError as error:
+                os._exit(7 if "forked" in str(error) else 1)
+            except BaseException as error:  # noqa: BLE001
+                print(error, flush=True)
+                os._exit(3)
+            os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     print("survived all")
 
 
@@ -154,6 +166,7 @@ def bounds(rank, size):
         ),
     )
     refused("expected a process group", lambda: dist.all_reduce(x, group=5), TypeError)
+    refused("everyone is not initialized", lambda: dist.all_reduce(x, group="everyone"))
     refused("Expected parameter `tensor`", lambda: dist.all_reduce([x]), TypeError)
     refused("op must be a ReduceOp", lambda: dist.all_reduce(x, "sum"), TypeError)
     refused("does not divide", lambda: dist.all_to_all_single(ad.ones(5), ad.ones(4)), RuntimeError)

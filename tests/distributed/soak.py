@@ -3,9 +3,12 @@
 The tests run a small number. Start reading at `mixed`.
 """
 
+import os
 import pathlib
 import random
 import sys
+import threading
+import time
 
 import adjoint as ad
 from adjoint.distributed._process_group import BroadcastOptions as Options
@@ -53,12 +56,20 @@ def mixed(group, rank, count):
     return resident() - before
 
 
+def held():
+    """How many files and threads this process has, together."""
+    return len(os.listdir("/proc/self/fd")) + threading.active_count()
+
+
 if __name__ == "__main__":
     from ranks import agree
 
     for n in (2, 4):
+        before = held()
         grown = agree(
             n, lambda group, rank: mixed(group, rank, int(sys.argv[1]) // n), timeout=60.0, limit=3600
         )
         print(f"{n} ranks: grown by {max(grown)} bytes")
         assert max(grown) < 8_000_000
+        time.sleep(1)
+        assert held() <= before, (held(), before)

@@ -5,6 +5,7 @@ reading at `inputs`.
 """
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -249,10 +250,22 @@ def test_two_threads_of_each_rank_may_use_one_group():
 
 def test_many_mixed_collectives_leave_nothing_behind():
     """A fortieth of the run in `soak.py`: memory, files and threads stay as they were."""
-    from soak import mixed
+    from soak import held, mixed
 
+    before = held()
     grown = agree(2, lambda group, rank: mixed(group, rank, 2500), limit=60)
     assert max(grown) < 2_000_000, grown
+    end = time.monotonic() + 5
+    while held() > before and time.monotonic() < end:
+        time.sleep(0.01)
+    assert held() <= before
+
+
+@pytest.mark.parametrize("n", (2, 3, 4))
+def test_random_calls_are_numpy_s(n, tmp_path):
+    """More of them, also beside torch: ``python tests/distributed/fuzz_collectives.py``."""
+    said = processes("fuzz_collectives:ranks_of_adjoint", n, tmp_path, n, 200)
+    assert [out.split() for out in said] == [["ok"]] * n
 
 
 def test_what_programs_call(tmp_path):

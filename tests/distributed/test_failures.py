@@ -127,6 +127,21 @@ def test_an_exception_of_one_rank_ends_the_collective_of_all():
         assert "rank 1 met MemoryError: no room" in str(rank.error)
 
 
+def test_what_nobody_has_waited_for_when_a_group_is_destroyed_ends():
+    def body(group, rank):
+        works = [group.allreduce([ad.ones(5)]) for _ in range(3)]
+        lost = [group.recv([ad.ones(3)], 1 - rank, 7), group.send([ad.ones(300_000)], 1 - rank, 8)]
+        group.shutdown()
+        for work in reversed(works):
+            assert work.wait()
+        for work in lost:
+            with pytest.raises(DistBackendError, match="has left the group by destroy_process_group"):
+                work.wait()
+        return work.is_completed()
+
+    assert [rank.result for rank in threads(2, body, close=False)] == [True, True]
+
+
 def test_what_is_no_tensor_to_send_is_refused():
     def body(group, rank):
         def refused(match, *tensors, call=group.allreduce):
@@ -139,7 +154,9 @@ def test_what_is_no_tensor_to_send_is_refused():
         refused("expected a Tensor", [1.0])
         refused("distributed.nn.functional", ad.ones(2, requires_grad=True) * 2)
         refused(
-            "2 tensors|one for each", [ad.ones(1)] * 5, call=lambda t, o: group.allgather(t, [ad.ones(1)], o)
+            "expected length 2, got length 5",
+            [ad.ones(1)] * 5,
+            call=lambda t, o: group.allgather(t, [ad.ones(1)], o),
         )
         with pytest.raises(RuntimeError, match="distributed.nn.functional"):
             ad.vmap(lambda x: group.allreduce([x], now()) and x)(ad.ones(3, 2))
@@ -240,6 +257,13 @@ def test_a_rank_is_killed_in_every_operation(tmp_path):
     """Two ranks go on in one process each time, a third is killed by the system in the middle."""
     (said,) = processes("programs:killed_in_every_operation", 1, tmp_path)
     assert said.split() == ["survived", "all"]
+
+
+@pytest.mark.parametrize("how", ("killed", "stopped"))
+def test_what_programs_call_ends_when_a_rank_does(how, tmp_path):
+    """Each operation, data-parallel training too, in a world of its own."""
+    said = processes(f"victims:{how}", 3, tmp_path, tmp_path)
+    assert [out.splitlines()[-1] for out in said] == ["survived all"] * 3, said
 
 
 def test_what_a_killed_stopped_forked_or_raising_rank_does_to_the_others(tmp_path):

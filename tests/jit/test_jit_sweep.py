@@ -19,7 +19,7 @@ import twice
 from documented import callables
 
 import adjoint as ad
-from adjoint.nn.global_hooks import register_module_forward_hook
+from adjoint.nn.module.global_hooks import register_module_forward_hook
 
 F = ad.nn.functional
 MODULES = (

@@ -16,7 +16,7 @@ Note: what goes between processes. Start reading at `_world.init_process_group`,
 # ruff: noqa: F401 - names of torch that begin with an underscore are published, too.
 from __future__ import annotations
 
-from adjoint._publish.register import listing
+from adjoint._publish.register import document_classes, listing
 from adjoint.distributed import (
     _errors,
     _functions,
@@ -71,6 +71,8 @@ __all__ = [
 ]
 __all__ += _errors.__all__ + _functions.__all__ + _objects.__all__ + _process_group.__all__ + _world.__all__
 __dir__ = listing(__name__)
+_LATER = ("BuiltinCommHookType", "GradBucket")
+document_classes({**globals(), "__all__": [name for name in __all__ if name not in _LATER]})
 
 _LAZY = ("algorithms", "constants", "distributed_c10d", "elastic", "launch", "nn", "optim", "run", "utils")
 
@@ -96,7 +98,7 @@ else:
     def __getattr__(name):
         from importlib import import_module
 
-        if name in ("GradBucket", "BuiltinCommHookType"):
+        if name in _LATER:
             return getattr(import_module("adjoint.distributed._buckets"), name)
         if name == "reduce_op":  # torch's name before ReduceOp
             return ReduceOp

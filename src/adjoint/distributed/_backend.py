@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import namedtuple
 from importlib.util import find_spec
 
+from adjoint._publish.register import publish
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,3 +154,6 @@ def create(
     from adjoint.distributed._socket_group import SocketGroup
 
     return SocketGroup(store, rank, size, timeout, name)
+
+
+publish(globals(), None, None)

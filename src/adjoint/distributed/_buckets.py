@@ -26,22 +26,53 @@ __all__ = ["BuiltinCommHookType", "GradBucket", "Reducer"]
 
 
 class BuiltinCommHookType(enum.Enum):
-    """Hooks of communication that are known by name."""
+    """Hooks of communication that are known by name.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.distributed.BuiltinCommHookType.FP16_COMPRESS.value
+    1
+    """
 
     ALLREDUCE, FP16_COMPRESS = range(2)
 
 
 class GradBucket:
-    """A bucket as a hook of communication sees it."""
+    """A bucket as a hook of communication sees it.
 
-    def __init__(self, index, bucket, last):
+    Parameters
+    ----------
+    index : int
+        Which of a pass it is.
+    bucket : Bucket
+    last : bool
+        Whether it is the last of a pass.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.distributed.init_process_group(store=ad.distributed.HashStore(), rank=0, world_size=1)
+    >>> model = ad.nn.parallel.DistributedDataParallel(ad.nn.Linear(2, 1))
+    >>> def doubled(state, bucket):
+    ...     future = ad.futures.Future()
+    ...     future.set_result(2 * bucket.buffer())
+    ...     return future
+    >>> model.register_comm_hook(None, doubled)
+    >>> model(ad.ones(1, 2)).sum().backward()
+    >>> model.module.weight.grad
+    tensor([[2., 2.]])
+    >>> ad.distributed.destroy_process_group()
+    """
+
+    def __init__(self, index: int, bucket: Bucket, last: bool) -> None:
         self._index, self._bucket, self._last = index, bucket, last
 
     def index(self) -> int:
         """Which bucket of this pass it is."""
         return self._index
 
-    def buffer(self):
+    def buffer(self) -> ad.Tensor:
         """All gradients in it, in one dimension."""
         return self._bucket.gradients
 
@@ -59,7 +90,7 @@ class GradBucket:
         """Whether it is the last of this pass."""
         return self._last
 
-    def set_buffer(self, tensor) -> None:
+    def set_buffer(self, tensor: ad.Tensor) -> None:
         """Give all gradients other values."""
         self._bucket.gradients.copy_(tensor.view(-1))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint import _C
 
-__all__ = ["bytes_of", "check", "copy_back", "flat", "for_reading", "for_writing"]
+__all__ = ["bytes_of", "check", "copy_back", "flat", "for_reading", "for_writing", "unrecorded"]
 
 
 def check(tensor, name) -> None:
@@ -40,6 +40,23 @@ def for_reading(tensor, name):
     return flat(tensor if tensor.is_contiguous() else tensor.detach().contiguous())
 
 
+def unrecorded(tensor, name):
+    """A tensor that will be written, outside of any graph; parts of it may be, too.
+
+    Raises
+    ------
+    RuntimeError
+        It is being recorded, so that its gradient would be wrong.
+    """
+    check(tensor, name)
+    if tensor.requires_grad and not tensor.is_leaf and _C.is_grad_enabled():
+        raise RuntimeError(
+            f"{name}() writes a tensor that is being recorded, and its gradient would be wrong. Call "
+            f"adjoint.distributed.nn.functional.{name}, which is differentiated, or detach() the tensor"
+        )
+    return tensor.detach()
+
+
 def for_writing(tensor, name):
     """A place for the elements of a tensor; and, where that is not where the tensor has them, the pair to copy back.
 
@@ -50,12 +67,7 @@ def for_writing(tensor, name):
     """
     if (plain := _C._flat(tensor, True)) is not None:
         return plain, None
-    check(tensor, name)
-    if tensor.requires_grad and not tensor.is_leaf and _C.is_grad_enabled():
-        raise RuntimeError(
-            f"{name}() writes a tensor that is being recorded, and its gradient would be wrong. Call "
-            f"adjoint.distributed.nn.functional.{name}, which is differentiated, or detach() the tensor"
-        )
+    unrecorded(tensor, name)
     tensor._bump_version()
     if tensor.is_contiguous():
         return flat(tensor), None

@@ -6,23 +6,58 @@ __all__ = ["DistBackendError", "DistError", "DistNetworkError", "DistStoreError"
 
 
 class DistError(RuntimeError):
-    """An operation over several processes that cannot be done."""
+    """An operation over several processes that cannot be done.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> issubclass(ad.distributed.DistError, RuntimeError)
+    True
+    """
 
 
 class DistBackendError(DistError):
-    """What a backend met: a rank that has ended, does not come, or calls something else."""
+    """What a backend met: a rank that has ended, does not come, or calls something else.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> issubclass(ad.distributed.DistBackendError, RuntimeError)
+    True
+    """
 
 
 class DistNetworkError(DistError):
-    """A connection that cannot be made, or is lost."""
+    """A connection that cannot be made, or is lost.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> issubclass(ad.distributed.DistNetworkError, RuntimeError)
+    True
+    """
 
 
 class DistStoreError(DistError):
-    """A store that does not answer, or has no such key in time."""
+    """A store that does not answer, or has no such key in time.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> issubclass(ad.distributed.DistStoreError, RuntimeError)
+    True
+    """
 
 
 class QueueEmptyError(DistStoreError):
-    """A queue of a store with nothing in it."""
+    """A queue of a store with nothing in it.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> issubclass(ad.distributed.QueueEmptyError, RuntimeError)
+    True
+    """
 
 
 for _kind in list(vars().values()):

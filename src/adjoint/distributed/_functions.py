@@ -9,6 +9,7 @@ import contextlib
 
 import adjoint as ad
 from adjoint._publish.arguments import ignores
+from adjoint._publish.register import publish
 from adjoint.distributed._process_group import (
     AllreduceOptions,
     AllToAllOptions,
@@ -490,3 +491,6 @@ def batch_isend_irecv(p2p_op_list: Any) -> list:
 def _coalescing_manager(group=None, device=None, async_ops=False):
     """Collectives of one scope, done together at its end: here each is done as it comes."""
     yield
+
+
+publish(globals(), None, None)

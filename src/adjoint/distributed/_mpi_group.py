@@ -208,7 +208,9 @@ class MPIGroup(OrderedGroup):
 
     def _disagree(self, call, said):
         other = [f"rank {r} called {text}" for r, text in enumerate(said) if text != call]
-        raise DistBackendError(f"ranks disagree: rank {self._rank} called {call}, {'; '.join(other)}")
+        raise DistBackendError(
+            f"ranks disagree: rank {self._rank} called {call}, {'; '.join(other)}{self._whose()}"
+        )
 
     def _watch(self):
         """End the job when a call has lasted too long."""

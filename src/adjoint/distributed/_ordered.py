@@ -318,15 +318,20 @@ class OrderedGroup(ProcessGroup):
     def _parts(self, tensors, like, name, writes):
         """The tensors of a list, one for each rank, each like the one that is its counterpart."""
         if len(tensors) != self._size:
-            raise ValueError(
-                f"{name}: {len(tensors)} tensors for a group of {self._size} ranks: the list needs one for each"
+            raise RuntimeError(
+                f"{name}: invalid tensor list (expected length {self._size}, got length {len(tensors)}): a group of {self._size} ranks "
+                "needs a tensor for each"
             )
         for i, tensor in enumerate(tensors):
             check(tensor, name)
-            if tensor.dtype is not like.dtype or tensor.numel() != like.numel():
+            if tensor.dtype is not like.dtype:
                 raise ValueError(
-                    f"{name}: tensor {i} of the list has shape {tuple(tensor.shape)} and {tensor.dtype}, its counterpart "
-                    f"{tuple(like.shape)} and {like.dtype}"
+                    f"{name}: Invalid usage of tensors with different dtypes: tensor {i} of the list has {tensor.dtype}, its counterpart "
+                    f"{like.dtype}"
+                )
+            if tensor.numel() != like.numel():
+                raise ValueError(
+                    f"{name}: tensor {i} of the list has shape {tuple(tensor.shape)}, its counterpart {tuple(like.shape)}"
                 )
         return [for_writing(t, name) if writes else (for_reading(t, name), None) for t in tensors]
 

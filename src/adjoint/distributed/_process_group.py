@@ -8,14 +8,17 @@ from __future__ import annotations
 from datetime import timedelta
 from importlib import import_module
 
+from adjoint.distributed._buffers import unrecorded
 from adjoint.distributed._reduce_op import ReduceOp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, NoReturn
 
     from adjoint import Tensor
+    from adjoint.distributed._stores import Store
+    from adjoint.distributed._work import Work
 
 __all__ = [
     "AllToAllOptions",
@@ -40,31 +43,46 @@ class _Options:
         self.device_ids: list = []
 
 
-class AllreduceOptions(_Options): ...
+class AllreduceOptions(_Options):
+    """What `allreduce` of a group is told beside its tensors."""
 
 
-class AllreduceCoalescedOptions(_Options): ...
+class AllreduceCoalescedOptions(_Options):
+    """What `allreduce_coalesced` of a group is told beside its tensors."""
 
 
-class BroadcastOptions(_Options): ...
+class BroadcastOptions(_Options):
+    """What `broadcast` of a group is told beside its tensors."""
 
 
-class ReduceOptions(_Options): ...
+class ReduceOptions(_Options):
+    """What `reduce` of a group is told beside its tensors."""
 
 
-class GatherOptions(_Options): ...
+class GatherOptions(_Options):
+    """What `gather` of a group is told beside its tensors."""
 
 
-class ScatterOptions(_Options): ...
+class ScatterOptions(_Options):
+    """What `scatter` of a group is told beside its tensors."""
 
 
-class ReduceScatterOptions(_Options): ...
+class ReduceScatterOptions(_Options):
+    """What `reduce_scatter` of a group is told beside its tensors."""
 
 
-class AllToAllOptions(_Options): ...
+class AllToAllOptions(_Options):
+    """What `alltoall` of a group is told beside its tensors."""
 
 
-class BarrierOptions(_Options): ...
+class BarrierOptions(_Options):
+    """What `barrier` of a group is told beside its tensors."""
+
+
+def whose(name, ranks) -> str:
+    """What errors end with that speak of ranks within a group."""
+    ranks = list(ranks)
+    return "" if ranks == list(range(len(ranks))) else f" (ranks within {name}: among all, these are {ranks})"
 
 
 class ProcessGroup:
@@ -114,14 +132,21 @@ class ProcessGroup:
 
         return [ad.device("cpu")]
 
-    def get_group_store(self) -> Any:
+    def get_group_store(self) -> Store | None:
         """The store by which its ranks found each other."""
         return self._store
 
-    def _refuse(self, what):
+    def _check_usable(self, name):
+        """Raise an error if nothing can be done in this group any more."""
+
+    def _whose(self):
+        """What errors that speak of this group's ranks end with, where these are not those among all."""
+        return whose(self.group_name, self.ranks)
+
+    def _refuse(self, what) -> NoReturn:
         raise RuntimeError(f"ProcessGroup {self.getBackendName()} does not support {what}")
 
-    def allreduce(self, tensors: Sequence[Tensor], opts: Any = None) -> Any:
+    def allreduce(self, tensors: Sequence[Tensor], opts: _Options | None = None) -> Work:
         """Each tensor becomes the combination of those of all ranks."""
         self._refuse("allreduce")
 
@@ -129,73 +154,86 @@ class ProcessGroup:
         """Do a small `allreduce` that is waited for, by a shorter way if there is one; whether it is done."""
         return False
 
-    def allreduce_coalesced(self, tensors: Sequence[Tensor], opts: Any = None) -> Any:
+    def allreduce_coalesced(self, tensors: Sequence[Tensor], opts: _Options | None = None) -> Work:
         """As `allreduce`."""
         self._refuse("allreduce_coalesced")
 
-    def broadcast(self, tensors: Sequence[Tensor], opts: Any = None) -> Any:
+    def broadcast(self, tensors: Sequence[Tensor], opts: _Options | None = None) -> Work:
         """The tensor of the root goes to all."""
         self._refuse("broadcast")
 
-    def reduce(self, tensors: Sequence[Tensor], opts: Any = None) -> Any:
+    def reduce(self, tensors: Sequence[Tensor], opts: _Options | None = None) -> Work:
         """The combination of all ranks' tensors goes to the root."""
         self._refuse("reduce")
 
-    def allgather(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Any:
+    def allgather(
+        self, output_tensors: Sequence[Any], input_tensors: Sequence[Any], opts: _Options | None = None
+    ) -> Work:
         """``output_tensors[0][r]`` becomes the input of rank r."""
         self._refuse("allgather")
 
-    def gather(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Any:
+    def gather(
+        self, output_tensors: Sequence[Any], input_tensors: Sequence[Any], opts: _Options | None = None
+    ) -> Work:
         """As `allgather`, at the root alone."""
         self._refuse("gather")
 
-    def scatter(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Any:
+    def scatter(
+        self, output_tensors: Sequence[Any], input_tensors: Sequence[Any], opts: _Options | None = None
+    ) -> Work:
         """The output becomes ``input_tensors[0][rank]`` of the root."""
         self._refuse("scatter")
 
-    def reduce_scatter(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Any:
+    def reduce_scatter(
+        self, output_tensors: Sequence[Any], input_tensors: Sequence[Any], opts: _Options | None = None
+    ) -> Work:
         """The output becomes the combination of all ranks' ``input_tensors[0][rank]``."""
         self._refuse("reduce_scatter")
 
-    def alltoall(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Any:
+    def alltoall(
+        self, output_tensors: Sequence[Any], input_tensors: Sequence[Any], opts: _Options | None = None
+    ) -> Work:
         """``output_tensors[r]`` becomes ``input_tensors[rank]`` of rank r."""
         self._refuse("alltoall")
 
-    def barrier(self, opts: Any = None) -> Any:
+    def barrier(self, opts: _Options | None = None) -> Work:
         """Return when all ranks have called it."""
         self._refuse("barrier")
 
-    def send(self, tensors: Sequence[Tensor], dst: Any, tag: int = 0) -> Any:
+    def send(self, tensors: Sequence[Tensor], dst: int, tag: int = 0) -> Work:
         """Send a tensor to a rank."""
         self._refuse("send")
 
-    def recv(self, tensors: Sequence[Tensor], src: Tensor, tag: int = 0) -> Any:
+    def recv(self, tensors: Sequence[Tensor], src: int, tag: int = 0) -> Work:
         """Receive a tensor from a rank."""
         self._refuse("recv")
 
-    def recv_anysource(self, tensors: Sequence[Tensor], tag: int = 0) -> Any:
+    def recv_anysource(self, tensors: Sequence[Tensor], tag: int = 0) -> Work:
         """Receive a tensor from whoever sends first."""
         self._refuse("recv_anysource")
 
-    def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> Any:
+    def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> Work:
         """A barrier that says who is missing."""
         return self.barrier()
 
     def _allgather_base(self, output, input, opts=None):
+        output = unrecorded(output, "all_gather_into_tensor")
         return self.allgather([list(output.view(self._size, -1).unbind())], [input.reshape(-1)], opts)
 
     def _reduce_scatter_base(self, output, input, opts=None):
+        output = unrecorded(output, "reduce_scatter_tensor")
         return self.reduce_scatter([output.view(-1)], [list(input.reshape(self._size, -1).unbind())], opts)
 
     def alltoall_base(
         self,
-        output: Any,
+        output: Tensor,
         input: Tensor,
-        output_split_sizes: Any = (),
-        input_split_sizes: Any = (),
-        opts: Any = None,
-    ) -> Any:
+        output_split_sizes: Sequence[int] = (),
+        input_split_sizes: Sequence[int] = (),
+        opts: _Options | None = None,
+    ) -> Work:
         """`alltoall` of pieces of one tensor along its first dimension; without sizes they are even."""
+        output = unrecorded(output, "all_to_all_single")
         pieces: list[Any] = []
         for tensor, sizes in ((output, output_split_sizes), (input, input_split_sizes)):
             even = [tensor.shape[0] // self._size] * self._size if tensor.dim() else []
@@ -214,6 +252,6 @@ class ProcessGroup:
 
     # --- in differentiated programs ----------------------------------------------------------------------------------
 
-    def sum(self, x: Tensor) -> Any:
+    def sum(self, x: Tensor) -> Tensor:
         """The sum of `x` over the ranks, on each of them, which can be differentiated: see `distributed.nn.functional`."""
         return import_module("adjoint.distributed.nn.functional").all_reduce(x, group=self)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 
 import adjoint as ad
+from adjoint._publish.register import publish
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,7 +109,8 @@ def check(op, dtype, what) -> None:
     """Refuse what a dtype does not have."""
     kind = op.op
     if dtype.is_complex and kind in (MIN, MAX, BAND, BOR, BXOR):
-        raise ValueError(f"{what} does not support {kind.name} on complex tensors")
+        error = ValueError if what == "all_reduce" else RuntimeError  # as torch has it
+        raise error(f"{what} does not support {kind.name} on complex tensors")
     if kind in (BAND, BOR, BXOR) and dtype.is_floating_point:
         raise RuntimeError(f"Cannot use ReduceOp.{kind.name} with non-integral dtype: found {dtype}")
     if kind in (AVG, PREMUL_SUM) and not (dtype.is_floating_point or dtype.is_complex):
@@ -135,3 +137,6 @@ def finish(op: Any, result: Any, size: int) -> None:
     """What each rank does to the result last."""
     if op.op is AVG:
         result.div_(size)
+
+
+publish(globals(), None, None)

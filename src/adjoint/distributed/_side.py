@@ -52,9 +52,13 @@ class Side:
 
     def __init__(self, rank, connections, collectives, timeout, doing):
         self.rank, self.timeout, self._doing = rank, timeout, doing
+        #: Why the group has failed: as soon as this rank knows, and when it has told all others.
+        self._reason: str | None = None
         self.failure: str | None = None
         self.peers = {peer: Peer(peer, connection) for peer, connection in connections.items()}
         self._collectives = collectives
+        #: What reasons end with: whose ranks they speak of.
+        self.whose = str
         self._answers: dict = {}
         self._changed = threading.Condition()
         self._closed = False
@@ -226,12 +230,12 @@ class Side:
             self._changed.notify_all()
 
     def _aborted(self, peer, text):
-        self._fail(text)
+        # Passed on: else this rank may be gone before another hears why from the first, and be taken for the cause.
+        self.abort(text, heard=True)
 
     def _fail(self, text):
         with self._changed:
-            if self.failure is None:
-                self.failure = text
+            self.failure = text
             self._changed.notify_all()
         for connection in self._collectives:
             try:
@@ -243,12 +247,12 @@ class Side:
 
     # --- what the group asks -----------------------------------------------------------------------------------------
 
-    def abort(self, text) -> str:
+    def abort(self, text, heard=False) -> str:
         """The group has failed: all ranks learn it. Returns the reason, which is an earlier one if there was one."""
         with self._changed:
-            if self.failure is not None:
-                return self.failure
-            self.failure = text
+            if self._reason is not None:
+                return self._reason
+            self._reason = text = text if heard else text + self.whose()
         for rank in self.peers:
             self.write(rank, ABORT, text.encode()[:_TEXT])
         return self._fail(text)
@@ -288,6 +292,7 @@ class Side:
         end = time.monotonic() + min(2.0, self.timeout)
         while any(p.outgoing for p in self.peers.values() if p.ended is None) and time.monotonic() < end:
             time.sleep(0.001)
+        self.messages.failed(f"this rank {how} before the message was through")
         self._closed = True
         self.wake()
         if threading.current_thread() is not self._thread:

@@ -40,6 +40,8 @@ class SocketGroup(OrderedGroup):
         super().__init__(rank, size, timeout, name)
         self._store = store
         self._mesh: Any = Mesh(store, rank, size, self._timeout, self._doing) if size > 1 else None
+        if self._mesh is not None:
+            self._mesh.side.whose = self._whose
         self._scratch = ad.empty(SMALL, dtype=ad.uint8)
         self._views: dict = {}
 

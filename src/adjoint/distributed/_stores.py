@@ -13,6 +13,7 @@ from adjoint.distributed._errors import DistStoreError, QueueEmptyError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
 __all__ = ["HashStore", "PrefixStore", "Store", "as_timedelta", "seconds"]
@@ -82,32 +83,32 @@ class Store:
         """How long `get` and `wait` wait."""
         return self._timeout
 
-    def set_timeout(self, timeout: Any) -> None:
+    def set_timeout(self, timeout: timedelta | float) -> None:
         """How long `get` and `wait` wait from now on."""
         self._timeout = as_timedelta(timeout)
 
-    def set(self, key: Any, value: Any) -> None:
+    def set(self, key: str, value: bytes | str) -> None:
         """Give a key a value."""
         self._change(key, "set", as_bytes(value))
 
-    def get(self, key: Any) -> bytes:
+    def get(self, key: str) -> bytes:
         """The value of a key, once it is there."""
         self._wait([key], self._timeout)
         return self._look(key)
 
-    def add(self, key: Any, amount: Any) -> int:
+    def add(self, key: str, amount: int) -> int:
         """Add to the number that a key holds, 0 where there is none yet, and return the sum."""
         return int(self._change(key, "add", str(int(amount)).encode()))
 
-    def append(self, key: Any, value: Any) -> None:
+    def append(self, key: str, value: bytes | str) -> None:
         """Put bytes at the end of a value."""
         self._change(key, "append", as_bytes(value))
 
-    def compare_set(self, key: Any, expected_value: Any, desired_value: Any) -> bytes:
+    def compare_set(self, key: str, expected_value: bytes | str, desired_value: bytes | str) -> bytes:
         """Give a key the desired value if it has the expected one (or neither value nor expectation); return what it has then."""
         return self._change(key, "compare", as_bytes(expected_value), as_bytes(desired_value))
 
-    def wait(self, keys: Any, timeout: Any = None) -> None:
+    def wait(self, keys: Sequence[str], timeout: timedelta | float | None = None) -> None:
         """Wait until all keys are there.
 
         Raises
@@ -117,17 +118,17 @@ class Store:
         """
         self._wait(list(keys), self._timeout if timeout is None else as_timedelta(timeout))
 
-    def check(self, keys: Any) -> bool:
+    def check(self, keys: Sequence[str]) -> bool:
         """Whether all keys are there."""
         return all(self._look(key) is not None for key in keys)
 
-    def multi_get(self, keys: Any) -> list:
+    def multi_get(self, keys: Sequence[str]) -> list:
         """The values of several keys, once they are there."""
         keys = list(keys)
         self._wait(keys, self._timeout)
         return [self._look(key) for key in keys]
 
-    def multi_set(self, keys: Any, values: Any) -> None:
+    def multi_set(self, keys: Sequence[str], values: Sequence[bytes | str]) -> None:
         """Give several keys their values."""
         keys, values = list(keys), list(values)
         if len(keys) != len(values):
@@ -135,7 +136,7 @@ class Store:
         for key, value in zip(keys, values):
             self.set(key, value)
 
-    def delete_key(self, key: Any) -> bool:
+    def delete_key(self, key: str) -> bool:
         """Take a key out; whether it was there."""
         return self._delete(key)
 
@@ -151,11 +152,11 @@ class Store:
         """Whether `append`, `multi_get` and `multi_set` can be called."""
         return True
 
-    def queue_push(self, key: Any, value: Any) -> None:
+    def queue_push(self, key: str, value: bytes | str) -> None:
         """Put a value at the end of a queue."""
         self.set(f"{key}/queue/{self.add(f'{key}/pushed', 1)}", value)
 
-    def queue_pop(self, key: Any, block: bool = True) -> bytes:
+    def queue_pop(self, key: str, block: bool = True) -> bytes:
         """Take the first value of a queue; where there is none, wait, or raise QueueEmptyError."""
         if not block and self.queue_len(key) <= 0:
             raise QueueEmptyError(f"queue {key} is empty")
@@ -164,7 +165,7 @@ class Store:
         self._delete(place)
         return value
 
-    def queue_len(self, key: Any) -> int:
+    def queue_len(self, key: str) -> int:
         """How many values a queue has."""
         return self.add(f"{key}/pushed", 0) - self.add(f"{key}/popped", 0)
 

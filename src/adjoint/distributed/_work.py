@@ -54,7 +54,7 @@ class Work:
         """Whether it is finished, and well."""
         return self.is_completed() and self._error is None
 
-    def exception(self) -> Any:
+    def exception(self) -> BaseException | None:
         """What went wrong; None where nothing did, so far."""
         return self._error
 

@@ -9,9 +9,11 @@ import os
 from datetime import timedelta
 
 from adjoint._publish.arguments import ignores
+from adjoint._publish.register import publish
 from adjoint.distributed import _backend
 from adjoint.distributed._backend import Backend
-from adjoint.distributed._process_group import ProcessGroup
+from adjoint.distributed._errors import DistError
+from adjoint.distributed._process_group import ProcessGroup, whose
 from adjoint.distributed._stores import PrefixStore, Store, as_timedelta
 from adjoint.distributed.rendezvous import default_pg_timeout, rendezvous
 
@@ -116,6 +118,11 @@ def need_group(given=None) -> ProcessGroup:
                 "Default process group has not been initialized, please make sure to call init_process_group."
             )
         return world.default
+    if isinstance(given, str) and (given := world.by_name.get(name := given)) is None:
+        raise ValueError(
+            f"Process group {name} is not initialized in the world group map. Please initialize the group first: there are "
+            f"{', '.join(world.by_name) or 'none'}"
+        )
     if not isinstance(given, ProcessGroup):
         raise TypeError(f"expected a process group, as new_group() returns, but got {given!r}")
     if given not in world.groups:
@@ -271,6 +278,7 @@ def new_group(
     ProcessGroup, or GroupMember.NON_GROUP_MEMBER
     """
     default = need_group()
+    default._check_usable("new_group")
     size, rank = default.size(), default.rank()
     ranks = list(range(size)) if ranks is None else [int(r) for r in ranks]
     if len(set(ranks)) != len(ranks):
@@ -296,7 +304,10 @@ def new_group(
         made = _backend.create(name, None, -1, -1, limit, label, ranks, default)
     else:
         store = PrefixStore(label, default._store)
-        made = _backend.create(name, store, ranks.index(rank), len(ranks), limit, label, ranks)
+        try:
+            made = _backend.create(name, store, ranks.index(rank), len(ranks), limit, label, ranks)
+        except DistError as error:
+            raise type(error)(f"{error}{whose(label, ranks)}") from None
         made._store = store
     made.group_desc = group_desc or "undefined"
     _register(made, label, name, ranks)
@@ -404,3 +415,6 @@ def get_global_rank(group: Any, group_rank: Any) -> int:
 def get_pg_count() -> int:
     """How many groups there are."""
     return len(world.groups)
+
+
+publish(globals(), None, None)

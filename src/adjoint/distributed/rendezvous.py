@@ -9,6 +9,7 @@ import os
 from datetime import timedelta
 from urllib.parse import parse_qsl, urlparse
 
+from adjoint._publish.register import publish
 from adjoint.distributed._file_store import FileStore
 from adjoint.distributed._stores import as_timedelta
 from adjoint.distributed._tcp_store import TCPStore
@@ -154,3 +155,6 @@ def _env(url, rank=-1, world_size=-1, timeout=default_pg_timeout, **keywords):
 
 for _scheme, _handler in (("tcp", _tcp), ("env", _env), ("file", _file)):
     register_rendezvous_handler(_scheme, _handler)
+
+
+publish(globals(), None, None)

@@ -39,16 +39,49 @@ reductions.init_reductions()
 
 
 def get_all_sharing_strategies() -> set:
-    """How memory can be shared: by file descriptors, which leave nothing behind when the last process has gone."""
+    """How memory can be shared: by file descriptors, which leave nothing behind when the last process has gone.
+
+    Returns
+    -------
+    set of str
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.multiprocessing.get_all_sharing_strategies()
+    {'file_descriptor'}
+    """
     return {"file_descriptor"}
 
 
 def get_sharing_strategy() -> str:
-    """The way in which memory is shared."""
+    """The way in which memory is shared.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.multiprocessing.get_sharing_strategy()
+    'file_descriptor'
+    """
     return "file_descriptor"
 
 
 def set_sharing_strategy(new_strategy: Any) -> None:
-    """Choose the way in which memory is shared; there is one."""
+    """Choose the way in which memory is shared; there is one.
+
+    Parameters
+    ----------
+    new_strategy : {'file_descriptor', 'file_system'}
+        Both mean the first.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.multiprocessing.set_sharing_strategy("file_descriptor")
+    """
     if new_strategy not in ("file_descriptor", "file_system"):
         raise AssertionError(f"unknown sharing strategy {new_strategy!r}")

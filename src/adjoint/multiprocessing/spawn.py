@@ -39,11 +39,46 @@ class ProcessException(Exception):
 
 
 class ProcessRaisedException(ProcessException):
-    """A process ended with an exception, whose traceback is the message."""
+    """A process ended with an exception, whose traceback is the message.
+
+    Parameters
+    ----------
+    msg : str
+    error_index, pid : int
+        Which process it was, and its process id.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> try:
+    ...     ad.multiprocessing.start_processes(int, args=("no base",), start_method="fork")
+    ... except ad.multiprocessing.ProcessRaisedException as error:
+    ...     print(error.error_index, "TypeError" in error.msg)
+    0 True
+    """
 
 
 class ProcessExitedException(ProcessException):
-    """A process ended by a signal, or with a status that is not 0."""
+    """A process ended by a signal, or with a status that is not 0.
+
+    Parameters
+    ----------
+    msg : str
+    error_index, error_pid : int
+        Which process it was, and its process id.
+    exit_code : int
+    signal_name : str, optional
+
+    Examples
+    --------
+    >>> import os
+    >>> import adjoint as ad
+    >>> try:
+    ...     ad.multiprocessing.start_processes(os._exit, nprocs=2, start_method="fork")
+    ... except ad.multiprocessing.ProcessExitedException as error:
+    ...     print(error.error_index, error.exit_code)
+    1 1
+    """
 
     def __init__(
         self, msg: str, error_index: int, error_pid: int, exit_code: int, signal_name: str | None = None
@@ -70,7 +105,23 @@ def _wrap(fn, i, args, error_file):
 
 
 class ProcessContext:
-    """Processes that run one function: `join` waits for them."""
+    """Processes that run one function: `join` waits for them.
+
+    Parameters
+    ----------
+    processes : list of Process
+    error_files : list of str
+        Where each leaves its exception.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> context = ad.multiprocessing.start_processes(bin, nprocs=2, join=False, start_method="fork")
+    >>> while not context.join():  # True when all have ended
+    ...     pass
+    >>> len(context.pids())
+    2
+    """
 
     def __init__(self, processes: Any, error_files: Any) -> None:
         self.processes, self.error_files = processes, error_files
@@ -158,7 +209,19 @@ class ProcessContext:
 
 
 class SpawnContext(ProcessContext):
-    """A `ProcessContext` of processes that were spawned."""
+    """A `ProcessContext` of processes that were spawned.
+
+    Parameters
+    ----------
+    processes : list of Process
+    error_files : list of str
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> issubclass(ad.multiprocessing.SpawnContext, ad.multiprocessing.ProcessContext)
+    True
+    """
 
 
 def start_processes(
@@ -184,12 +247,27 @@ def start_processes(
         Whether the processes end with this one.
     start_method : {'spawn', 'fork', 'forkserver'}
 
+    Returns
+    -------
+    ProcessContext or None
+        None if it has waited for all.
+
     Raises
     ------
     ProcessRaisedException
         One of them has; the others are ended.
     ProcessExitedException
         One of them has ended by a signal, or with a status that is not 0.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> def half(i, x):
+    ...     x[i] /= 2  # in the memory of this process
+    >>> x = ad.ones(2).share_memory_()
+    >>> ad.multiprocessing.start_processes(half, args=(x,), nprocs=2, start_method="fork")
+    >>> x
+    tensor([0.5000, 0.5000])
     """
     context = multiprocessing.get_context(start_method)
     processes, files = [], []
@@ -217,5 +295,29 @@ def spawn(
     daemon: bool = False,
     start_method: str = "spawn",
 ) -> Any:
-    """Run ``fn(i, *args)`` in processes i = 0 … nprocs - 1; see `start_processes`."""
+    """Run ``fn(i, *args)`` in processes i = 0 … nprocs - 1; see `start_processes`.
+
+    Parameters
+    ----------
+    fn : callable
+        Found by its name in its module, since another process imports it.
+    args : tuple
+        Tensors among them are shared.
+    nprocs : int
+    join : bool
+        Wait for all; else a `ProcessContext` is returned, whose `join` does.
+    daemon : bool
+        Whether the processes end with this one.
+    start_method : {'spawn', 'fork', 'forkserver'}
+
+    Returns
+    -------
+    ProcessContext or None
+        None if it has waited for all.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.multiprocessing.spawn(bin, nprocs=2, start_method="fork")
+    """
     return start_processes(fn, args, nprocs, join, daemon, start_method)
