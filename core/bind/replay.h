@@ -9,6 +9,9 @@ namespace adjoint::bind {
 /// A program asks for, or changes, what no replay would notice: it is not recorded.
 void tell_recorders(const char* what);
 
+/// For the collector: what the node of a replayed call holds of Python, which leads to the call's arguments.
+int visit_again(const Node& node, visitproc visit, void* arg);
+
 /// A recording that runs again, as Python holds it.
 struct Replayed {
   std::shared_ptr<replay::Replay> replay;

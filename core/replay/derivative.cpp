@@ -156,6 +156,7 @@ class ReplayNode final : public Node {
         kept_[k] = alias(kept_[k]);  // the result itself would be a cycle
       }
   }
+  const Again* again() const { return again_ ? &again_ : nullptr; }
   void release() override {
     for (auto* all : {&inputs_, &results_})
       for (SavedTensor& s : *all) s.release();
@@ -202,6 +203,11 @@ class ReplayNode final : public Node {
   std::vector<SavedTensor> inputs_, results_;
   Tensors kept_;
 };
+
+const Again* again_of(const Node& node) {
+  const auto* replayed = dynamic_cast<const ReplayNode*>(&node);
+  return replayed ? replayed->again() : nullptr;
+}
 
 /// The history of a result whose graph is gone.
 class SpentNode final : public Node {
