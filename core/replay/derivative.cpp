@@ -134,7 +134,10 @@ const Replay::Backward* Replay::pass_for(const Gradients& seeds) const {
 class ReplayNode final : public Node {
  public:
   ReplayNode(std::shared_ptr<Replay> replay, Again again, std::span<const Tensor> inputs)
-      : replay_(std::move(replay)), again_(std::move(again)), inputs_(inputs.size()) {
+      : replay_(std::move(replay)),
+        again_(std::move(again)),
+        inputs_(inputs.size()),
+        elements_(inputs.size()) {
     const Recording& r = replay_->recording_;
     for (const uint32_t k : r.by) edges_.push_back(gradient_edge(inputs[k]));
     saves_something();
@@ -145,7 +148,10 @@ class ReplayNode final : public Node {
   /// After the call, which may have written its inputs.
   void keep(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
     for (size_t k = 0; k < inputs.size(); ++k)
-      if (inputs[k].defined()) inputs_[k].save(inputs[k], false, this);
+      if (inputs[k].defined()) {
+        inputs_[k].save(inputs[k], false, this);
+        elements_[k] = inputs[k]->data;
+      }
     const Recording& r = replay_->recording_;
     const size_t first = r.outputs.size();
     kept_.assign(outputs.begin() + static_cast<std::ptrdiff_t>(first), outputs.end());
@@ -170,8 +176,20 @@ class ReplayNode final : public Node {
             : replay_->pass_for(in);
     if (pass && run(*pass, in, out)) return;
     Tensors inputs(inputs_.size()), seeds(in.begin(), in.end());
-    for (size_t k = 0; k < inputs.size(); ++k)
-      if (inputs_[k].saved()) inputs[k] = inputs_[k].unpack(this);
+    for (SavedTensor& s : results_)
+      if (s.saved()) s.lend(this);
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      if (!inputs_[k].saved()) continue;
+      const bool packed = inputs_[k].is_packed();
+      inputs[k] = inputs_[k].unpack(this);
+      if (!packed && inputs[k]->data != elements_[k])
+        fail(
+            "jit: this backward pass needs the function once more, and a tensor that it reads was given "
+            "other "
+            "memory since the call (by .data =, set_() or swap_tensors()); differentiate before that, or "
+            "call "
+            "the function without jit");
+    }
     const Again again = again_;
     if (!again) refuse_released();
     Tensors gradients = again(inputs, seeds, thread_state.grad);
@@ -201,6 +219,8 @@ class ReplayNode final : public Node {
   Again again_;
   std::vector<Edge> edges_;
   std::vector<SavedTensor> inputs_, results_;
+  /// Where the elements of the inputs were: no version tells that a tensor was given other memory.
+  std::vector<const char*> elements_;
   Tensors kept_;
 };
 

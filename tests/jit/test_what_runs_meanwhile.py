@@ -183,3 +183,39 @@ def test_what_lies_deep_is_named_by_its_end():
     for _ in range(4):
         f(x)
     assert len(ad.jit.explain(f)) < 2000
+
+
+@pytest.mark.parametrize("changed", ("x", "w", "y"))
+def test_a_pass_that_needs_the_function_again_finds_other_elements(changed):
+    """Of a constant made of both, and of a saved result: the first derivative that eager would give, or an error."""
+    f = ad.jit(lambda x, w: (x * w).detach() * w.relu())
+    w = ad.arange(1.0, 5.0).requires_grad_()
+    x = ad.full((4,), 2.0)
+    for _ in range(5):
+        y = f(x, w)
+    (expected,) = ad.autograd.grad(y.sum(), [w], create_graph=True)
+    assert expected.tolist() == [2.0, 4.0, 6.0, 8.0] and f.stats()["replayed"]
+    y = f(x, w)
+    if changed == "x":
+        x.data = ad.ones(4)
+    elif changed == "w":
+        w.data = ad.ones(4)
+    else:
+        y.data = ad.ones(4)
+    if changed == "y":
+        assert ad.autograd.grad(y.sum(), [w], create_graph=True)[0].tolist() == expected.tolist()
+    else:
+        with pytest.raises(RuntimeError, match="was given other memory since the call"):
+            ad.autograd.grad(y.sum(), [w], create_graph=True)
+
+
+def test_a_saved_result_that_was_written_is_an_error_in_every_pass():
+    f = ad.jit(lambda x: x.exp())
+    x = ad.ones(3, requires_grad=True)
+    for _ in range(5):
+        y = f(x)
+    for create_graph in (True, False):
+        y = f(x)
+        y.detach().add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            ad.autograd.grad(y.sum(), [x], create_graph=create_graph)
