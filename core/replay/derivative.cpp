@@ -178,6 +178,12 @@ class ReplayNode final : public Node {
     Tensors inputs(inputs_.size()), seeds(in.begin(), in.end());
     for (SavedTensor& s : results_)
       if (s.saved()) s.lend(this);
+    if (thread_state.grad && !results_.empty() && has_hooks())
+      fail(
+          "jit: a derivative of this pass would come by the hooks of a result of the function (or by "
+          "retain_grad()), "
+          "which a second run of the function does not know; register them within the function, or call it "
+          "without jit");
     for (size_t k = 0; k < inputs.size(); ++k) {
       if (!inputs_[k].saved()) continue;
       const bool packed = inputs_[k].is_packed();
@@ -197,6 +203,12 @@ class ReplayNode final : public Node {
   }
 
  private:
+  bool has_hooks() const {
+    NodeExtras* const e = extras();
+    if (!e) return false;
+    const std::lock_guard lock(e->mutex);
+    return !e->tensor_hooks.empty() || !e->retainers.empty() || !e->prehooks.empty() || !e->posthooks.empty();
+  }
   bool run(const Replay::Backward& pass, Gradients& in, Gradients& out) {
     const size_t n = inputs_.size();
     Tensors inputs(n + in.size() + kept_.size()), outputs(out.size());
