@@ -4,6 +4,7 @@
 
 #include "bind/object.h"
 #include "bind/operators.h"
+#include "bind/words.h"
 #include "runtime/random.h"
 #include "transforms/interpreter.h"
 
@@ -255,11 +256,9 @@ std::string Alternate::explain(const Refusal& r, const Given& given) const {
     case Refusal::Why::TooMany:
       return adjoint::text("takes ", signature->positional, " positional argument",
                            signature->positional == 1 ? "" : "s", " but ", given.nargs, " were given");
-    case Refusal::Why::Keyword: {
-      const char* name = PyUnicode_AsUTF8(r.given);
-      return adjoint::text("got an unexpected keyword argument '", name ? name : "?", "'; it takes (", text(),
+    case Refusal::Why::Keyword:
+      return adjoint::text("got an unexpected keyword argument '", words(r.given), "'; it takes (", text(),
                            ")");
-    }
     case Refusal::Why::Twice:
       return adjoint::text("got multiple values for argument '", shown(p->name), "'");
     case Refusal::Why::Missing:

@@ -8,6 +8,7 @@
 #include "bind/caster.h"
 #include "bind/node_object.h"
 #include "bind/overrides.h"
+#include "bind/words.h"
 #include "for_size.h"
 #include "transforms/thread_modes.h"
 
@@ -244,7 +245,7 @@ std::string python_line() {
     PyErr_Clear();
     return "";
   }
-  return nb::cast<std::string>(nb::str(r));
+  return words(nb::str(r).ptr());
 }
 void warn_of_anomaly(const Node& node) {
   const InPython python;

@@ -6,6 +6,8 @@
 
 #include <structmember.h>
 
+#include "bind/words.h"
+
 namespace nb = nanobind;
 
 namespace adjoint::bind {
@@ -289,7 +291,7 @@ PyTypeObject* make_backward_type(const std::string& name, PyTypeObject* base) {
 }
 PyObject* backward_class(PyObject*, PyObject* function) {
   try {
-    const std::string name = nb::cast<std::string>(nb::str(checked(PyObject_GetAttr(function, names.name))));
+    const std::string name = words(nb::str(checked(PyObject_GetAttr(function, names.name))).ptr());
     nb::object type =
         nb::steal(reinterpret_cast<PyObject*>(make_backward_type(name + "Backward", backward_type)));
     if (PyObject_SetAttrString(type.ptr(), "_forward_cls", function) < 0) python_failed();

@@ -146,7 +146,10 @@ Tensor import_as(PyObject* capsule) {
     fail<ValueError>("from_dlpack(): the memory is on device type ", d.device.type,
                      "; only the CPU (type 1) is supported. Copy it there first");
   const DType dtype = dtype_of(d.dtype);
-  if (d.ndim < 0 || d.ndim > kMaxDims) fail_rank(static_cast<size_t>(d.ndim));
+  if (d.ndim < 0 || d.ndim > kMaxDims)
+    fail<ValueError>("from_dlpack(): the capsule has ", d.ndim, " dimensions, and a tensor has 0 to ",
+                     kMaxDims);
+  if (d.ndim && !d.shape) fail<ValueError>("from_dlpack(): the capsule has dimensions and no sizes of them");
   const Dims sizes(IntList(d.shape, static_cast<size_t>(d.ndim)));
   count_of(sizes.span(), "from_dlpack");
   Dims strides = contiguous_strides(sizes.span());
@@ -157,6 +160,9 @@ Tensor import_as(PyObject* capsule) {
   }
   const auto nbytes = static_cast<size_t>(
       stretch_of(sizes.span(), strides.span(), 0, itemsize(dtype), "from_dlpack").high * itemsize(dtype));
+  if (nbytes && !d.data)
+    fail<ValueError>("from_dlpack(): the capsule has elements of ", nbytes,
+                     " bytes and no memory (its address is 0)");
   Ref<Storage> storage = external_storage(
       static_cast<char*>(d.data) + d.byte_offset, nbytes,
       [](void* context) {
@@ -196,7 +202,9 @@ void bind_dlpack(nb::module_& m) {
   m.def("_to_dlpack", [](const Tensor& t, bool versioned, bool copied) {
     return nb::steal(to_dlpack(t, versioned, copied));
   });
-  m.def("_from_dlpack", [](nb::handle capsule) { return from_dlpack_capsule(capsule.ptr()); });
+  m.def(
+      "_from_dlpack", [](nb::handle capsule) { return from_dlpack_capsule(capsule.ptr()); },
+      nb::arg("capsule").none());
 }
 
 }  // namespace adjoint::bind

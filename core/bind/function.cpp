@@ -8,6 +8,7 @@
 #include "bind/batching.h"
 #include "bind/context.h"
 #include "bind/overrides.h"
+#include "bind/words.h"
 #include "dispatch/operator.h"
 #include "ops/shape.h"
 #include "transforms/batching.h"
@@ -83,8 +84,7 @@ nb::object place(const Call& c, nb::object o, uint32_t number, Py_ssize_t count)
           "return one Tensor (potentially splitting it into two Functions: one doing the inplace that "
           "returns a single Tensor and a second one that does the other operations). ",
           c.node->name(), " returned ", count);
-    const std::string function =
-        nb::cast<std::string>(nb::str(checked(PyObject_GetAttr(ctx->function, names.name))));
+    const std::string function = words(nb::str(checked(PyObject_GetAttr(ctx->function, names.name))).ptr());
     constexpr const char* kNoInput =
         "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated "
         "should be passed to ctx.mark_dirty().";
@@ -233,8 +233,7 @@ PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t positional, PyO
         fail(
             "Some elements marked as dirty during the forward method were not returned as output. The inputs "
             "that are modified inplace must all be outputs of the Function. It is number ",
-            i, " of those marked by ",
-            nb::cast<std::string>(nb::str(checked(PyObject_GetAttr(cls, names.name)))));
+            i, " of those marked by ", words(nb::str(checked(PyObject_GetAttr(cls, names.name))).ptr()));
     if (recorded) {
       auto& node = static_cast<FunctionNode&>(*c.node);
       node.set_results(static_cast<uint16_t>(count));

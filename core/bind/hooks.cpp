@@ -7,6 +7,7 @@
 #include "autograd/views.h"
 #include "bind/caster.h"
 #include "bind/node_object.h"
+#include "bind/words.h"
 #include "for_size.h"
 
 namespace nb = nanobind;
@@ -21,7 +22,7 @@ std::string name_of_hook(PyObject* f) {
     PyErr_Clear();
     return Py_TYPE(f)->tp_name;
   }
-  return nb::cast<std::string>(nb::str(name));
+  return words(nb::str(name).ptr());
 }
 
 /// The function of a hook, until it is removed.

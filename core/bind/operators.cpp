@@ -9,6 +9,7 @@
 #include "autograd/views.h"
 #include "bind/arguments.h"
 #include "bind/overrides.h"
+#include "bind/words.h"
 
 namespace adjoint::bind {
 
@@ -168,7 +169,7 @@ std::string types_of(const Given& g) {
   std::string s = "(";
   for (Py_ssize_t i = 0; i < g.nargs + g.keywords(); ++i) {
     if (i) s += ", ";
-    if (i >= g.nargs) (s += PyUnicode_AsUTF8(PyTuple_GET_ITEM(g.kwnames, i - g.nargs))) += "=";
+    if (i >= g.nargs) (s += words(PyTuple_GET_ITEM(g.kwnames, i - g.nargs))) += "=";
     s += Py_TYPE(g.args[i])->tp_name;
   }
   return s + ")";

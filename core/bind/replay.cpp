@@ -11,6 +11,7 @@
 #include "bind/computing.h"
 #include "bind/node_object.h"
 #include "bind/overrides.h"
+#include "bind/words.h"
 #include "for_size.h"
 
 namespace nb = nanobind;
@@ -78,8 +79,7 @@ std::string line() {
   while (frame.is_valid() && !frame.is_none()) {
     auto* const at = reinterpret_cast<PyFrameObject*>(frame.ptr());
     const nb::object code = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(at)));
-    const std::string file =
-        nb::cast<std::string>(nb::handle(reinterpret_cast<PyCodeObject*>(code.ptr())->co_filename));
+    const std::string file = words(reinterpret_cast<PyCodeObject*>(code.ptr())->co_filename);
     if (!file.starts_with(library())) return text("line ", PyFrame_GetLineNumber(at), " of ", file);
     frame = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetBack(at)));
   }
@@ -88,8 +88,10 @@ std::string line() {
 
 /// What runs again in Python, where a backward pass asks for what was not recorded:
 /// again(inputs, seeds, create_graph) gives the gradients. It goes with the node, wherever that goes.
-Again again_in_python(nb::handle f) {
-  return [f = hold(f.ptr())](TensorList inputs, TensorList seeds, bool create_graph) {
+struct AgainInPython {
+  std::shared_ptr<PyObject> function;
+
+  Tensors operator()(TensorList inputs, TensorList seeds, bool create_graph) const {
     const InPython python;
     const auto list = [](TensorList tensors) {
       nb::object all = nb::steal(PyList_New(static_cast<Py_ssize_t>(tensors.size())));
@@ -98,13 +100,13 @@ Again again_in_python(nb::handle f) {
       return all;
     };
     const nb::object r = nb::steal(PyObject_CallFunctionObjArgs(
-        f.get(), list(inputs).ptr(), list(seeds).ptr(), create_graph ? Py_True : Py_False, nullptr));
+        function.get(), list(inputs).ptr(), list(seeds).ptr(), create_graph ? Py_True : Py_False, nullptr));
     if (!r.is_valid()) throw nb::python_error();
     Tensors gradients;
     for (nb::handle t : nb::iter(r)) gradients.push_back(t.is_none() ? Tensor() : unwrap(t.ptr()));
     return gradients;
-  };
-}
+  }
+};
 
 /// The outputs, or None where the call has to be made by itself. `again`: None where nothing is recorded.
 nb::object run(const std::shared_ptr<Replay>& replay, nb::handle given, nb::handle again) {
@@ -114,7 +116,7 @@ nb::object run(const std::shared_ptr<Replay>& replay, nb::handle given, nb::hand
   for (size_t i = 0; i < n; ++i)
     if (PyObject* o = PyList_GET_ITEM(list, static_cast<Py_ssize_t>(i)); is_tensor(o)) inputs[i] = unwrap(o);
   Program::Outcome outcome;
-  const Again recorded = again.is_none() ? Again() : again_in_python(again);
+  const Again recorded = again.is_none() ? Again() : AgainInPython{hold(again.ptr())};
   {
     const Computing computing(replay->program().work() >= kUnlockFrom, [&](auto&& add) {
       for (const Tensor& t : inputs) add(t.get());
@@ -125,8 +127,11 @@ nb::object run(const std::shared_ptr<Replay>& replay, nb::handle given, nb::hand
   nb::object made = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(outputs.size())));
   for (size_t i = 0; i < outputs.size(); ++i) {
     const int32_t k = replay->program().output_is_input()[i];
-    PyTuple_SET_ITEM(made.ptr(), static_cast<Py_ssize_t>(i),
-                     k >= 0 ? Py_NewRef(PyList_GET_ITEM(list, k)) : wrap(outputs[i]));
+    PyObject* const o = k >= 0 ? Py_NewRef(PyList_GET_ITEM(list, k)) : wrap(outputs[i]);
+    PyTuple_SET_ITEM(made.ptr(), static_cast<Py_ssize_t>(i), o);
+    // Its history holds the arguments, which may hold it.
+    if (recorded && o && outputs[i].defined() && outputs[i]->grad_fn && !PyObject_GC_IsTracked(o))
+      PyObject_GC_Track(o);
   }
   return made;
 }
@@ -174,6 +179,14 @@ nb::dict statistics(const std::shared_ptr<Replay>& replay) {
 }
 
 }  // namespace
+
+int visit_again(const Node& node, visitproc visit, void* arg) {
+  const Again* again = again_of(node);
+  const auto* python = again ? again->target<AgainInPython>() : nullptr;
+  // One that runs has a copy.
+  if (python && python->function.use_count() == 1) Py_VISIT(python->function.get());
+  return 0;
+}
 
 const char* reason_not_to_replay() {
   const ThreadState& s = thread_state;
@@ -274,8 +287,8 @@ void bind_replay(nb::module_& m) {
       .def("__str__", [](const Replayed& p) { return p.replay->text(); });
   m.def(
       "_record",
-      [](std::string folder) {
-        library() = std::move(folder);
+      [](nb::str folder) {
+        library() = words(folder.ptr());
         return new Recorder(Ref<Tracer>::steal(new Tracer(&line)));
       },
       nb::rv_policy::take_ownership, "Begin to record the calls of this thread.");

@@ -11,6 +11,9 @@ void tell_recorders(const char* what);
 /// A generator is drawn from that goes on from the state of another: no replay follows what it draws.
 void fork_in_recorders();
 
+/// For the collector: what the node of a replayed call holds of Python, which leads to the call's arguments.
+int visit_again(const Node& node, visitproc visit, void* arg);
+
 /// A recording that runs again, as Python holds it.
 struct Replayed {
   std::shared_ptr<replay::Replay> replay;

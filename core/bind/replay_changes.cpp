@@ -250,7 +250,7 @@ nb::object follow(const Edge& e, PyObject* o, const Node& parent) {
     case By::Self:
       return nb::borrow(PyMethod_Check(o) ? PyMethod_GET_SELF(o) : PyCFunction_GET_SELF(o));
     case By::Member: {
-      nb::object value = nb::steal(PyObject_GetAttr(o, e.key.ptr()));
+      nb::object value = nb::steal(member_of(o, e.key.ptr()));
       if (!value.is_valid()) PyErr_Clear();
       return value;
     }

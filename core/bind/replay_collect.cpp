@@ -9,6 +9,7 @@
 
 #include "autograd/meta.h"
 #include "bind/replay_collector.h"
+#include "bind/words.h"
 #include "dispatch/operator.h"
 #include "for_size.h"
 #include "tensor/sparse.h"
@@ -70,8 +71,8 @@ void Collector::all(PyObject* function, PyObject* args, PyObject* kwargs) {
   for (nb::handle code : facts_["closures"])
     if (!met_.contains(code.ptr()))
       l_.unknown.emplace_back(
-          0, adjoint::text("what '", nb::cast<std::string>(code.attr("co_name")), "' (",
-                           nb::cast<std::string>(code.attr("co_filename")), ":",
+          0, adjoint::text("what '", words(nb::object(code.attr("co_name")).ptr()), "' (",
+                           words(nb::object(code.attr("co_filename")).ptr()), ":",
                            nb::cast<int>(code.attr("co_firstlineno")),
                            ") reads could not be reached: keep the function where the program sees it"));
   finish();

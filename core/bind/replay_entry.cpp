@@ -84,8 +84,9 @@ int visit(PyObject* self, visitproc visit, void* arg) {
 }
 int clear(PyObject* self) {
   Entry& entry = *nb::inst_ptr<Entry>(self);
-  entry.function.reset();
-  entry.traces.clear();
+  std::vector<Short> traces;
+  entry.traces.swap(traces);
+  nb::object(std::move(entry.function)).reset();
   return 0;
 }
 
@@ -101,10 +102,12 @@ void bind_replay_entry(nb::module_& m) {
       .def(nb::init<>())
       .def("_enter",
            [](Entry& e, nb::object function, nb::list traces) {
-             e.function = std::move(function);
-             e.traces.clear();
+             std::vector<Short> now;
              for (nb::handle t : traces)
-               e.traces.push_back({nb::cast<int>(t[0]), nb::object(t[1]), nb::cast<Replayed&>(t[2]).replay});
+               now.push_back({nb::cast<int>(t[0]), nb::object(t[1]), nb::cast<Replayed&>(t[2]).replay});
+             // What dies with the old ones may call this function.
+             e.traces.swap(now);
+             e.function = std::move(function);
            })
       .def_rw("_replayed", &Entry::replayed);
 }

@@ -167,7 +167,7 @@ void Collector::expand(int32_t number) {
         edge(number, By::Slot, offset, name,
              *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(o) + offset));
   if (kind == Kind::Dict && PyType_IsSubtype(t, types().default_dict)) {
-    nb::object factory = nb::steal(PyObject_GetAttr(o, names().factory));
+    nb::object factory = nb::steal(member_of(o, names().factory));
     if (!factory.is_valid()) throw nb::python_error();
     edge(number, By::Member, 0, names().factory, factory.ptr());
   }

@@ -104,6 +104,13 @@ PyObject* elements_of(PyObject* set) {
   return elements.is_valid() ? PySequence_List(elements.ptr()) : nullptr;
 }
 
+PyObject* member_of(PyObject* o, PyObject* name) {
+  if (!PyDict_Check(o)) return PyObject_GetAttr(o, name);
+  // Of a defaultdict, whose subclass may answer by code of its own.
+  PyObject* const member = _PyType_Lookup(types().default_dict, name);
+  return Py_TYPE(member)->tp_descr_get(member, o, reinterpret_cast<PyObject*>(Py_TYPE(o)));
+}
+
 PyObject* base_value(PyObject* o) {
   if (PyLong_Check(o)) return PyLong_Type.tp_as_number->nb_int(o);
   if (PyFloat_Check(o)) return PyFloat_FromDouble(PyFloat_AS_DOUBLE(o));

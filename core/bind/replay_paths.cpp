@@ -10,6 +10,7 @@
 
 #include "autograd/meta.h"
 #include "bind/replay_types.h"
+#include "bind/words.h"
 #include "dispatch/operator.h"
 
 namespace adjoint::bind::paths {
@@ -244,7 +245,7 @@ bool Walk::node(int32_t number) {
     return fails(n, o, ", was of another class");
   const std::vector<Edge>& edges = layout.edges;
   const auto member = [&](const Edge& e) {
-    nb::object value = nb::steal(PyObject_GetAttr(o, e.key.ptr()));
+    nb::object value = nb::steal(member_of(o, e.key.ptr()));
     if (!value.is_valid()) PyErr_Clear();
     return edge(e, value.ptr());
   };
@@ -420,7 +421,7 @@ bool Walk::libraries() {
     for (nb::handle name : l.names) {
       PyObject* value = PyDict_GetItemWithError(l.dict.ptr(), name.ptr());
       if (value != l.values[i++].ptr())
-        return fails(adjoint::text(nb::cast<std::string>(name), " of the library was replaced"));
+        return fails(adjoint::text(words(name.ptr()), " of the library was replaced"));
     }
     l.version = version;
   }

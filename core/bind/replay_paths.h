@@ -167,6 +167,7 @@ struct TensorGuard {
 };
 
 struct Layout {
+  static constexpr int kDeepest = 50;
   std::vector<Node> nodes;
   std::vector<Edge> edges;
   std::vector<TensorGuard> tensors;
@@ -206,8 +207,9 @@ struct Layout {
   std::vector<nb::object> objects, children;
   std::vector<Tensor> found;
 
-  std::string path(int32_t edge) const;
-  std::string path_of_node(int32_t node) const;
+  /// As a program would write it; of what lies deeper than `kDeepest`, the end.
+  std::string path(int32_t edge, int depth = 0) const;
+  std::string path_of_node(int32_t node, int depth = 0) const;
   std::string path_of_tensor(int32_t number) const;
 };
 
@@ -303,6 +305,8 @@ PyObject* itself(const Node& n);
 bool in_order(PyObject* ordered);
 PyObject* elements_of(PyObject* set);
 PyObject* base_value(PyObject* o);
+/// A member of an object of a builtin type, by its name; new.
+PyObject* member_of(PyObject* o, PyObject* name);
 /// As an error would show it, shortened.
 std::string shown(PyObject* o);
 

@@ -11,6 +11,7 @@
 
 #include "bind/caster.h"
 #include "bind/object.h"
+#include "bind/words.h"
 #include "for_size.h"
 
 namespace nb = nanobind;
@@ -99,15 +100,12 @@ class Watch {
         reinterpret_cast<PyObject*>(PyFrame_GetCode(reinterpret_cast<PyFrameObject*>(frame.ptr()))));
   }
   /// Whether it is code of the library or of the standard library.
-  static std::string_view file_of(const nb::object& code) {
-    const char* file = PyUnicode_AsUTF8(reinterpret_cast<PyCodeObject*>(code.ptr())->co_filename);
-    if (!file) PyErr_Clear();
-    return file ? file : "";
+  static std::string file_of(const nb::object& code) {
+    return words(reinterpret_cast<PyCodeObject*>(code.ptr())->co_filename);
   }
   bool is_inner(const nb::object& code) const {
-    const std::string_view name = file_of(code);
-    if (name.find("site-packages") != std::string_view::npos && !name.starts_with(inner_folders[0]))
-      return false;
+    const std::string name = file_of(code);
+    if (name.find("site-packages") != std::string::npos && !name.starts_with(inner_folders[0])) return false;
     for (const std::string& folder : inner_folders)
       if (name.starts_with(folder)) return true;
     return false;
@@ -189,13 +187,13 @@ void free_holder(PyObject* o) {
 class Watched {
  public:
   Watched(nb::object types, nb::object modules, nb::object names, nb::object inner, nb::object library,
-          std::vector<std::string> folders) {
+          nb::list folders) {
     watch_.pure_types = std::move(types);
     watch_.pure_modules = std::move(modules);
     watch_.impure_names = std::move(names);
     watch_.inner_names = std::move(inner);
     watch_.library_names = std::move(library);
-    watch_.inner_folders = std::move(folders);
+    for (nb::handle folder : folders) watch_.inner_folders.push_back(words(folder.ptr()));
   }
   ~Watched() {
     if (holder_) reinterpret_cast<Holder*>(holder_.ptr())->watch = nullptr;
@@ -253,7 +251,7 @@ void bind_replay_watch(nb::module_& m) {
   holder_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (!holder_type) throw nb::python_error();
   nb::class_<Watched>(m, "_Watched", "A profile hook: see _replay/_watch.py.")
-      .def(nb::init<nb::object, nb::object, nb::object, nb::object, nb::object, std::vector<std::string>>())
+      .def(nb::init<nb::object, nb::object, nb::object, nb::object, nb::object, nb::list>())
       .def("start", &Watched::start)
       .def("stop", &Watched::stop)
       .def_prop_ro("codes", &Watched::codes)

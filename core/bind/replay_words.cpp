@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "bind/replay_paths.h"
+#include "bind/words.h"
 #include "for_size.h"
 
 namespace adjoint::bind::paths {
@@ -14,8 +15,11 @@ std::string shown(PyObject* o) {
       PyComplex_CheckExact(o) || PyBool_Check(o) || o == Py_None || PyRange_Check(o)) {
     nb::object repr = nb::steal(PyObject_Repr(o));
     if (repr.is_valid()) {
-      std::string s = nb::cast<std::string>(repr);
-      return s.size() > 60 ? s.substr(0, 57) + "..." : s;
+      std::string s = words(repr.ptr());
+      if (s.size() <= 60) return s;
+      size_t end = 57;
+      while ((s[end] & 0xC0) == 0x80) --end;  // between two characters
+      return s.substr(0, end) + "...";
     }
     PyErr_Clear();
   }
@@ -23,9 +27,9 @@ std::string shown(PyObject* o) {
   return adjoint::text("a ", Py_TYPE(o)->tp_name);
 }
 
-std::string Layout::path_of_node(int32_t node) const {
+std::string Layout::path_of_node(int32_t node, int depth) const {
   const Node& n = nodes[node];
-  if (n.found_by >= 0) return path(n.found_by);
+  if (n.found_by >= 0) return depth < kDeepest ? path(n.found_by, depth + 1) : "...";
   if (n.kind == Kind::Call) return "";
   if (PyObject* o = n.fact.is_valid() && PyWeakref_Check(n.fact.ptr()) ? referent(n.fact.ptr()) : nullptr) {
     nb::object held = nb::borrow(o);
@@ -36,13 +40,13 @@ std::string Layout::path_of_node(int32_t node) const {
   return n.kind == Kind::Globals ? "globals" : "a class";
 }
 
-std::string Layout::path(int32_t number) const {
+std::string Layout::path(int32_t number, int depth) const {
   const Edge& e = edges[number];
   const auto key = [&] {
-    return e.key.is_valid() && PyUnicode_Check(e.key.ptr()) ? nb::cast<std::string>(e.key) : std::string();
+    return e.key.is_valid() && PyUnicode_Check(e.key.ptr()) ? words(e.key.ptr()) : std::string();
   };
   const auto member = [&](const std::string& name) {
-    const std::string base = path_of_node(e.parent);
+    const std::string base = path_of_node(e.parent, depth);
     return base.empty() ? name : base + "." + name;
   };
   switch (e.access) {
@@ -54,26 +58,26 @@ std::string Layout::path(int32_t number) const {
       return name.empty() ? adjoint::text("argument ", e.at) : name;
     }
     case By::Item:
-      return adjoint::text(path_of_node(e.parent), "[", e.at, "]");
+      return adjoint::text(path_of_node(e.parent, depth), "[", e.at, "]");
     case By::Element:
-      return adjoint::text("an element of ", path_of_node(e.parent));
+      return adjoint::text("an element of ", path_of_node(e.parent, depth));
     case By::Key:
-      return adjoint::text("key ", e.at, " of ", path_of_node(e.parent));
+      return adjoint::text("key ", e.at, " of ", path_of_node(e.parent, depth));
     case By::Value: {
       // Members of modules are named as programs name them.
       const int32_t by = nodes[e.parent].found_by;
       const std::string name = key();
       if (by >= 0 && edges[by].access == By::Attribute && edges[by].key.is_valid() && !name.empty()) {
-        const std::string registry = nb::cast<std::string>(edges[by].key);
+        const std::string registry = words(edges[by].key.ptr());
         if (registry == "_parameters" || registry == "_buffers" || registry == "_modules") {
-          const std::string base = path_of_node(edges[by].parent);
+          const std::string base = path_of_node(edges[by].parent, depth);
           if (registry == "_modules" &&
               std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; }))
             return adjoint::text(base, "[", name, "]");
           return base.empty() ? name : base + "." + name;
         }
       }
-      return adjoint::text(path_of_node(e.parent), "[",
+      return adjoint::text(path_of_node(e.parent, depth), "[",
                            e.key.is_valid() ? shown(e.key.ptr()) : adjoint::text("key ", e.at), "]");
     }
     case By::Attribute:
@@ -94,20 +98,21 @@ std::string Layout::path(int32_t number) const {
     case By::Referent:
     case By::Globals:
     case By::Builtins:
-      return path_of_node(e.parent);
+      return path_of_node(e.parent, depth);
     case By::Defaults:
-      return "the defaults of " + (path_of_node(e.parent).empty() ? "the function" : path_of_node(e.parent));
+      return "the defaults of " +
+             (path_of_node(e.parent, depth).empty() ? "the function" : path_of_node(e.parent, depth));
     case By::KeywordDefaults:
       return "the keyword defaults of " +
-             (path_of_node(e.parent).empty() ? "the function" : path_of_node(e.parent));
+             (path_of_node(e.parent, depth).empty() ? "the function" : path_of_node(e.parent, depth));
     case By::Method:
       return member("__func__");
     case By::Self: {
-      const std::string base = path_of_node(e.parent);
+      const std::string base = path_of_node(e.parent, depth);
       return base.empty() ? "self" : base + ".__self__";
     }
     case By::Base:
-      return adjoint::text("base ", e.at, " of ", path_of_node(e.parent));
+      return adjoint::text("base ", e.at, " of ", path_of_node(e.parent, depth));
     case By::Inner: {
       static constexpr const char* kNames[] = {"__name__", "__qualname__", "__doc__", "__annotations__",
                                                "__module__"};

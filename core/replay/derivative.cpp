@@ -206,7 +206,10 @@ struct Replay::Supplied {
 class ReplayNode final : public Node {
  public:
   ReplayNode(std::shared_ptr<Replay> replay, Again again, std::span<const Tensor> inputs)
-      : replay_(std::move(replay)), again_(std::move(again)), inputs_(inputs.size()) {
+      : replay_(std::move(replay)),
+        again_(std::move(again)),
+        inputs_(inputs.size()),
+        elements_(inputs.size()) {
     const Recording& r = replay_->recording_;
     for (const uint32_t k : r.by) edges_.push_back(gradient_edge(inputs[k]));
     saves_something();
@@ -223,6 +226,7 @@ class ReplayNode final : public Node {
       if (!t.defined()) continue;
       if (replay_->reads_[k] || t->grad_fn || t->is(TensorImpl::kView)) {
         inputs_[k].save(t, false, this);
+        elements_[k] = t->data;
       } else {
         unread_[k] = t;
         versions_[k] = t.version();
@@ -238,6 +242,7 @@ class ReplayNode final : public Node {
         kept_[k] = alias(kept_[k]);  // the result itself would be a cycle
       }
   }
+  const Again* again() const { return again_ ? &again_ : nullptr; }
   void release() override {
     for (auto* all : {&inputs_, &results_})
       for (SavedTensor& s : *all) s.release();
@@ -251,6 +256,13 @@ class ReplayNode final : public Node {
             ? nullptr
             : replay_->pass_for(in);
     if (pass && run(*pass, in, out)) return;
+    for (SavedTensor& s : results_)
+      if (s.saved()) s.lend(this);
+    if (thread_state.grad && !results_.empty() && has_hooks())
+      fail(
+          "jit: a derivative of this pass would come by the hooks of a result of the function (or by "
+          "retain_grad()), which a second run of the function does not know; register them within the "
+          "function, or call it without jit");
     const Again again = again_;
     if (!again) refuse_released();
     Tensors inputs(inputs_.size()), seeds(in.begin(), in.end());
@@ -261,7 +273,13 @@ class ReplayNode final : public Node {
         inputs[k] = unread_[k];
         written |= unread_[k].version() != versions_[k];
       } else if (inputs_[k].saved()) {
+        const bool packed = inputs_[k].is_packed();
         inputs[k] = inputs_[k].unpack(this);
+        if (!packed && inputs[k]->data != elements_[k])
+          fail(
+              "jit: this backward pass needs the function once more, and a tensor that it reads was given "
+              "other memory since the call (by .data =, set_() or swap_tensors()); differentiate before that, "
+              "or call the function without jit");
       }
     }
     const Replay::Supplied supplied(written ? replay_.get() : nullptr, kept_);
@@ -270,6 +288,12 @@ class ReplayNode final : public Node {
   }
 
  private:
+  bool has_hooks() const {
+    NodeExtras* const e = extras();
+    if (!e) return false;
+    const std::lock_guard lock(e->mutex);
+    return !e->tensor_hooks.empty() || !e->retainers.empty() || !e->prehooks.empty() || !e->posthooks.empty();
+  }
   bool run(const Replay::Backward& pass, Gradients& in, Gradients& out) {
     const size_t n = inputs_.size();
     Tensors inputs(n + in.size() + kept_.size()), outputs(out.size());
@@ -295,8 +319,15 @@ class ReplayNode final : public Node {
   /// Leaves that no pass reads, which may be written without harm, and their versions at the call.
   Tensors unread_;
   std::vector<uint32_t> versions_;
+  /// Where the elements of the others were: no version tells that a tensor was given other memory.
+  std::vector<const char*> elements_;
   Tensors kept_;
 };
+
+const Again* again_of(const Node& node) {
+  const auto* replayed = dynamic_cast<const ReplayNode*>(&node);
+  return replayed ? replayed->again() : nullptr;
+}
 
 /// The history of a result whose graph is gone.
 class SpentNode final : public Node {

@@ -88,4 +88,7 @@ class Replay : public std::enable_shared_from_this<Replay> {
   std::vector<Backward> backward_;
 };
 
+/// What a node calls where a pass was not recorded; null for other nodes, and once the node was released.
+const Again* again_of(const Node& node);
+
 }  // namespace adjoint::replay

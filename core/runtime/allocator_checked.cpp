@@ -31,6 +31,9 @@ constexpr uint64_t is_taken = 0x616a5f74616b656e, is_returned = 0x616a5f72657475
 constexpr size_t page = 4096, alignment = 64, least_after = 16;
 /// What rests after it was returned: bytes of blocks with a head, and blocks with closed pages.
 constexpr size_t resting_bytes = size_t{32} << 20, resting_closed = 512;
+/// So many blocks lie between closed pages at once, each of which takes two or three of the 65,530 pieces of
+/// memory that Linux gives a process: others want some, too, for the stacks of threads.
+constexpr size_t most_closed = 20'000;
 
 const char* asked() noexcept {
   const char* const said = std::getenv("ADJOINT_CHECKS");
@@ -85,14 +88,19 @@ Head* place(char* start, size_t whole, size_t bytes, bool closed) {
   return head;
 }
 
+/// Blocks between closed pages, those that rest included; with the centre's mutex.
+size_t closed_blocks = 0;
+
 Head* obtain(size_t bytes) {
-  if (bytes >= closed_from()) {
+  if (bytes >= closed_from() && closed_blocks < most_closed) {
     const size_t whole = rounded(sizeof(Head) + rounded(bytes + least_after, alignment), page) + 2 * page;
     if (void* p = system::map_pages(whole)) {
       char* const start = static_cast<char*>(p);
       // Where the system has no more pieces of pages to give, blocks do with a head.
-      if (system::close_pages(start, page, true) && system::close_pages(start + whole - page, page, true))
+      if (system::close_pages(start, page, true) && system::close_pages(start + whole - page, page, true)) {
+        ++closed_blocks;
         return place(start, whole, bytes, true);
+      }
       system::unmap_pages(p, whole);
     }
   }
@@ -117,6 +125,7 @@ void let_rest(Head* head) {
     if (resting.closed.size() <= resting_closed) return;
     system::unmap_pages(resting.closed.front().first, resting.closed.front().second);
     resting.closed.pop_front();
+    --closed_blocks;
     return;
   }
   head->state = is_returned;

@@ -23,6 +23,7 @@ import math
 import os
 import sys
 from collections.abc import Mapping
+from pickle import UnpicklingError
 from typing import IO, Any
 
 from adjoint import _C
@@ -75,15 +76,21 @@ def _damaged(what):
 
 
 def _unique(pairs):
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise _damaged(f"its header has {next(n for n in names if names.count(n) > 1)!r} twice")
+    found = {}
+    for name, value in pairs:
+        if name in found:
+            raise _damaged(f"its header has {name!r} twice")
+        found[name] = value
     return found
 
 
 def _whole(value):
-    return type(value) is int and value >= 0
+    return type(value) is int and 0 <= value < 2**63
+
+
+def _short(value):
+    text = repr(value)
+    return text if len(text) <= 100 else text[:97] + "..."
 
 
 class _Header:
@@ -99,7 +106,7 @@ class _Header:
             )
         try:
             entries = json.loads(file.read(size).decode(), object_pairs_hook=_unique)
-        except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:  # no UTF-8, no JSON, or a number without end
             raise _damaged(f"its header is not JSON: {error}") from None
         if not isinstance(entries, dict):
             raise _damaged("its header is no JSON object")
@@ -124,19 +131,27 @@ class _Header:
     @staticmethod
     def _place(name, entry):
         if not isinstance(entry, dict) or not entry.keys() >= {"dtype", "shape", "data_offsets"}:
-            raise _damaged(f"{name!r} is described by {entry!r}, not by dtype, shape and data_offsets")
+            raise _damaged(f"{name!r} is described by {_short(entry)}, not by dtype, shape and data_offsets")
         dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
         if not isinstance(dtype, str) or dtype not in _DTYPES:
             raise SafetensorError(
-                f"{name!r} is of dtype {dtype!r}, which Adjoint does not have; expected one of {', '.join(_DTYPES)}"
+                f"{name!r} is of dtype {_short(dtype)}, which Adjoint does not have; expected one of {', '.join(_DTYPES)}"
+            )
+        if isinstance(shape, list) and len(shape) > 64:
+            raise SafetensorError(
+                f"{name!r} has {len(shape)} dimensions, which Adjoint does not have; expected at most 64"
             )
         if not isinstance(shape, list) or not all(map(_whole, shape)):
-            raise _damaged(f"{name!r} has the shape {shape!r}")
+            raise _damaged(f"{name!r} has the shape {_short(shape)}, which no tensor has")
         if not (isinstance(offsets, list) and len(offsets) == 2 and all(map(_whole, offsets))):
-            raise _damaged(f"{name!r} has the offsets {offsets!r}")
+            raise _damaged(f"{name!r} has the offsets {_short(offsets)}")
         begin, end = offsets
         if end - begin != math.prod(shape) * _DTYPES[dtype].itemsize:
             raise _damaged(f"{name!r} of dtype {dtype} and shape {shape} cannot have {end - begin} bytes")
+        if math.prod(max(n, 1) for n in shape) * _DTYPES[dtype].itemsize >= 2**63:
+            raise SafetensorError(
+                f"{name!r} has the shape {shape}, which Adjoint does not have: strides have 64 bits"
+            )
         return _DTYPES[dtype], tuple(shape), begin, end
 
     def read(self, file, name):
@@ -152,7 +167,10 @@ class _Header:
                     raise _damaged(f"it ends within the elements of {name!r}")
                 at += count
         elements = _in_order(elements, dtype)
-        _check_bool(elements, dtype)
+        try:
+            _check_bool(elements, dtype)
+        except UnpicklingError:
+            raise _damaged(f"{name!r} is of dtype BOOL and has other bytes than 0 and 1") from None
         stride = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
         return _C._over(elements, dtype, shape, tuple(stride), 0)
 

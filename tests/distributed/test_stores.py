@@ -251,3 +251,26 @@ def test_rendezvous(tmp_path, monkeypatch):
     monkeypatch.setenv("SLURM_PROCID", "3")
     monkeypatch.setenv("SLURM_NTASKS", "8")
     assert from_environment() == (3, 8)
+
+
+def test_a_master_whose_files_ran_out_serves_again():
+    program = """
+import contextlib, resource, socket, time
+from adjoint.distributed import TCPStore
+store = TCPStore("127.0.0.1", 0, 1, True)
+resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60))
+strangers = []
+with contextlib.suppress(OSError):
+    while True:
+        strangers.append(socket.create_connection(("127.0.0.1", store.port), timeout=1))
+time.sleep(0.1)
+for s in strangers:
+    s.close()
+time.sleep(0.1)
+store.set("a", "1")
+print(TCPStore("127.0.0.1", store.port, 1, False).get("a"))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=environment()
+    )
+    assert done.returncode == 0 and done.stdout == "b'1'\n", done.stderr

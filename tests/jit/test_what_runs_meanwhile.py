@@ -2,9 +2,12 @@
 the collector may call wherever something is allocated.
 """
 
+import collections
 import gc
+import sys
 import threading
 import time
+import weakref
 
 import pytest
 from twice import no_collector
@@ -96,3 +99,138 @@ def test_a_finalizer_puts_another_trace_into_the_place_of_one_that_is_compared()
             assert y.tolist() == [6.0] * 4
             gc.collect()
     assert len(ran) == 5
+
+
+def test_threads_that_make_traces_evict_and_forget_them():
+    f = ad.jit(lambda x, k: x * 2 + k, limit=1)
+    errors, end = [], time.monotonic() + 0.5
+
+    def until_the_end(work):
+        k = 0
+        try:
+            while time.monotonic() < end:
+                k += 1
+                work(k)
+        except BaseException as e:  # noqa: BLE001
+            errors.append(e)
+
+    def call(k):
+        n = k % 5 + 1
+        assert f(ad.ones(n), n % 2).tolist() == [2.0 + n % 2] * n
+
+    works = [call, call, call, lambda k: ad.jit.clear(f) or time.sleep(1e-3), lambda k: ad.jit.explain(f)]
+    threads = [threading.Thread(target=until_the_end, args=(w,)) for w in works]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not errors
+
+
+def test_the_walk_runs_no_code_of_a_defaultdict():
+    ran = []
+
+    class Own(collections.defaultdict):
+        def __getattribute__(self, name):
+            ran.append(name)
+            return super().__getattribute__(name)
+
+    own = Own(int, a=1.0)
+    f = ad.jit(lambda x: x * own["a"])
+    for _ in range(6):
+        f(ad.ones(2))
+    assert f.stats()["replayed"] and not ran
+
+
+def test_a_result_that_the_arguments_hold_is_collected():
+    class Marked:
+        pass
+
+    def run():
+        w = ad.ones(3, requires_grad=True)
+        f = ad.jit(lambda held: (held[0] * w).sum())
+        held = [ad.ones(3)]
+        for _ in range(5):
+            y = f(held)
+        assert f.stats()["replayed"]
+        marked = Marked()
+        held += [marked, y]
+        return weakref.ref(marked)
+
+    gone = run()
+    gc.collect()
+    assert gone() is None
+
+
+def test_what_lies_deep_is_named_by_its_end():
+    inner = deep = [1.0]
+    for _ in range(60_000):
+        deep = [deep]
+    f = ad.jit(lambda x: x * len(deep))
+    x = ad.ones(2)
+    for _ in range(4):
+        f(x)
+    assert f.stats()["replayed"]
+    for _ in range(4):
+        inner[0] += 1.0
+        assert f(x).tolist() == [1.0, 1.0]
+    inner.append(ad.ones(1))
+    for _ in range(4):
+        f(x)
+    assert len(ad.jit.explain(f)) < 2000
+
+
+@pytest.mark.parametrize("changed", ("x", "w", "y"))
+def test_a_pass_that_needs_the_function_again_finds_other_elements(changed):
+    """Of a constant made of both, and of a saved result: the first derivative that eager would give, or an error."""
+    f = ad.jit(lambda x, w: (x * w).detach() * w.relu())
+    w = ad.arange(1.0, 5.0).requires_grad_()
+    x = ad.full((4,), 2.0)
+    for _ in range(5):
+        y = f(x, w)
+    (expected,) = ad.autograd.grad(y.sum(), [w], create_graph=True)
+    assert expected.tolist() == [2.0, 4.0, 6.0, 8.0] and f.stats()["replayed"]
+    y = f(x, w)
+    if changed == "x":
+        x.data = ad.ones(4)
+    elif changed == "w":
+        w.data = ad.ones(4)
+    else:
+        y.data = ad.ones(4)
+    if changed == "y":
+        assert ad.autograd.grad(y.sum(), [w], create_graph=True)[0].tolist() == expected.tolist()
+    else:
+        with pytest.raises(RuntimeError, match="was given other memory since the call"):
+            ad.autograd.grad(y.sum(), [w], create_graph=True)
+
+
+def test_a_saved_result_that_was_written_is_an_error_in_every_pass():
+    f = ad.jit(lambda x: x.exp())
+    x = ad.ones(3, requires_grad=True)
+    for _ in range(5):
+        y = f(x)
+    for create_graph in (True, False):
+        y = f(x)
+        y.detach().add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            ad.autograd.grad(y.sum(), [x], create_graph=create_graph)
+
+
+@pytest.mark.parametrize("watch", (lambda y: y.register_hook(lambda g: g * 2), lambda y: y.retain_grad()))
+def test_second_derivatives_by_a_saved_result_with_hooks_are_refused(watch):
+    f = ad.jit(lambda x: x.exp())
+    x = ad.ones(3, requires_grad=True)
+    for _ in range(5):
+        y = f(x)
+    watch(y)
+    with pytest.raises(RuntimeError, match="by the hooks of a result"):
+        ad.autograd.grad(y.sum(), [x], create_graph=True)
+    y = f(x)
+    watch(y)
+    (g,) = ad.autograd.grad(y.sum(), [x])
+    assert f.stats()["replayed"] and not g.requires_grad

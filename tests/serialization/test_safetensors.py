@@ -123,6 +123,13 @@ DAMAGED = [
     (file_of({"a": entry(shape=(-1,))}, bytes(4)), "has the shape"),
     (file_of({"a": entry(shape=(True,))}, bytes(4)), "has the shape"),
     (file_of({"a": entry(shape=(2**62, 4))}, bytes(4)), "cannot have 4 bytes"),
+    (file_of({"a": entry(shape=(0, 2**70), offsets=(0, 0))}), "has the shape"),
+    (file_of({"a": entry(shape=(0, 2**31, 2**31, 2**31), offsets=(0, 0))}), "which Adjoint does not have"),
+    (file_of({"a": entry(shape=[1] * 65)}, bytes(4)), "65 dimensions, which Adjoint does not have"),
+    # A product of so many numbers would take minutes, and so would counting names.
+    (file_of({"a": entry(shape=[2**60] * 200_000)}, bytes(4)), "dimensions, which Adjoint does not have"),
+    (file_of(b'{"a":1,' + b",".join(b'"%d":1' % i for i in range(60_000)) + b',"59999":1}'), "twice"),
+    (file_of(b'{"a":{"shape":[' + b"9" * 5000 + b"]}}"), "is not JSON"),
     (file_of({"a": entry(offsets=(4, 0))}, bytes(4)), "cannot have -4 bytes"),
     (file_of({"a": entry(offsets=(0, 4.0))}, bytes(4)), "has the offsets"),
     (file_of({"a": entry(offsets=(4, 8))}, bytes(8)), "begin at 4, and those before them end at 0"),
@@ -144,7 +151,7 @@ def test_damaged_files(data, words, tmp_path):
 
 
 def test_bools_are_0_or_1():
-    with pytest.raises(Exception, match="bool"):
+    with pytest.raises(SafetensorError, match="other bytes than 0 and 1"):
         load(file_of({"a": entry("BOOL", (2,), (0, 2))}, b"\1\2"))
 
 
@@ -157,6 +164,6 @@ def test_any_changed_byte_gives_tensors_or_an_error():
             data[rng.randrange(len(data))] = rng.randrange(256)
         try:
             found = load(bytes(data))
-        except (SafetensorError, ad.serialization.pickle.UnpicklingError):
+        except SafetensorError:
             continue
         assert all(isinstance(x, ad.Tensor) for x in found.values())

@@ -183,7 +183,9 @@ def look_at(value, depth=0):
 
 def _worker(first, last, gigabytes):
     if gigabytes:
-        resource.setrlimit(resource.RLIMIT_AS, (gigabytes << 30, gigabytes << 30))
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        limit = gigabytes << 30
+        resource.setrlimit(resource.RLIMIT_AS, (limit if hard < 0 else min(limit, hard), hard))
     files = originals()
     for seed in range(first, last):
         print("file", seed, flush=True)

@@ -254,7 +254,9 @@ def run_call(seed, functions, values, announce=lambda text: None):
 
 def _worker(first, last, gigabytes):
     if gigabytes:
-        resource.setrlimit(resource.RLIMIT_AS, (gigabytes << 30, gigabytes << 30))
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        limit = gigabytes << 30
+        resource.setrlimit(resource.RLIMIT_AS, (limit if hard < 0 else min(limit, hard), hard))
     functions, values = subjects(), tensors()
     for seed in range(first, last):
         print("call", seed, end=" ", flush=True)

@@ -81,3 +81,13 @@ def test_what_is_right_runs():
     )
     assert done.returncode == 0 and not done.stderr
     assert float(done.stdout) == float(done.stdout)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pieces of memory are counted by Linux")
+def test_many_blocks_leave_memory_for_threads():
+    done = run(
+        "import threading\nx = [ad.empty(100) for _ in range(40_000)]\n"
+        "for _ in range(9):\n  t = threading.Thread(target=print, args=('ran',))\n  t.start()\n  t.join()",
+        "2",
+    )
+    assert done.returncode == 0 and done.stdout == "ran\n" * 9, done.stderr

@@ -353,6 +353,11 @@ class Change:
             return str(key)
         return f"{path}.grad" if self.kind == "grad" else path or "the function"
 
+    @property
+    def place(self) -> tuple[Any, ...]:
+        """What tells it from others: two things may be named alike, such as variables of two closures."""
+        return self.kind, self._node, self.where, self.key if self.kind == "grad" else None
+
     def sentence(self, line: str = "") -> str:
         """For the user, where the value is nothing that a replay can store again."""
         at = f" in {line}" if line else ""

@@ -146,17 +146,18 @@ class Jitted(_C._Entry):
         return checked(self, trace, tensors, held, args, kwargs)
 
     def _record(self, mode: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        made = record(self.function, args, kwargs, None if self._codes is None else [*self._codes.values()])
+        codes = self._codes  # other threads may forget it meanwhile
+        made = record(self.function, args, kwargs, None if codes is None else [*codes.copy().values()])
         self._counts["recorded"] += 1
         result = made.result.pop()
         # What ran while modules were imported, as in many a first call, does not run again.
         if self._counts["recorded"] > _PATIENCE or not any(
             code.co_name == "<module>" for code, _ in made.codes
         ):
-            if self._codes is None:
-                self._codes = {}
+            if codes is None:
+                codes = self._codes = {}
             for code, names in made.codes:
-                self._codes[id(code), id(names)] = code, names
+                codes[id(code), id(names)] = code, names
         reason = made.unfit or (self._compare(made, mode) if made.recording else "")
         if reason:
             self._fail(reason)
@@ -180,14 +181,19 @@ class Jitted(_C._Entry):
                 return str(error)
             self._failed = 0
             self._waiting = [w for w in self._waiting if w is not before]
-            self._traces.insert(0, trace)
-            if len(self._traces) > self.limit:
-                self._traces.remove(min(self._traces[1:], key=lambda t: t.used))
-            self._enter_short()
+            self._keep([trace, *self._traces])
             return ""
         self._waiting.insert(0, (made, mode))
         del self._waiting[_WAITING:]
         return reason
+
+    def _keep(self, kept: list[Trace]) -> None:
+        """From now on these are the traces, but for the oldest above the limit. A new list: other threads walk the last."""
+        if len(kept) > self.limit:
+            oldest = min(kept[1:], key=lambda t: t.used)
+            kept = [t for t in kept if t is not oldest]
+        self._traces = kept
+        self._enter_short()
 
     def _enter_short(self) -> None:
         """Let the calls of plain traces take the short way."""

@@ -164,17 +164,10 @@ class Mesh:
                 (sides if kind else self.peers)[peer] = connection
                 changed.notify_all()
 
-        def accept():
-            while True:
-                try:
-                    connection, _ = listener.accept()
-                except OSError:
-                    return
-                threading.Thread(target=greet, args=(connection,), daemon=True).start()
-
         if not higher:
             return
-        threading.Thread(target=accept, name="adjoint-door", daemon=True).start()
+        name = "adjoint-door"
+        threading.Thread(target=_wire.serve, args=(listener, greet, name), name=name, daemon=True).start()
         with changed:
             changed.wait_for(
                 lambda: all(peer in self.peers and peer in sides for peer in higher),

@@ -74,17 +74,10 @@ class _Server:
                 f"{getattr(error, 'strerror', None) or error}. Choose another MASTER_PORT, or 0 with `run --standalone`"
             ) from None
         self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self._accept, name="adjoint-store", daemon=True).start()
-
-    def _accept(self):
-        while True:
-            try:
-                connection, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(
-                target=self._serve, args=(connection,), name="adjoint-store", daemon=True
-            ).start()
+        name = "adjoint-store"
+        threading.Thread(
+            target=_wire.serve, args=(self.listener, self._serve, name), name=name, daemon=True
+        ).start()
 
     def _serve(self, connection):
         with connection:

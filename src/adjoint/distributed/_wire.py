@@ -7,15 +7,18 @@ reading at `welcome`.
 
 from __future__ import annotations
 
+import errno
 import hmac
 import os
 import stat
 import struct
 import tempfile
+import threading
+import time
 
 from adjoint.distributed._errors import DistNetworkError
 
-__all__ = ["introduce", "private_folder", "read", "receive", "secret", "send", "welcome"]
+__all__ = ["introduce", "private_folder", "read", "receive", "secret", "send", "serve", "welcome"]
 
 VARIABLE = "ADJOINT_DISTRIBUTED_SECRET"
 #: The longest frame: values of stores are addresses, names and pickled objects of a start, not tensors.
@@ -58,6 +61,26 @@ def receive(connection) -> list:
         parts.append(bytes(body[at + 4 : at + 4 + n]))
         at += 4 + n
     return parts
+
+
+def serve(listener, greet, name) -> None:
+    """Call ``greet(connection)`` in a thread of its own for each connection, until the listener is closed.
+
+    Files and threads that run out for a while, by strangers who connect, say, are waited for: who belongs here still comes in.
+    """
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError as error:
+            if listener.fileno() < 0 or error.errno in (errno.EBADF, errno.EINVAL):  # closed, shut down
+                return
+            time.sleep(0.02)
+            continue
+        try:
+            threading.Thread(target=greet, args=(connection,), name=name, daemon=True).start()
+        except RuntimeError:
+            connection.close()
+            time.sleep(0.02)
 
 
 # --- the secret ----------------------------------------------------------------------------------------------------------
