@@ -190,7 +190,9 @@ def _parts(op, n, shape, kernel_size, stride, padding, ceil_mode):
     """How many windows there are that make up the images, each of one size and apart; None where they do not, or are refused."""
     try:
         _check_images(shape, n, op)
-        kernel, stride, padding, _, windows = _windows_of(op, n, shape, kernel_size, stride, padding, 1, ceil_mode)
+        kernel, stride, padding, _, windows = _windows_of(
+            op, n, shape, kernel_size, stride, padding, 1, ceil_mode
+        )
     except RuntimeError:
         return None
     apart = len(shape) == n + 2 and kernel == stride and _covered(tuple(shape[2:]), kernel, padding, windows)

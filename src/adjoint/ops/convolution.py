@@ -108,7 +108,18 @@ def _convolve(op, n, input, weight, bias, stride, padding, dilation, groups):
     plain = type(stride) is type(padding) is type(dilation) is type(groups) is int and input.ndim == n + 2
     if plain:
         described = bias if bias is None else (bias.shape, bias.dtype)
-        key = n, input.shape, weight.shape, described, input.dtype, weight.dtype, stride, padding, dilation, groups
+        key = (
+            n,
+            input.shape,
+            weight.shape,
+            described,
+            input.dtype,
+            weight.dtype,
+            stride,
+            padding,
+            dilation,
+            groups,
+        )
         if (found := _fits.get(key)) is not None:
             return _C._convolution(input, weight, *found, groups, bias)
     stride, dilation = numbers(stride, n, "stride"), numbers(dilation, n, "dilation")
