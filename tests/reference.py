@@ -164,6 +164,7 @@ REFERENCES = {
     "_orthogonal_polynomial": lambda x, n, kind=0, order=0: np.where(
         np.trunc(n) < 0, 0, sp.eval_chebyt(np.trunc(n).astype(int), x)
     ),
+    "_renorm_factor": lambda x, maxnorm=1.0: np.where(x > maxnorm, maxnorm / (x + 1e-7), 1.0),
     # rounding
     "floor": np.floor,
     "ceil": np.ceil,

@@ -179,6 +179,27 @@ def roll(x, shifts, dims):
     return np.roll(x, tuple(shifts), tuple(dims)) if dims else np.roll(x, tuple(shifts)[0])
 
 
+def pixel_shuffle(x, r):
+    *lead, c, h, w = x.shape
+    parts = x.reshape(*lead, c // r**2, r, r, h, w)
+    return np.moveaxis(parts, (-4, -3), (-3, -1)).reshape(*lead, c // r**2, h * r, w * r)
+
+
+def pixel_unshuffle(x, r):
+    *lead, c, h, w = x.shape
+    parts = x.reshape(*lead, c, h // r, r, w // r, r)
+    return np.moveaxis(parts, (-3, -1), (-4, -3)).reshape(*lead, c * r**2, h // r, w // r)
+
+
+def product_of_others(x, dim):
+    others = [np.delete(x, i, dim).prod(dim, keepdims=True) for i in range(x.shape[dim])]
+    return np.concatenate(others, dim)
+
+
+def even_interval(x, edges):
+    return np.clip(np.searchsorted(edges, x, side="right") - 1, 0, len(edges) - 2)
+
+
 def rounded_quotient(x, y, rounding_mode):
     quotient = np.true_divide(x, y)
     return {None: quotient, "floor": np.floor(quotient), "trunc": np.trunc(quotient)}[rounding_mode]
@@ -258,6 +279,11 @@ REFERENCES = {
     "_attach": lambda x, other: x,
     "flip": lambda x, dims: np.flip(x, tuple(dims)),
     "roll": roll,
+    "_pixel_shuffle": pixel_shuffle,
+    "_product_of_others": product_of_others,
+    "_even_interval": even_interval,
+    "_pixel_unshuffle": pixel_unshuffle,
+    "_cross": lambda x, y, dim: np.cross(x, y, axis=dim),
     "repeat": lambda x, n: np.tile(x, n),
     "tile": lambda x, n: np.tile(x, n),
     "_repeat_interleave": lambda x, n, dim: np.repeat(x, n, dim),

@@ -11,4 +11,7 @@ namespace adjoint::kernels {
 /// 1, or 0: then a row is one number. Its rows and matrices broadcast.
 void multiply(const Tensor& a, const Tensor& b, const Tensor& start, const Tensor& out, IntList batch);
 
+/// out = a × b for vectors of length three along a dimension; all of one shape and type.
+void cross(const Tensor& out, const Tensor& a, const Tensor& b, int64_t dim);
+
 }  // namespace adjoint::kernels

@@ -90,6 +90,61 @@ bool run_short_rows(const LoopCall& call, const Walk& walk, const int* slots, in
   return true;
 }
 
+/// Operands that lie along the rows of the result's columns, such as a transpose: squares of them are turned
+/// in the nearest cache, and the loop runs over rows. False where types differ or the result lies so.
+bool run_turned(const LoopCall& call, const Walk& walk, const int* slots, int n_inputs, DType out_type) {
+  constexpr int64_t kRows = 32, kColumns = 128;
+  const size_t inner = walk.shape().size() - 1;
+  const int64_t item = itemsize(out_type);
+  if (inner == 0 || !walk.crosses() || out_type != call.out_type || walk.stride(0, inner) != item)
+    return false;
+  int64_t items[5];
+  for (int k = 0; k < n_inputs; ++k) {
+    if (call.inputs[slots[k]]->dtype() != call.types[slots[k]]) return false;
+    items[k] = itemsize(call.types[slots[k]]);
+    if (items[k] > 8) return false;
+  }
+  const auto plane = best_variant<CopyTable>().plane;
+  const int64_t n = walk.shape()[inner], m = walk.shape()[inner - 1], strips = (m - 1) / kRows + 1;
+  runtime::parallel_for(
+      0, walk.numel() / (n * m) * strips, std::max<int64_t>(1, StraightCall::kSerial / (n * kRows)),
+      [&](int64_t begin, int64_t end) {
+        alignas(64) char blocks[3][kRows * kColumns * 8];
+        alignas(64) char repeated[5][kColumns * 8 + 64];
+        for (int64_t strip = begin; strip < end; ++strip) {
+          const int64_t first = strip % strips * kRows, rows = std::min(kRows, m - first);
+          const Walk::Row at(walk, strip / strips * m + first);
+          for (int64_t column = 0; column < n; column += kColumns) {
+            const int64_t width = std::min(kColumns, n - column);
+            const char* from[5];
+            int64_t down[5];
+            for (int k = 0, turned = 0; k < n_inputs; ++k) {
+              const int64_t across = walk.stride(k + 1, inner);
+              from[k] = at.pointer(k + 1) + column * across;
+              down[k] = walk.stride(k + 1, inner - 1);
+              if (across == items[k] || across == 0) continue;
+              char* const to = blocks[turned++];
+              plane(to, kColumns * items[k], items[k], from[k], down[k], across, rows, width, items[k]);
+              from[k] = to;
+              down[k] = kColumns * items[k];
+            }
+            for (int64_t row = 0; row < rows; ++row) {
+              const void* in[5] = {};
+              for (int k = 0; k < n_inputs; ++k) {
+                const bool constant = walk.stride(k + 1, inner) == 0;
+                if (constant && (row == 0 || down[k]))
+                  repeat_value(repeated[k], from[k] + row * down[k], items[k], width);
+                in[slots[k]] = constant ? repeated[k] : from[k] + row * down[k];
+              }
+              call.loop(at.pointer(0) + row * walk.stride(0, inner - 1) + column * item, in, width,
+                        call.parameters);
+            }
+          }
+        }
+      });
+  return true;
+}
+
 }  // namespace
 
 void repeat_value(char* to, const void* value, int64_t item, int64_t n) {
@@ -143,6 +198,7 @@ void run_loop(const LoopCall& call, const Tensor& out) {
   const DType out_type = out.dtype();
   const int64_t out_item = itemsize(out_type);
   if (run_short_rows(call, walk, slots, n_inputs, out_type)) return;
+  if (n_inputs <= 3 && run_turned(call, walk, slots, n_inputs, out_type)) return;
   walk.run(StraightCall::kSerial, [&](char* const* p, const int64_t* strides, int64_t n) {
     const void* in[5] = {};
     // A block per operand that cannot be used where it lies.

@@ -21,6 +21,8 @@ Tensor mode_index(const Tensor& self, int64_t dim, bool keepdim, const char* op)
 /// How many elements of a rising sequence lie before each value (`right`: or equal it). The sequence is one
 /// row, or a row for each place in the first dimensions of the values, and of their type.
 Tensor search_sorted(const Tensor& sequence, const Tensor& values, bool right, const char* op);
+/// The number of the interval between `edges`, which are equally far apart, that each element lies in.
+Tensor even_interval(const Tensor& self, const Tensor& edges, const char* op);
 Tensor median_of_all(const Tensor& self, bool skip_nan, const char* op);
 std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& self, bool return_inverse, bool return_counts,
                                           const char* op);

@@ -250,6 +250,19 @@ Tensor Addr::forward(const Tensor& self, const Tensor& vec1, const Tensor& vec2,
   return as(sum, type);  // a scale makes integers of bools
 }
 
+Tensor Cross::forward(const Tensor& self, const Tensor& other, Dim dim) {
+  const int d = dim.of(self.dim(), "linalg.cross");
+  if (!same(self.sizes(), other.sizes()) || self.dim() == 0 || self.size(d) != 3)
+    fail("linalg.cross: inputs dimension ", dim.value, " must have length 3. Got vectors of shapes ",
+         to_string(self.sizes()), " and ", to_string(other.sizes()));
+  if (self.dtype() != other.dtype() || self.dtype() == DType::Bool)
+    fail("linalg.cross: expected numbers of one type, but got ", name_of(self.dtype()), " and ",
+         name_of(other.dtype()));
+  const Tensor out = empty(self.sizes(), self.dtype());
+  if (out.numel()) kernels::cross(out, self, other, d);
+  return out;
+}
+
 Tensor linear_input_gradient(const Tensor& g, const Tensor& weight, IntList sizes) {
   if (weight.dim() == 1) return matmul_gradient_left(g, weight, sizes);
   return call<Matmul>(g, conjugate(weight));

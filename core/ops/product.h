@@ -268,6 +268,21 @@ struct Addr : Structured {
             }};
 };
 
+struct Cross : Structured {
+  static constexpr auto name = "_cross";
+  static constexpr auto batch = batching::leading;
+  static constexpr auto doc = "The cross products of vectors of length three along a dimension.";
+  static constexpr auto signature = "self, other, dim";
+  static constexpr TypeSet types = types::numeric;
+  static constexpr auto samples = Cases{"(2, 3), (2, 3), -1", "(3, 2, 2), (3, 2, 2), 0", "(0, 3), (0, 3), 1"};
+  static constexpr bool method = false;
+  static Tensor forward(const Tensor& self, const Tensor& other, Dim dim);
+  static constexpr auto linear = MultilinearIn<0, 1>{};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Input<1> b, Argument<Dim, 2> dim) { return call<Cross>(conjugate(b), g, dim.value); },
+            [](Grad g, Input<0> a, Argument<Dim, 2> dim) { return call<Cross>(g, conjugate(a), dim.value); }};
+};
+
 struct Linear : Structured {
   static constexpr auto name = "linear";
   static constexpr auto batch = batching::linear;
@@ -288,6 +303,7 @@ struct Linear : Structured {
             [](Grad g) { return Tensor(g); }};
 };
 
-using Products = Family<Mm, Bmm, Mv, Dot, BatchedMatmul, Matmul, Outer, Addmm, Baddbmm, Addmv, Addr, Linear>;
+using Products =
+    Family<Mm, Bmm, Mv, Dot, BatchedMatmul, Matmul, Outer, Addmm, Baddbmm, Addmv, Addr, Cross, Linear>;
 
 }  // namespace adjoint

@@ -84,6 +84,76 @@ Tensor Roll::forward(const Tensor& self, IntList shifts, DimList dims) {
   return out;
 }
 
+namespace {
+
+/// Images of many channels, as wide as they are, and those of few: the same elements, which r × r blocks of
+/// channels, or of pixels, hold. `few` is the shape of the latter.
+Tensor shuffled(const Tensor& self, IntList sizes, IntList few, int64_t r, bool to_pixels) {
+  // Images whose channels are innermost keep that order.
+  const Tensor out = kernels::channels_last(self) ? kernels::empty_channels_last(sizes, self.dtype())
+                                                  : empty(sizes, self.dtype());
+  const size_t lead = few.size() - 3;
+  const int64_t c = few[lead], h = few[lead + 1] / r, w = few[lead + 2] / r;
+  const auto seen = [&](const Tensor& t, bool pixels) {
+    const IntList s = t.strides();
+    Dims shape(few.first(lead)), strides(s.first(lead));
+    const int64_t down = pixels ? s[lead + 1] : s[lead] * r, across = pixels ? s[lead + 2] : s[lead],
+                  step = pixels ? r : 1;
+    for (const auto& [size, stride] : {std::pair{c, pixels ? s[lead] : s[lead] * r * r},
+                                       {h, s[lead + 1] * step},
+                                       {r, down},
+                                       {w, s[lead + 2] * step},
+                                       {r, across}}) {
+      shape.push_back(size);
+      strides.push_back(stride);
+    }
+    return alias(t, shape.span(), strides.span(), t.offset());
+  };
+  copy_into(seen(out, to_pixels), seen(self, !to_pixels));
+  return out;
+}
+
+void need_images(const Tensor& self, int64_t factor, const char* op, const char* what) {
+  if (self.dim() < 3)
+    fail(op, " expects input to have at least 3 dimensions, but got input with ", self.dim(),
+         " dimension(s)");
+  if (factor <= 0) fail(op, " expects a positive ", what, ", but got ", factor);
+}
+
+}  // namespace
+
+Tensor PixelShuffle::forward(const Tensor& self, int64_t r) {
+  need_images(self, r, "pixel_shuffle", "upscale_factor");
+  const int64_t block = checked_multiply(r, r, name);
+  if (self.size(-3) % block)
+    fail(
+        "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
+        "upscale_factor, "
+        "but input.size(-3)=",
+        self.size(-3), " is not divisible by ", block);
+  Dims sizes(self.sizes());
+  int64_t* const last = sizes.data() + sizes.size() - 3;
+  last[0] /= block;
+  last[1] = checked_multiply(last[1], r, name);
+  last[2] = checked_multiply(last[2], r, name);
+  return shuffled(self, sizes.span(), sizes.span(), r, true);
+}
+
+Tensor PixelUnshuffle::forward(const Tensor& self, int64_t r) {
+  need_images(self, r, "pixel_unshuffle", "downscale_factor");
+  for (const int d : {-2, -1})
+    if (self.size(d) % r)
+      fail("pixel_unshuffle expects ", d == -2 ? "height" : "width",
+           " to be divisible by downscale_factor, but input.size(", d, ")=", self.size(d),
+           " is not divisible by ", r);
+  Dims sizes(self.sizes());
+  int64_t* const last = sizes.data() + sizes.size() - 3;
+  last[0] = checked_multiply(last[0], checked_multiply(r, r, name), name);
+  last[1] /= r;
+  last[2] /= r;
+  return shuffled(self, sizes.span(), self.sizes(), r, false);
+}
+
 Tensor Repeat::forward(const Tensor& self, Repeats repeats) {
   const size_t n = repeats.size(), lead = n - self.sizes().size();
   if (n < self.sizes().size())

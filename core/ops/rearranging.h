@@ -227,7 +227,37 @@ struct Attach : Structured {
       Rules{[](Grad g) { return Tensor(g); }, [](Shape<1> s) { return zeros(s, s.dtype); }};
 };
 
-using Rearranging = Family<Attach, Flip, Roll, Repeat, Tile, RepeatInterleave, RepeatInterleaveEach, Tril,
-                           Triu, DiagEmbed, ConstantPad, OwnPad, OwnPadTransposed>;
+struct PixelUnshuffle;
+struct PixelShuffle : Structured {
+  static constexpr auto name = "_pixel_shuffle";
+  static constexpr auto batch = batching::leading;
+  static constexpr auto doc =
+      "Channels become pixels: (..., C r^2, H, W) to (..., C, H r, W r) for the factor r.";
+  static constexpr auto signature = "self, factor";
+  static constexpr auto samples = Cases{"(2, 8, 3, 2), 2", "(9, 1, 2), 3", "(0, 4, 2, 3), 2"};
+  static constexpr bool method = false;
+  static Tensor forward(const Tensor& self, int64_t factor);
+  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Argument<int64_t, 1> factor) { return call<PixelUnshuffle>(g, factor.value); }};
+};
+
+struct PixelUnshuffle : Structured {
+  static constexpr auto name = "_pixel_unshuffle";
+  static constexpr auto batch = batching::leading;
+  static constexpr auto doc =
+      "Pixels become channels: (..., C, H r, W r) to (..., C r^2, H, W) for the factor r.";
+  static constexpr auto signature = "self, factor";
+  static constexpr auto samples = Cases{"(2, 2, 6, 4), 2", "(1, 3, 6), 3", "(0, 1, 4, 6), 2"};
+  static constexpr bool method = false;
+  static Tensor forward(const Tensor& self, int64_t factor);
+  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Argument<int64_t, 1> factor) { return call<PixelShuffle>(g, factor.value); }};
+};
+
+using Rearranging =
+    Family<Attach, Flip, Roll, Repeat, Tile, RepeatInterleave, RepeatInterleaveEach, Tril, Triu, DiagEmbed,
+           ConstantPad, OwnPad, OwnPadTransposed, PixelShuffle, PixelUnshuffle>;
 
 }  // namespace adjoint

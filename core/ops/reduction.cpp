@@ -123,6 +123,7 @@ namespace {
 /// running product, those after from a recurrence that starts with g at the end; nothing is divided by.
 Tensor product_along(const Tensor& g, const Tensor& self, int64_t dim) {
   const Recorded x = Recorded(self).conj();
+  if (!recording()) return call<Mul>(g, call<ProductOfOthers>(x.tensor, dim));
   const int64_t n = self.size(dim);
   // g in the last place, zeros before.
   Dims line(self.sizes().size(), 1);
@@ -159,7 +160,7 @@ Tensor prod(const Tensor& g, const Tensor& self, const OptionalInts& dim, bool k
   }
   Tensor grad = keep(g, self.sizes(), dim, keepdim);
   for (size_t i = steps.size(); i-- > 0;) grad = product_along(grad, steps[i].first, steps[i].second);
-  return nan_where_nan(grad, x);
+  return recording() ? nan_where_nan(grad, x) : grad;
 }
 
 }  // namespace rules

@@ -140,6 +140,20 @@ struct Shift : Structured {
   }};
 };
 
-using Scan = Family<Cumsum, ReversedCumsum, Cumprod, LogCumSumExp, Cummax, Cummin, LinearScan, Shift>;
+struct ProductOfOthers : Structured {
+  static constexpr auto name = "_product_of_others";
+  static constexpr auto batch = batching::leading;
+  static constexpr auto doc =
+      "The product of all the other elements along a dimension, divided by nothing; NaN where the element "
+      "itself is.";
+  static constexpr auto signature = "self, dim";
+  static constexpr TypeSet types = types::field;
+  static constexpr auto samples = Cases{"(3, 4), 1", "[[0.0, 2.0, 3.0], [0.0, 0.0, 4.0]], 0", "(0, 3), 1"};
+  static constexpr bool method = false;
+  static Tensor forward(const Tensor& self, Dim dim) { return kernels::product_of_others(self, dim); }
+};
+
+using Scan =
+    Family<Cumsum, ReversedCumsum, Cumprod, LogCumSumExp, Cummax, Cummin, LinearScan, Shift, ProductOfOthers>;
 
 }  // namespace adjoint

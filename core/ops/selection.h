@@ -248,6 +248,28 @@ struct Clamp : Ternary {
 #endif
 };
 
+struct RenormFactor : Unary {
+  static constexpr auto name = "_renorm_factor";
+  static constexpr auto doc =
+      "What a slice of this norm is multiplied by, so that its norm is at most maxnorm. In double precision: "
+      "by rounding, too, nothing becomes too long.";
+  static constexpr auto parameters = "maxnorm=1.0";
+  static constexpr TypeSet types = types::floating;
+  static constexpr Domain samples{0, 3};
+  static constexpr bool inplace = false;
+  static constexpr bool method = false;
+  /// torch's guard against a norm of nothing.
+  static constexpr double kLeast = 1e-7;
+  template <class T>
+  ADJOINT_INLINE static T forward(T x, T maxnorm) {
+    return select(x > maxnorm, T(double(maxnorm) / (double(x) + kLeast)), T(1));
+  }
+  template <class T>
+  ADJOINT_INLINE static T derivative(First<T> x, Result<T> y, T maxnorm) {
+    return select(x.value > maxnorm, -y.value / (x.value + T(kLeast)), T(0));
+  }
+};
+
 struct NanToNum : Unary {
   static constexpr auto name = "nan_to_num";
   static constexpr bool out_converts = false;
@@ -291,7 +313,7 @@ struct NanToNum : Unary {
 #endif
 };
 
-using Selection =
-    Family<Where, MaskedFill, Maximum, Minimum, Fmax, Fmin, ClampMin, ClampMax, Clamp, NanToNum>;
+using Selection = Family<Where, MaskedFill, Maximum, Minimum, Fmax, Fmin, ClampMin, ClampMax, Clamp,
+                         RenormFactor, NanToNum>;
 
 }  // namespace adjoint::inline ADJOINT_ISA

@@ -218,6 +218,23 @@ struct SearchSorted : Structured {
   }
 };
 
+struct EvenInterval : Structured {
+  static constexpr auto name = "_even_interval";
+  static constexpr auto doc =
+      "The number of the interval that each element lies in, of those between edges that are equally far "
+      "apart; "
+      "the last one includes its end. What lies outside belongs to the first or the last, NaN to the first.";
+  static constexpr auto signature = "self, edges";
+  static constexpr TypeSet types = types::floating;
+  static constexpr auto samples = Cases{"[[0.0, 0.3], [0.5, 2.0]], [0.0, 0.25, 0.5, 0.75, 1.0]",
+                                        "(0, 3), [0.0, 1.0]", "0.5, [0.0, 0.5, 1.0]"};
+  static constexpr bool differentiable = false;
+  static constexpr bool method = false;
+  static Tensor forward(const Tensor& self, const Tensor& edges) {
+    return kernels::even_interval(self, edges, name);
+  }
+};
+
 struct Unique : Structured {
   static constexpr auto name = "_unique";
   static constexpr auto batch = batching::dynamic;
@@ -238,6 +255,6 @@ struct Unique : Structured {
 };
 
 using Sorting = Family<ScatterAlong, GatherAlong, Sort, Argsort, TopK, KthValue, MedianDim, NanMedianDim,
-                       MedianAll, NanMedianAll, ModeIndex, SearchSorted, Unique>;
+                       MedianAll, NanMedianAll, ModeIndex, SearchSorted, EvenInterval, Unique>;
 
 }  // namespace adjoint

@@ -137,7 +137,9 @@ struct BceTerms : SpreadOp {
   // With s the sigmoid, -log s(x) = softplus(-x) and -log(1 - s(x)) = x + softplus(-x).
   template <class T>
   ADJOINT_INLINE static T forward(T x, T t, T p) {
-    return (T(1) - t) * x + (T(1) + (p - T(1)) * t) * math::softplus1(-x);
+    // One product in each sum, so that every loop fuses the same one.
+    const T right = math::softplus1(-x);
+    return (T(1) - t) * x + ((p - T(1)) * t * right + right);
   }
   template <class T>
   ADJOINT_INLINE static T derivative(Wrt<0>, First<T> x, Second<T> t, Third<T> p) {

@@ -4,4 +4,4 @@
 #include "for_size.h"
 #include "ops/complex.h"
 
-ADJOINT_RARE_FAMILY(Spread)
+ADJOINT_FAMILY(Spread)

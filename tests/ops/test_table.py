@@ -191,6 +191,20 @@ def test_layouts(op):
 
 
 @named(ELEMENTWISE)
+def test_operands_across_the_rows_of_the_result(op):
+    """Of a size from which squares of them are turned: all, the first alone, and beside what broadcasts either way."""
+    f, dtype = function(op), some_dtype(op)
+    given = tensors(dtype, operands(op, dtype, (2, 40, 133)))
+    across = [t.mT.contiguous().mT if t.ndim else t for t in given]
+    whole = f(*given)
+    assert_rounded(f(*across), whole)
+    assert_rounded(f(across[0], *given[1:]), whole)
+    if len(given) > 1 and given[1].ndim:
+        for other in (given[1][:, :1], given[1][:, :, :1]):
+            assert_rounded(f(across[0], other, *given[2:]), f(given[0], other, *given[2:]))
+
+
+@named(ELEMENTWISE)
 def test_empty_and_zero_dimensional(op):
     f, dtype = function(op), some_dtype(op)
     arrays = operands(op, dtype, ())

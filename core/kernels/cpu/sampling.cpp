@@ -2,11 +2,14 @@
 // `Stream`.
 #include "kernels/sampling.h"
 
+#include <algorithm>
 #include <cmath>
 
-#include "for_size.h"
 #include "kernels/copy.h"
 #include "kernels/cpu/math/math.h"
+#include "kernels/cpu/sampling.h"
+#include "kernels/cpu/variants.h"
+#include "kernels/launch.h"
 #include "runtime/parallel.h"
 #include "runtime/philox.h"
 #include "tensor/access.h"
@@ -14,12 +17,15 @@
 namespace adjoint {
 namespace {
 
+constexpr int64_t kAbreast = SamplingTable::kAbreast;
+/// Blocks of each element that are made beside its neighbours': most draws need no more.
+constexpr uint32_t kMade = 2;
+
 /// The random numbers of one element: blocks of its own in a space of counters that fills never use.
 class Stream {
  public:
-  Stream(int64_t seed, int64_t position, int64_t element)
-      : seed_(static_cast<uint64_t>(seed)),
-        block_(static_cast<uint64_t>(position) + static_cast<uint64_t>(element)) {}
+  /// `made`: the first blocks of this and its neighbours (SamplingTable::words), from this one's on.
+  Stream(uint64_t seed, uint64_t block, const uint64_t* made) : seed_(seed), block_(block), made_(made) {}
 
   /// In (0, 1), with 53 digits.
   double uniform() {
@@ -36,11 +42,15 @@ class Stream {
  private:
   void refill() {
     // A key for each attempt: the element's counter stays, so that no two elements meet.
-    runtime::philox::generate_one({seed_, block_}, ++attempt_, words_);
+    if (attempt_++ < kMade)
+      std::copy_n(made_ + (attempt_ - 1) * 2 * kAbreast, 2, words_);
+    else
+      runtime::philox::generate_one({seed_, block_}, attempt_, words_);
     used_ = 0;
   }
 
   uint64_t seed_, block_;
+  const uint64_t* made_;
   uint32_t attempt_ = 0;
   uint64_t words_[2];
   int used_ = 2;
@@ -128,11 +138,16 @@ double binomial_draw(double n, double p, Stream& random) {
   }
 }
 
-/// dx/da of a draw x from Gamma(a, 1). With P = x^a e^-x S(a, x) / Γ(a), where S is the sum of x^n / (a (a+1)
-/// … (a+n)), it is -x (S (log x - ψ(a)) + dS/da); above the mean the same of Q, by its continued fraction
-/// (DLMF 8.7.1, 8.9.2). For `single` numbers the sum serves some deviations further: what cancels there, a
-/// factor of 10⁵ at most, a double has to spare, and the sum needs no quotient that waits for another.
-double gamma_derivative(double a, double x, bool single) {
+// dx/da of a draw x from Gamma(a, 1). With P = x^a e^-x S(a, x) / Γ(a), where S is the sum of x^n / (a (a+1)
+// … (a+n)), it is -x (S (log x - ψ(a)) + dS/da); above the mean the same of Q, by its continued fraction
+// (DLMF 8.7.1, 8.9.2). For `single` numbers the sum serves some deviations further: what cancels there, a
+// factor of 10⁵ at most, a double has to spare, and sums of several elements are made side by side.
+
+bool has_series(double a, double x, bool single) {
+  return a > 0 && a <= 1e6 && x > 0 && x < (single ? a + 8 + 4 * std::sqrt(a) : a + 1);
+}
+
+double gamma_derivative_beyond(double a, double x) {
   if (!(a > 0) || !(x >= 0)) return std::nan("");
   if (x == 0) return 0;
   if (a > 1e6) {
@@ -141,20 +156,6 @@ double gamma_derivative(double a, double x, bool single) {
     return 1 + z / (2 * root);
   }
   const double turn = std::log(x) - math::digamma(a);
-  if (x < (single ? a + 8 + 4 * std::sqrt(a) : a + 1)) {
-    double term = 1 / a, slope = 1 / a;  // of x^n / (a … (a+n)), and the sum of 1 / (a+k)
-    double s = term, ds = -term * slope;
-    const double least = !single ? 1e-17 : x < a + 1 ? 1e-10 : 1e-14;
-    for (int n = 1; n < 100000; ++n) {
-      const double inverse = 1 / (a + n);
-      term *= x * inverse;
-      slope += inverse;
-      s += term;
-      ds -= term * slope;
-      if (term * slope < least * -ds) break;
-    }
-    return -x * (s * turn + ds);
-  }
   // Γ(a, x) = x^a e^-x / (x + 1 - a - 1 (1 - a) / (x + 3 - a - …)), by Lentz's method with its derivative by
   // a.
   const double tiny = 1e-300;
@@ -181,14 +182,24 @@ void need_floating(const Tensor& t, const char* op) {
   if (!t.is_floating()) fail(op, "(): expected a floating-point tensor, but got ", name_of(t.dtype()));
 }
 
-/// draw(value, element) for each element of a tensor, in its type.
+/// draw(stream, value, element) for each element of a tensor, in its type.
 template <class F>
-Tensor each(const Tensor& t, const F& draw) {
+Tensor each(const Tensor& t, int64_t seed, int64_t position, const F& draw) {
   const Tensor in = copy_of(t, DType::Float64), out = empty(t.sizes(), DType::Float64);
   const Access access(out);
+  const auto words = best_variant<SamplingTable>().words;
+  const uint64_t key = static_cast<uint64_t>(seed);
   if (access)
     runtime::parallel_for(0, t.numel(), 512, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) out.data<double>()[i] = draw(in.data<double>()[i], i);
+      uint64_t made[kMade * 2 * kAbreast];
+      for (int64_t first = begin; first < end; first += kAbreast) {
+        const uint64_t block = static_cast<uint64_t>(position) + static_cast<uint64_t>(first);
+        for (uint32_t k = 0; k < kMade; ++k) words(key, block, k + 1, made + k * 2 * kAbreast);
+        for (int64_t i = first; i < std::min(end, first + kAbreast); ++i) {
+          Stream random(key, block + static_cast<uint64_t>(i - first), made + 2 * (i - first));
+          out.data<double>()[i] = draw(random, in.data<double>()[i], i);
+        }
+      }
     });
   return t.dtype() == DType::Float64 ? out : copy_of(out, t.dtype());
 }
@@ -240,8 +251,7 @@ Tensor sample_gamma(const Tensor& concentration, int64_t seed, int64_t position,
                                                  : a + 1;
       return std::max(stream.gamma(a, raised), least);
     });
-  return each(concentration, [&](double a, int64_t i) {
-    Stream random(seed, position, i);
+  return each(concentration, seed, position, [&](Stream& random, double a, int64_t) {
     const double x = gamma_draw(a, random);
     return x < least ? least : x;
   });
@@ -255,9 +265,8 @@ Tensor sample_poisson(const Tensor& rate, int64_t seed, int64_t position, runtim
       if (r < 0) fail("invalid Poisson rate, expected rate to be non-negative, but got ", r);
       return stream.poisson(r);
     });
-  return each(rate, [&](double r, int64_t i) {
+  return each(rate, seed, position, [&](Stream& random, double r, int64_t) {
     if (r < 0) fail("invalid Poisson rate, expected rate to be non-negative, but got ", r);
-    Stream random(seed, position, i);
     return poisson_draw(r, random);
   });
 }
@@ -276,9 +285,32 @@ Tensor sample_binomial(const Tensor& count, const Tensor& prob, int64_t seed, in
     return in_turn(count, *generator, op, [&]<class T>(runtime::TorchStream& stream, T n, int64_t i) {
       return stream.binomial(n, static_cast<T>(p.data<double>()[i]));
     });
-  return each(count, [&](double n, int64_t i) {
-    Stream random(seed, position, i);
+  return each(count, seed, position, [&](Stream& random, double n, int64_t i) {
     return binomial_draw(n, p.data<double>()[i], random);
+  });
+}
+
+static void differentiate_draws(const Tensor& out, const Tensor& a, const Tensor& x, bool single) {
+  constexpr int L = kAbreast;
+  const auto& table = best_variant<SamplingTable>();
+  const double *all_a = a.data<double>(), *all_x = x.data<double>();
+  double* const to = out.data<double>();
+  runtime::parallel_for(0, out.numel(), 512, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i += L) {
+      const int64_t count = std::min<int64_t>(L, end - i);
+      double from[L], at[L], turn[L], least[L], sums[L];
+      for (int l = 0; l < L; ++l) {
+        // Others take their places with a sum of one term.
+        const bool sums_up = l < count && has_series(all_a[i + l], all_x[i + l], single);
+        from[l] = sums_up ? all_a[i + l] : 1;
+        at[l] = sums_up ? all_x[i + l] : 0;
+        turn[l] = sums_up ? std::log(at[l]) - math::digamma(from[l]) : 0;
+        least[l] = !single ? 1e-17 : at[l] < from[l] + 1 ? 1e-10 : 1e-14;
+      }
+      table.series(from, at, turn, least, sums);
+      for (int64_t l = 0; l < count; ++l)
+        to[i + l] = at[l] > 0 ? sums[l] : gamma_derivative_beyond(all_a[i + l], all_x[i + l]);
+    }
   });
 }
 
@@ -287,10 +319,10 @@ Tensor gamma_draw_derivative(const Tensor& concentration, const Tensor& draw, co
   if (!same(concentration.sizes(), draw.sizes()))
     fail(op, "(): shapes ", to_string(concentration.sizes()), " and ", to_string(draw.sizes()),
          " must be the same");
-  const Tensor x = copy_of(draw, DType::Float64);
-  const bool single = concentration.dtype() != DType::Float64;
-  return each(concentration,
-              [&](double a, int64_t i) { return gamma_derivative(a, x.data<double>()[i], single); });
+  const Tensor a = copy_of(concentration, DType::Float64), x = copy_of(draw, DType::Float64),
+               out = empty(a.sizes(), DType::Float64);
+  on<&differentiate_draws>(Out(out), a, x, concentration.dtype() != DType::Float64);
+  return concentration.dtype() == DType::Float64 ? out : copy_of(out, concentration.dtype());
 }
 
 }  // namespace kernels

@@ -257,6 +257,35 @@ Tensor linear_scan(const Tensor& a, const Tensor& b, int64_t dim, bool reverse) 
   return as_dtype(out, type);
 }
 
+static void multiply_others(const Tensor& out, const Tensor& x, int64_t d) {
+  with_number(out.dtype(), [&]<class T>(TypeTag<T>) {
+    if constexpr (!std::is_same_v<T, int64_t>) {
+      using A = wide_t<T>;
+      const Slices s(x.sizes(), d);
+      const T* p = x.data<T>();
+      T* o = out.data<T>();
+      sweep(s, false, A(1), [&](A& before, int64_t i, int64_t) {
+        o[i] = T(before);
+        before = before * A(p[i]);
+      });
+      sweep(s, true, A(1), [&](A& after, int64_t i, int64_t) {
+        o[i] = p[i] == p[i] ? o[i] * T(after) : p[i];
+        after = after * A(p[i]);
+      });
+    }
+  });
+}
+
+Tensor product_of_others(const Tensor& self, int64_t dim) {
+  const int d = wrap_dim(dim, self.dim(), "_product_of_others");
+  if (!is_differentiable(self.dtype()))
+    fail("_product_of_others(): expected floating-point or complex numbers, found ", name_of(self.dtype()));
+  const Tensor x = dense_as(self, compute_dtype(self.dtype()));
+  Tensor out = empty(x.sizes(), x.dtype());
+  if (out.numel()) on<&multiply_others>(Out(out), x, d);
+  return as_dtype(out, self.dtype());
+}
+
 static void shift_all(const Tensor& out, const Tensor& x, const Slices& s, int64_t by, double fill) {
   const int64_t item = x.itemsize(), row = s.inner * item;
   alignas(16) char number[16];

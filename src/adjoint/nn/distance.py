@@ -23,7 +23,10 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     dtype = ad.result_type(x1, x2)
     if not (dtype.is_floating_point or dtype.is_complex):
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {dtype}")
-    x1, x2 = ad.broadcast_tensors(x1.to(dtype), x2.to(dtype))
+    if x1.dtype is not dtype or x2.dtype is not dtype:
+        x1, x2 = x1.to(dtype), x2.to(dtype)
+    if x1.shape != x2.shape:
+        x1, x2 = ad.broadcast_tensors(x1, x2)
     norms = [ad.linalg.vector_norm(x, 2.0, dim, True).clamp(min=eps) for x in (x1, x2)]
     return ((x1 / norms[0]) * (x2 / norms[1])).sum(dim)
 

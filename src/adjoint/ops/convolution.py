@@ -100,7 +100,28 @@ def _check(op, n, input, weight, bias, stride, dilation, groups, transposed):
     return image
 
 
+#: What has been found to fit together, and the numbers for each dimension.
+_fits: dict[Any, Any] = {}
+
+
 def _convolve(op, n, input, weight, bias, stride, padding, dilation, groups):
+    plain = type(stride) is type(padding) is type(dilation) is type(groups) is int and input.ndim == n + 2
+    if plain:
+        described = bias if bias is None else (bias.shape, bias.dtype)
+        key = (
+            n,
+            input.shape,
+            weight.shape,
+            described,
+            input.dtype,
+            weight.dtype,
+            stride,
+            padding,
+            dilation,
+            groups,
+        )
+        if (found := _fits.get(key)) is not None:
+            return _C._convolution(input, weight, *found, groups, bias)
     stride, dilation = numbers(stride, n, "stride"), numbers(dilation, n, "dilation")
     if not isinstance(padding, str):
         padding = numbers(padding, n, "padding")
@@ -128,6 +149,10 @@ def _convolve(op, n, input, weight, bias, stride, padding, dilation, groups):
             f"Calculated padded input size per channel: ({_by_x(padded)}). Kernel size: ({_by_x(spans)}). Kernel size "
             "can't be greater than actual input size"
         )
+    if plain:
+        if len(_fits) >= 1024:
+            _fits.clear()
+        _fits[key] = stride, padding, dilation
     result = _C._convolution(image, weight, stride, padding, dilation, groups, bias)
     return result if image is input or input.ndim == n + 2 else result.squeeze(0)
 

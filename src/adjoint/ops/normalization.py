@@ -31,9 +31,5 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | N
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     axis = dimension(dim, input.ndim)
     norm = _C._vector_norm(input, float(p), [d for d in range(input.ndim) if d != axis], True)
-    long = norm > maxnorm
-    # (What is not chosen must have a finite derivative, where it has one.)
-    chosen = _C.where(long, norm, 1.0) if _C._is_differentiated(input) else norm
-    # torch's guard against a norm of nothing; in double precision it also keeps what is made from being too long by rounding.
-    factor = _C.where(long, maxnorm / (chosen.to(_C.float64) + 1e-7), 1.0)
-    return give(out, (input * factor.to(input.dtype)).contiguous(), "renorm", converts=False)
+    factor = _C._renorm_factor(norm, maxnorm)
+    return give(out, (input * factor).contiguous(), "renorm", converts=False)

@@ -152,17 +152,10 @@ def _cross(input, other, dim, out=None):
     if input.shape != other.shape:
         input, other = broadcast_tensors(input, other)
 
-    if dim % input.ndim != input.ndim - 1:
-        (a, b, c), (d, e, f) = input.unbind(dim), other.unbind(dim)
-        return give(
-            out, _C.stack([b * f - c * e, c * d - a * f, a * e - b * d], dim), "cross", converts=False
-        )
-
-    # Side by side, x[i] y[i+1] - x[i+1] y[i] is element i + 2, so that all turn by one place.
-    def turned(x):
-        return _C.roll(x, [-1], [dim])
-
-    return give(out, turned(input * turned(other) - turned(input) * other), "cross", converts=False)
+    if input.dtype is not other.dtype:
+        dtype = _C.promote_types(input.dtype, other.dtype)
+        input, other = _C._to_type(input, dtype), _C._to_type(other, dtype)
+    return give(out, _C._cross(input, other, dim), "cross", converts=False)
 
 
 def _legacy_order(function):

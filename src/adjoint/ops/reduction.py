@@ -328,34 +328,23 @@ def _extent(flat, name):
 
 
 def _interval(x, edge, even):
-    """The number of the interval between edges that each element lies in; the last one includes its end.
-
-    Edges may be `even`; as (low, high) that says also that these are the least and the largest element."""
-    last = edge.numel() - 2
-    if not even:
-        return (searchsorted(edge, x, right=True) - 1).clamp(0, last)
-    if type(even) is tuple:
-        low, high = even
-        place = (x - low) * ((last + 1) / (high - low))
-    else:
-        low, high = edge[0].item(), edge[-1].item()
-        place = ((x - low) * ((last + 1) / (high - low))).nan_to_num(0.0)
-    place = place.clamp(0, last).to(_C.int64)
-    # Rounding is off by one at most.
-    place = place - (x < edge[place]).to(_C.int64)
-    return (place + (x >= edge[place + 1]).to(_C.int64)).clamp(0, last)
+    """The number of the interval between edges, `even` or not, that each element lies in; the last one includes its end."""
+    if even:
+        return _C._even_interval(x, edge)
+    return (searchsorted(edge, x, right=True) - 1).clamp(0, edge.numel() - 2)
 
 
 def _counts(name, points, edges, even, weight, density):
     """How many rows of `points` lie in each box between the edges of its dimensions, which are `even` or not."""
     shape = [e.numel() - 1 for e in edges]
     inside: Any = None
-    place: Any = 0
+    place: Any = None
     for x, edge, equal, size in zip(points.unbind(-1), edges, even, shape):
         if type(equal) is not tuple:
             within = (x >= edge[0]) & (x <= edge[-1])
             inside = within if inside is None else inside & within
-        place = place * size + _interval(x, edge, equal)
+        at = _interval(x, edge, equal)
+        place = at if place is None else place * size + at
     if weight is None:
         weight = _C._full((), 1, points.dtype).expand(points.shape[0])
     elif weight.dtype is not points.dtype:

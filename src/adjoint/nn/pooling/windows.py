@@ -186,7 +186,25 @@ def _taps(size, kernel, stride, padding, windows):
     return min(kernel, size + padding) - first, padding - first
 
 
+@lru_cache(1024)
+def _parts(op, n, shape, kernel_size, stride, padding, ceil_mode):
+    """How many windows there are that make up the images, each of one size and apart; None where they do not, or are refused."""
+    try:
+        _check_images(shape, n, op)
+        kernel, stride, padding, _, windows = _windows_of(
+            op, n, shape, kernel_size, stride, padding, 1, ceil_mode
+        )
+    except RuntimeError:
+        return None
+    apart = len(shape) == n + 2 and kernel == stride and _covered(tuple(shape[2:]), kernel, padding, windows)
+    return windows if apart else None
+
+
 def avg_pool(op, n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
+    if type(kernel_size) is type(padding) is int and type(stride) in _PLAIN and divisor_override is None:
+        windows = _parts(op, n, input.shape, kernel_size, stride, padding, ceil_mode)
+        if windows and input.is_floating_point() and input.is_contiguous():
+            return _C._resample(input, windows, "area", _EVEN[n], False)
     if padding != 0:
         _check_padding(op, n, kernel_size, padding, 1)
     images = _images(input, n, op)

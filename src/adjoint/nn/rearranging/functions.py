@@ -209,25 +209,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     RuntimeError
         The channels are not divisible by r².
     """
-    r = upscale_factor
-    if input.ndim < 3:
-        raise RuntimeError(
-            f"pixel_shuffle expects input to have at least 3 dimensions, but got input with {input.ndim} dimension(s)"
-        )
-    if r <= 0:
-        raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
-    *lead, c, h, w = input.shape
-    if c % (r * r):
-        raise RuntimeError(
-            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
-            f"input.size(-3)={c} is not divisible by {r * r}"
-        )
-    if r == 1:
-        return input.clone()  # never a view, as in torch
-    channels = c // (r * r)
-    parts = input.reshape(math.prod(lead), channels, r, r, h, w).permute(0, 1, 4, 2, 5, 3)
-    result = parts.reshape(*lead, channels, h * r, w * r)
-    return result if input.is_contiguous() else like(result, input)
+    return _C._pixel_shuffle(input, upscale_factor)
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
@@ -238,25 +220,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     RuntimeError
         Height or width is not divisible by r.
     """
-    r = downscale_factor
-    if input.ndim < 3:
-        raise RuntimeError(
-            f"pixel_unshuffle expects input to have at least 3 dimensions, but got input with {input.ndim} dimension(s)"
-        )
-    if r <= 0:
-        raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor, but got {r}")
-    *lead, c, h, w = input.shape
-    for name, dim, size in (("height", -2, h), ("width", -1, w)):
-        if size % r:
-            raise RuntimeError(
-                f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but input.size({dim})={size} is not "
-                f"divisible by {r}"
-            )
-    if r == 1:
-        return input.clone()
-    parts = input.reshape(math.prod(lead), c, h // r, r, w // r, r).permute(0, 1, 3, 5, 2, 4)
-    result = parts.reshape(*lead, c * r * r, h // r, w // r)
-    return result if input.is_contiguous() else like(result, input)
+    return _C._pixel_unshuffle(input, downscale_factor)
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
