@@ -153,6 +153,8 @@ def set_default_tensor_type(t) -> None:
 
 @extra
 def _assert(condition, message) -> None:
+    if type(condition) is not adjoint.Tensor and adjoint.overrides.has_torch_function((condition,)):
+        return adjoint.overrides.handle_torch_function(_assert, (condition,), condition, message)
     assert condition, message
 
 
