@@ -10,13 +10,13 @@ own: hooks in `hooks` and `global_hooks`, saving and loading in `state_dict`, dt
 from __future__ import annotations
 
 import adjoint as ad
-from adjoint._arguments import need_compiler
 from adjoint._C import ModuleMembers, _read_members_directly
 from adjoint._switches import switches
 from adjoint._types import Any, Callable, Iterator, Self
 
 from ..utils.hooks import HookTable
 from . import global_hooks
+from ._compiling import Compiling
 from ._naming import check_new_name, indent, type_name
 from ._where import PLAIN, locate
 from .conversion import Conversion
@@ -53,7 +53,7 @@ def _replaced(kind, module, name, value):
     return replaced(table, module, name, value) if table else value
 
 
-class Module(Conversion, StateDict, Hookable, ModuleMembers):
+class Module(Conversion, StateDict, Hookable, Compiling, ModuleMembers):
     """Base class of all layers and models.
 
     A subclass calls ``super().__init__()``, assigns parameters and submodules to attributes, and defines
@@ -447,10 +447,6 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
                 grad.zero_()
 
     # ---- pickling and printing -------------------------------------------------------------------------
-
-    def compile(self, *args: object, backend: str = "eager", **kwargs: object) -> None:
-        """Nothing to do: operations run as they are called. A `backend` that torch does not know is refused."""
-        need_compiler(backend)
 
     def __setstate__(self, state: Any) -> None:
         self.__dict__.update(state)
