@@ -64,6 +64,7 @@ class Piece(nn.Module):
             "bilinear": lambda: nn.Bilinear(WIDTH, WIDTH, WIDTH),
             "tied": lambda: nn.Linear(WIDTH, WIDTH, bias=False),
             "checkpoint": lambda: nn.Linear(WIDTH, WIDTH),
+            "switch": lambda: nn.Linear(WIDTH, WIDTH),
         }
         self.layer = layers[kind]() if kind in layers else None
 
@@ -125,6 +126,10 @@ class Piece(nn.Module):
             return x + x[x > 0].sum()
         if kind == "sort":
             return x.sort(-1).values.cumsum(0)
+        if kind == "switch":
+            for p in self.layer.parameters():
+                p.requires_grad_(self.count != 1)
+            return self.layer(x)
         if kind == "mapped":
             return ad.func.vmap(lambda row: row.sin().sum() * row)(x)
         assert kind == "split"
@@ -134,7 +139,7 @@ class Piece(nn.Module):
 
 KINDS = (
     "linear norm batch dropout bilinear tied checkpoint branch item loop inplace view buffer kept log counter fails breaks noise "
-    "function mask nonzero sort mapped split"
+    "function mask nonzero sort mapped split switch"
 ).split()
 STEPS = ("infer", "loss", "graph", "gradients", "step", "accumulate", "penalty", "parts")
 

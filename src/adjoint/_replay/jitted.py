@@ -9,6 +9,7 @@ import os
 import sys
 import types
 import warnings
+from itertools import takewhile
 
 from adjoint import _C
 from adjoint._replay import traces
@@ -152,9 +153,8 @@ class Jitted(_C._Entry):
 
     def _enter_short(self) -> None:
         """Let the calls of plain traces take the short way."""
-        short = [] if traces.CHECK else [t for t in self._traces if t.is_plain]
         # Whoever comes first is asked first, so the short way ends where another kind of trace stands.
-        plain = self._traces[: len(short)] if self._traces[: len(short)] == short else []
+        plain = () if traces.CHECK else takewhile(lambda t: t.is_plain, self._traces)
         self._enter(self.function, [(t.mode, t.layout, t.program) for t in plain])
 
     def _fail(self, reason: str, lasting: bool) -> None:
