@@ -171,3 +171,14 @@ def test_flags_of_tensors_that_a_call_switches(what):
         )
         assert ad.equal(x.detach(), y.detach())
     assert bool(jitted.stats()["replayed"]) == (what in ("both ways", "no change"))
+
+
+def test_a_version_is_set_where_the_data_was_replaced():
+    t = ad.zeros(3)
+    t.data = t
+    for _ in range(3):
+        t.add_(1)
+    ad._C._set_version(t, 1)
+    assert t._version == 1
+    t.add_(1)
+    assert t._version == 2
