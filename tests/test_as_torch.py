@@ -206,10 +206,10 @@ def test_what_does_not_exist_is_named():
     lines = torch_program("""
         import torch, torch.nn.functional as F
         for code in (
-            "torch.no_such_thing", "torch.nn.NoSuchLayer", "F.no_such_function", "torch.jit.trace", "torch.cuda.no_such_name",
+            "torch.no_such_thing", "torch.nn.NoSuchLayer", "F.no_such_function", "torch.jit.no_such_name", "torch.cuda.no_such_name",
             "import torch.no_such_module", "import torch.nn.no_such_module",
             "from torch import no_such_thing", "from torch.nn import NoSuchLayer",
-            "from torch.nn.functional import no_such_function", "from torch.jit import trace",
+            "from torch.nn.functional import no_such_function", "from torch.jit import no_such_name",
         ):
             try:
                 exec(code)
@@ -223,14 +223,14 @@ def test_what_does_not_exist_is_named():
         "torch.no_such_thing",
         "torch.nn.NoSuchLayer",
         "torch.nn.functional.no_such_function",
-        "torch.jit.trace",
+        "torch.jit.no_such_name",
         "torch.cuda.no_such_name",
         "torch.no_such_module",
         "torch.nn.no_such_module",
         "torch.no_such_thing",
         "torch.nn.NoSuchLayer",
         "torch.nn.functional.no_such_function",
-        "torch.jit.trace",
+        "torch.jit.no_such_name",
     ]
     for k, (line, name) in enumerate(zip(lines, expected)):
         kind, _, message = line.partition(" | ")
@@ -410,9 +410,9 @@ def test_decorators_leave_functions_as_they_are():
         def f(x): return x + 1
         m = torch.nn.Linear(1, 1)
         show([g is f for g in (torch.jit.script(f), torch.jit.ignore(f), torch.jit.ignore(drop=True)(f), torch.jit.unused(f),
-               torch.jit.export(f), torch.compile(f), torch.compile(mode="default")(f), torch.compiler.disable(f))])
-        show(torch.jit.script(m) is m and torch.compile(m, fullgraph=True) is m)
-    """) == [[True] * 8, True]
+               torch.jit.export(f), torch.compile(f, disable=True), torch.compiler.disable(f))])
+        show(torch.compile(m, disable=True) is m)
+    """) == [[True] * 7, True]
 
 
 def test_functions_that_torch_has_twice():

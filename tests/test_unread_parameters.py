@@ -27,7 +27,13 @@ PROTOCOLS = {
     "MPIGroup.monitored_barrier",
     "ProcessGroup.monitored_barrier",
     "ZeroRedundancyOptimizer.join_hook",
-    "Module.compile",  # options of a compiler: there is none
+    "Tracer.is_leaf_module",  # of torch.fx: programs override them
+    "Tracer.getattr",
+    "GraphModule.__new__",
+    "Interpreter.placeholder",
+    "Interpreter.get_attr",
+    "Interpreter.output",
+    "Transformer.placeholder",
 }
 
 

@@ -399,7 +399,9 @@ void bind_autograd(nb::module_& m) {
       "The nodes of the backward pass that runs in this thread, in the order in which they run.");
   m.def("_set_version", [](const Tensor& t, int64_t version) {
     if (version < 0) fail("Cannot set a version counter to a value below 0, but got ", version);
-    t->storage->version.store(static_cast<uint32_t>(version), std::memory_order_release);
+    // Where `data` was replaced, writes are counted in two places: see version_of_both.
+    for (Storage* s : {t->storage, counter_of(*t->storage)})
+      if (s) s->version.store(static_cast<uint32_t>(version), std::memory_order_release);
   });
   m.def("_saved_tensors_hooks_disabled", [] { return !own_saved_hooks.disabled.empty(); });
   m.def(

@@ -139,3 +139,46 @@ def test_gradients_that_appear_are_told():
     f(x)
     assert {c.kind for c in layout.changes()} == {"grad"}
     assert len(layout.changes()) == 6
+
+
+def switched(x, on):
+    x.requires_grad_(on)
+    return x.detach() * 2
+
+
+FLAGS = {
+    "on": (lambda x: switched(x, True), lambda: ad.ones(3)),
+    "off": (lambda x: switched(x, False), lambda: ad.ones(3, requires_grad=True)),
+    "set": (lambda x: (setattr(x, "requires_grad", True), x * 2)[1], lambda: ad.ones(3)),
+    "out": (lambda x: ad.ones(3, out=x, requires_grad=True), lambda: ad.ones(3)),
+    "retained": (lambda x: (x.retain_grad(), x * 2)[1], lambda: ad.ones(3, requires_grad=True) * 1),
+    "both ways": (lambda x: (switched(x, True), switched(x, False))[1], lambda: ad.ones(3)),
+    "no change": (lambda x: switched(x, True), lambda: ad.ones(3, requires_grad=True)),
+}
+
+
+@pytest.mark.parametrize("what", FLAGS)
+def test_flags_of_tensors_that_a_call_switches(what):
+    f, make = FLAGS[what]
+    jitted = ad.jit(f)
+    for _ in range(6):
+        a, b = make(), make()
+        x, y = f(a), jitted(b)
+        assert (y.requires_grad, b.requires_grad, b.retains_grad) == (
+            x.requires_grad,
+            a.requires_grad,
+            a.retains_grad,
+        )
+        assert ad.equal(x.detach(), y.detach())
+    assert bool(jitted.stats()["replayed"]) == (what in ("both ways", "no change"))
+
+
+def test_a_version_is_set_where_the_data_was_replaced():
+    t = ad.zeros(3)
+    t.data = t
+    for _ in range(3):
+        t.add_(1)
+    ad._C._set_version(t, 1)
+    assert t._version == 1
+    t.add_(1)
+    assert t._version == 2

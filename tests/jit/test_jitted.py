@@ -235,3 +235,18 @@ def test_copies():
     net = ad.jit(nn.Linear(2, 2))
     theirs = copy.deepcopy(net)
     assert theirs.weight is not net.weight and theirs.weight.tolist() == net.weight.tolist()
+
+
+def test_plain_traces_before_another_kind_take_the_short_way():
+    @ad.jit
+    def f(x, kind):
+        return x * 2 if kind == 0 else (x * 3, x) if kind == 1 else x + 1
+
+    for kind in (0, 1, 2):
+        for _ in range(5):
+            f(ad.ones(2), kind)
+    assert [t.is_plain for t in f._traces] == [True, False, True]
+    before = f._replayed  # what the short way counts
+    assert ad.equal(f(ad.ones(2), 2), ad.ones(2) * 2) and f._replayed == before + 1
+    assert f(ad.ones(2), 1)[0].tolist() == [3, 3] and ad.equal(f(ad.ones(2), 0), ad.ones(2) * 2)
+    assert f._replayed == before + 1

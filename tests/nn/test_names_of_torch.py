@@ -104,7 +104,7 @@ def test_initialisations_by_their_old_names():
     assert not hasattr(nn.init, "ones") and not hasattr(nn.init, "calculate")
 
 
-def test_compile_leaves_a_module_as_it_is():
+def test_compile_takes_torchs_options():
     module = nn.Linear(2, 3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -75,11 +75,11 @@ _COMPILERS = ("aot_eager", "cudagraphs", "eager", "inductor", "onnxrt", "openxla
 
 
 def need_compiler(backend) -> None:
-    """Refuse a backend of `compile` that torch would not know: those that it knows may leave a function as it is."""
+    """Refuse a backend of `compile` that torch would not know: with any other, functions are replayed."""
     if not callable(backend) and backend not in _COMPILERS:
         raise RuntimeError(
             f"Invalid backend: {backend!r}: expected a callable or one of {', '.join(_COMPILERS)}; whichever it is, functions "
-            "run as they are written"
+            "are replayed"
         )
 
 

@@ -9,6 +9,7 @@ import os
 import sys
 import types
 import warnings
+from itertools import takewhile
 
 from adjoint import _C
 from adjoint._replay import traces
@@ -160,7 +161,7 @@ class Jitted(_C._Entry):
                 codes[id(code), id(names)] = code, names
         reason = made.unfit or (self._compare(made, mode) if made.recording else "")
         if reason:
-            self._fail(reason)
+            self._fail(reason, lasting=bool(made.unfit))
         return result
 
     def _compare(self, made: Recorded, mode: int) -> str:
@@ -197,12 +198,12 @@ class Jitted(_C._Entry):
 
     def _enter_short(self) -> None:
         """Let the calls of plain traces take the short way."""
-        short = [] if traces.CHECK else [t for t in self._traces if t.is_plain]
         # Whoever comes first is asked first, so the short way ends where another kind of trace stands.
-        plain = self._traces[: len(short)] if self._traces[: len(short)] == short else []
+        plain = () if traces.CHECK else takewhile(lambda t: t.is_plain, self._traces)
         self._enter(self.function, [(t.mode, t.layout, t.program) for t in plain])
 
-    def _fail(self, reason: str) -> None:
+    def _fail(self, reason: str, lasting: bool) -> None:
+        """Note why a call led to no trace; `lasting`: another recording would not change that."""
         self._reasons[reason] = self._reasons.get(reason, 0) + 1
         self._failed += 1
         if self._failed >= _PATIENCE and not self._traces:
@@ -210,9 +211,10 @@ class Jitted(_C._Entry):
             self._waiting = []
             self._codes = None
             name = getattr(self.function, "__qualname__", type(self.function).__qualname__)
-            warnings.warn(
-                f"jit: {name} is not replayed: {reason}. It runs as it would without jit", stacklevel=4
-            )
+            self._tell(name, reason)
+
+    def _tell(self, name: str, reason: str) -> None:
+        warnings.warn(f"jit: {name} is not replayed: {reason}. It runs as it would without jit", stacklevel=5)
 
     def stats(self) -> dict[str, Any]:
         """What happened so far.
@@ -278,11 +280,7 @@ class Jitted(_C._Entry):
         name = getattr(self, "__qualname__", "<none>")
         for part in name.split("."):
             found = getattr(found, part, None)
-        return name if found is self else (_again, (self.function, self.limit))
-
-
-def _again(function: Callable[..., Any], limit: int) -> Jitted:
-    return Jitted(function, limit)
+        return name if found is self else (type(self), (self.function, self.limit))
 
 
 class _Jit:

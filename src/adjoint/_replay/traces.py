@@ -245,6 +245,11 @@ def _history(t: Any) -> Any:
         return None
 
 
+def _flags(t: Any) -> Any:
+    """What `requires_grad_` and `retain_grad` say of a tensor."""
+    return t is not None and (t.requires_grad, t.retains_grad)
+
+
 def record(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], codes: Any
 ) -> Recorded:
@@ -263,7 +268,7 @@ def record(
     made.layout = layout = collect(function, args, kwargs, codes)
     given = {id(code) for code, _ in codes}
     try:
-        histories = [_history(t) for t in layout.tensors]
+        histories = [(_history(t), _flags(t)) for t in layout.tensors]
         mode = _C._mode_of_replay()
         recorder = _C._record(LIBRARY)
         try:
@@ -304,9 +309,11 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, hist
     made.structure = Structure(made.result[0], tensors)
     inputs = layout.tensors
     known = {id(t) for t in inputs}
-    for t, before in zip(inputs, histories, strict=True):
+    for t, (before, flags) in zip(inputs, histories, strict=True):
         if _history(t) is not before:
             raise Unfit("it records a write to a tensor that was there before")
+        if _flags(t) != flags:
+            raise Unfit("it changes whether a tensor that was there before requires or retains a gradient")
     returned = len(tensors)
     for change in layout.changes():
         made.changes.append(_change(change, tensors, known))

@@ -1,7 +1,7 @@
 """The module `torch` itself: Adjoint's names, and those that only programs for torch ask for.
 
 What is of use to any program belongs in Adjoint; here is what answers questions about torch's own machinery: its version,
-its legacy tensor types, its compiler (there is none: functions run as they are). Start reading at `fill`.
+its legacy tensor types, its compiler (there is none: functions are replayed). Start reading at `fill`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from importlib import import_module
 from typing import Any
 
 import adjoint
-from adjoint._publish.arguments import ignores, need_compiler
-from adjoint.as_torch import _autocast, _legacy
+from adjoint.as_torch import _autocast, _compile, _legacy
 from adjoint.as_torch._changes import change
 from adjoint.as_torch.standins import _element_types
 from adjoint.as_torch.standins._refused import refused
@@ -113,23 +112,12 @@ def _kernels():
     return NAMES
 
 
-_EXTRA: dict[str, Any] = {}
+_EXTRA: dict[str, Any] = {"compile": _compile.compile}
 
 
 def extra(function):
     _EXTRA[function.__name__] = function
     return function
-
-
-@extra
-@ignores("fullgraph", "dynamic", "mode", "options", why="functions run as they are written")
-@ignores("disable", why="nothing is compiled", warns=False)
-def compile(
-    model=None, *, fullgraph=False, dynamic=None, backend="eager", mode=None, options=None, disable=False
-):
-    """The function or module itself: operations run as they are called."""
-    need_compiler(backend)
-    return model if model is not None else lambda function: function
 
 
 @extra
@@ -153,6 +141,8 @@ def set_default_tensor_type(t) -> None:
 
 @extra
 def _assert(condition, message) -> None:
+    if type(condition) is not adjoint.Tensor and adjoint.overrides.has_torch_function((condition,)):
+        return adjoint.overrides.handle_torch_function(_assert, (condition,), condition, message)
     assert condition, message
 
 

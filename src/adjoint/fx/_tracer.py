@@ -164,11 +164,10 @@ class Tracer(TracerBase):
         for name, value in where:
             if value is attr_val:
                 if name not in parameter_proxy_cache:
-                    constant = self.param_shapes_constant and isinstance(attr_val, nn.Parameter)
-                    make = (lambda node: ParameterProxy(self, node, name, attr_val)) if constant else None
-                    parameter_proxy_cache[name] = self.create_proxy(
-                        "get_attr", name, (), {}, proxy_factory_fn=make
-                    )
+                    options: dict[str, Any] = {}
+                    if self.param_shapes_constant and isinstance(attr_val, nn.Parameter):
+                        options["proxy_factory_fn"] = lambda node: ParameterProxy(self, node, name, attr_val)
+                    parameter_proxy_cache[name] = self.create_proxy("get_attr", name, (), {}, **options)
                 return parameter_proxy_cache[name]
         return attr_val
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from adjoint._publish.arguments import ignores
 from adjoint.fx._codegen import CodeGen, PythonCode, _PyTreeCodeGen  # noqa: F401  # libraries import it from here
 from adjoint.fx._names import Namespace, function_name
 from adjoint.fx._places import InsertPoint, Nodes, check_path, is_there
@@ -83,6 +84,7 @@ class Graph:
                 return node
         raise RuntimeError("this Graph has no output node: add one by graph.output(value)")
 
+    @ignores("sort", why="they come in order in any case", warns=False)
     def find_nodes(self, *, op: str, target: Target = None, sort: bool = True) -> list[Node]:
         """The nodes of an op, and of a target if one is given.
 
@@ -384,7 +386,19 @@ class Graph:
 
     # ---- code ------------------------------------------------------------------------------------------------
 
-    def python_code(self, root_module: str, *, verbose: bool = False, **options: Any) -> PythonCode:
+    @ignores(
+        "include_stride", "include_device", "colored", "expanded_def", why="shapes and dtypes are written"
+    )
+    def python_code(
+        self,
+        root_module: str,
+        *,
+        verbose: bool = False,
+        include_stride: bool = False,
+        include_device: bool = False,
+        colored: bool = False,
+        expanded_def: bool = False,
+    ) -> PythonCode:
         """The graph as the source of a function.
 
         Parameters
@@ -393,8 +407,8 @@ class Graph:
             What the module is called there; ``self`` as a rule.
         verbose : bool, optional
             Whether shapes and places in the program that passes noted are written.
-        **options
-            ``include_stride``, ``include_device``, ``colored`` and further options of printing, which change nothing.
+        include_stride, include_device, colored, expanded_def : bool, optional
+            Without effect.
 
         Returns
         -------

@@ -15,6 +15,7 @@ from typing import Any
 
 import adjoint
 from adjoint import nn
+from adjoint._publish.arguments import ignores
 from adjoint._switches import switches
 from adjoint.fx._codegen import CUSTOM_BUILTINS, PythonCode, _PyTreeCodeGen
 from adjoint.fx._tracer import Tracer
@@ -326,15 +327,26 @@ class GraphModule(nn.Module):
 
     # ---- printing --------------------------------------------------------------------------------------------
 
-    def print_readable(self, print_output: bool = True, **options: Any) -> str:
+    @ignores(
+        "include_stride", "include_device", "colored", "expanded_def", why="shapes and dtypes are written"
+    )
+    def print_readable(
+        self,
+        print_output: bool = True,
+        include_stride: bool = False,
+        include_device: bool = False,
+        colored: bool = False,
+        *,
+        expanded_def: bool = False,
+    ) -> str:
         """The module as a class with its code, with the shapes that `ShapeProp` noted, and those of its modules that have graphs.
 
         Parameters
         ----------
         print_output : bool, optional
             Whether it is printed, too.
-        **options
-            ``include_stride``, ``include_device``, ``colored`` and further options of printing, which change nothing.
+        include_stride, include_device, colored, expanded_def : bool, optional
+            Without effect.
 
         Returns
         -------

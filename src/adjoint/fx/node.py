@@ -13,6 +13,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from adjoint._publish.arguments import ignores
 from adjoint.fx._names import function_name, qualified_name, shown_target, type_name
 from adjoint.fx.immutable_collections import immutable_dict, immutable_list
 
@@ -392,6 +393,7 @@ class Node:
     def _pretty_print_target(target: Any) -> str:
         return shown_target(target)
 
+    @ignores("include_tensor_metadata", why="a line says the type that is annotated")
     def format_node(
         self,
         placeholder_names: list[str] | None = None,
@@ -408,7 +410,7 @@ class Node:
         maybe_return_typename : list of str, optional
             Its only element becomes the annotation of the output.
         include_tensor_metadata : bool, optional
-            Not shown here.
+            Without effect.
         """
         kind = f"{type_name(self.type)} " if self.type is not None else ""
         head = f"%{self.name} : {kind}[num_users={len(self.users)}] = {self.op}[target={shown_target(self.target)}]"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Any, NamedTuple
 
+from adjoint._publish.arguments import ignores
+
 __all__ = ["ArgsKwargsPair", "normalize_function", "normalize_module"]
 
 
@@ -15,6 +17,7 @@ class ArgsKwargsPair(NamedTuple):
     kwargs: dict[str, Any]
 
 
+@ignores("arg_types", "kwarg_types", why="a function has one signature here", warns=False)
 def normalize_function(
     target: Any,
     args: tuple[Any, ...],

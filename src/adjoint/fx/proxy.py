@@ -306,6 +306,8 @@ class Proxy:
             )
         tracer = next(iter(tracers))
         name = resolve_name(orig_method) or ""
+        if name.endswith(".einsum") and len(args) == 2 and isinstance(args[1], (tuple, list)):
+            args = (args[0], *args[1])  # one form, which who rewrites einsums reads
         # What is a function, too, is called as one: the same object serves as both.
         if is_tensor_method_or_property(orig_method) and (".Tensor." in name or not name):
             return tracer.create_proxy("call_method", orig_method.__name__, args, kwargs)

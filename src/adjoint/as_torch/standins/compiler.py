@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
-from adjoint.as_torch._top import compile
+from adjoint.as_torch._compile import compile
 
 __all__ = [
     "allow_in_graph",

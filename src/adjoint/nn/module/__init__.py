@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint._C import ModuleMembers, _read_members_directly
-from adjoint._publish.arguments import need_compiler
 from adjoint._switches import switches
 from adjoint._types import Any, Callable, Iterator, Self
 from adjoint.nn.parameter import Buffer, Parameter
 from adjoint.utils.hooks import HookTable
 
 from . import global_hooks
+from .compiling import Compiling
 from .conversion import Conversion
 from .global_hooks import *  # noqa: F403
 from .global_hooks import replaced
@@ -53,7 +53,7 @@ def _replaced(kind, module, name, value):
     return replaced(table, module, name, value) if table else value
 
 
-class Module(Conversion, StateDict, Hookable, ModuleMembers):
+class Module(Conversion, StateDict, Hookable, Compiling, ModuleMembers):
     """Base class of all layers and models.
 
     A subclass calls ``super().__init__()``, assigns parameters and submodules to attributes, and defines
@@ -448,10 +448,6 @@ class Module(Conversion, StateDict, Hookable, ModuleMembers):
                 grad.zero_()
 
     # ---- pickling and printing -------------------------------------------------------------------------
-
-    def compile(self, *args: object, backend: str = "eager", **kwargs: object) -> None:
-        """Nothing to do: operations run as they are called. A `backend` that torch does not know is refused."""
-        need_compiler(backend)
 
     def __setstate__(self, state: Any) -> None:
         self.__dict__.update(state)

@@ -1,11 +1,11 @@
-"""``torch._dynamo`` without a compiler: programs set its options and mark functions for it; nothing comes of either."""
+"""``torch._dynamo``: what `torch.compile` makes of a module. Programs set its options and mark functions for it; nothing comes of either."""
 
 from __future__ import annotations
 
 from contextlib import ContextDecorator
 from types import SimpleNamespace
 
-from adjoint.as_torch.standins._refused import refused
+from adjoint.as_torch._compile import OptimizedModule  # noqa: F401
 from adjoint.as_torch.standins.compiler import (
     allow_in_graph,
     assume_constant_result,
@@ -27,13 +27,9 @@ __all__ = [
     "reset",
 ]
 
-OptimizedModule = refused(
-    "torch._dynamo", "OptimizedModule", "functions and modules run as they are written"
-)["OptimizedModule"]
-
 
 def list_backends(exclude_tags=("debug", "experimental")) -> list:
-    """The names that `torch.compile` takes; functions run as they are written under each of them."""
+    """The names that `torch.compile` takes; functions are replayed under each of them."""
     from adjoint._publish.arguments import _COMPILERS
 
     return sorted(name for name in _COMPILERS if "eager" not in name)

@@ -1,6 +1,8 @@
-"""``torch._dynamo.exc``: errors of a compiler, which are never raised."""
+"""``torch._dynamo.exc``: errors of a compiler, which are never raised, but for `Unsupported`."""
 
 from __future__ import annotations
+
+from adjoint._replay.compiled import Unsupported
 
 __all__ = ["InternalTorchDynamoError", "TorchDynamoException", "TorchRuntimeError", "Unsupported"]
 
@@ -14,8 +16,4 @@ class InternalTorchDynamoError(TorchDynamoException):
 
 
 class TorchRuntimeError(TorchDynamoException):
-    """Never raised."""
-
-
-class Unsupported(TorchDynamoException):
     """Never raised."""
