@@ -10,7 +10,7 @@ import re
 from adjoint import _C
 from adjoint._help._arguments import described
 from adjoint._help._operator import join, row_of, section, written_example
-from adjoint._help._texts import entries, find
+from adjoint._help._texts import entries, find, measured
 
 __all__ = ["document", "document_class", "public_name"]
 
@@ -66,7 +66,7 @@ def document(public, written, published):
     if signature is None:
         return written
     _complete_returns(sections, signature, text, inplace)
-    _complete_notes(sections, public, text, published)
+    _complete_notes(sections, public, name, text, published)
     return _joined(sections)
 
 
@@ -227,9 +227,11 @@ def _complete_returns(sections, signature, text, inplace):
         sections["Returns"] = [_type(signature.return_annotation)]
 
 
-def _complete_notes(sections, public, text, published):
+def _complete_notes(sections, public, name, text, published):
     notes = sections.setdefault("Notes", [])
-    added = [*text.notes, *([f"Derivatives: {text.derivatives}"] if text.derivatives else [])]
+    known = measured().get(name, []) if name.rpartition(".")[2] == public.__name__ else []
+    derivatives = [f"Derivatives: {text.derivatives}"] if text.derivatives else known[1:]
+    added = [*text.notes, *known[:1], *derivatives]
     own = public.__name__
     if published.get(own) is public:
         forms = [f"`ad.{own}(...)`"]

@@ -21,7 +21,7 @@ from __future__ import annotations
 import functools
 import pathlib
 
-__all__ = ["Text", "entries", "find"]
+__all__ = ["Text", "entries", "find", "measured"]
 
 
 class Text:
@@ -72,6 +72,23 @@ def entries() -> dict[str, Text]:
                     found[name] = text
             elif line.strip() or text.examples:
                 text.read(line)
+    return found
+
+
+@functools.cache
+def measured() -> dict[str, list[str]]:
+    """What compositions were seen to take and to give, by public name (tools/composition_types.py): sentences for their notes."""
+    found = {}
+    for line in pathlib.Path(__file__).with_name("compositions.table").read_text("utf-8").splitlines():
+        types, modes, names = line.split(" | ")
+        if modes == "none":
+            said = ["Derivatives: none; the result does not require grad."]
+        elif modes == "unknown":
+            said = []
+        else:
+            how = "reverse and forward mode" if "forward" in modes else "reverse mode"
+            said = [f"Derivatives: {how}, those of the operators that it calls."]
+        found.update(dict.fromkeys(names.split(), [f"Element types: {types}.", *said]))
     return found
 
 

@@ -36,7 +36,7 @@ def iterated(A, B, X, iK, block, niter, tol, largest, k):
         found = []
         for i in range(batch.numel()):
             one: Any = [m if m is None else m[i] for m in wide]
-            found.append(extreme_pairs(*one, niter, tol, largest))
+            found.append(extreme_pairs(one[0], one[1], one[2], one[3], niter, tol, largest))
         values, vectors = (_C.stack([pair[i] for pair in found]).unflatten(0, batch) for i in (0, 1))
         return values[..., :k], vectors[..., :k]
 
