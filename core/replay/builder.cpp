@@ -102,6 +102,12 @@ void Builder::find_inputs_and_outputs() {
     if (slot(p.slot).kind == Slot::Kind::Number) fail("a result is a bare number");
     p_.output_is_input_.push_back(input);
   }
+  for (size_t s = 0; s < t_.slots.size(); ++s) {
+    const Slot& slot = t_.slots[s];
+    Memory& m = p_.memory_[s];
+    if (slot.kind == Slot::Kind::Number || (slot.kind == Slot::Kind::Given && !slot.writes && !m.escapes))
+      m.base = t_.bytes.data() + slot.bytes;
+  }
 }
 
 Tensor Builder::tensor(const Place& p) {

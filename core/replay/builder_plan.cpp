@@ -20,14 +20,13 @@ const double* Builder::kept(const double* parameters, int n) {
 }
 
 /// Whether an operator's check may read elements that change: numbers that do not fit the type are refused,
-/// and integers that divide by zero. Numbers of the program itself passed when it was recorded.
+/// and integers that divide by zero. What the program gave is there already, and passed when it was recorded.
 bool Builder::looks_at_elements(const ElementwiseInfo& op, const Tensor* in,
                                 const std::vector<Place>& places) const {
   if (!op.check) return false;
   for (size_t i = 0; i < static_cast<size_t>(op.arity); ++i) {
-    const Slot& s = slot(places[i].slot);
-    if (s.kind != Slot::Kind::Number && !(s.kind == Slot::Kind::Given && !s.writes) &&
-        (in[i].dim() == 0 || (is_integral(in[i].dtype()) && in[i].dtype() != DType::Bool)))
+    const Memory& m = p_.memory_[static_cast<size_t>(places[i].slot)];
+    if (!m.base && (in[i].dim() == 0 || (is_integral(in[i].dtype()) && in[i].dtype() != DType::Bool)))
       return true;
   }
   return false;

@@ -271,7 +271,8 @@ Program::Statistics Program::statistics() const {
   for (const auto& chain : chains_) s.chained += chain->links.size() + (chain->folded.routine != nullptr);
   s.moves = moves_.size();
   s.prepared = static_cast<size_t>(std::ranges::count_if(launches_, [](const Launch& l) { return l.name; }));
-  s.rows = rows_.size();
+  for (const Run& run : runs_)
+    if (run.kind == Kind::Row) s.rows += run.end - run.begin;  // not those that were computed once
   s.guards = guards_.size();
   s.dropped = dropped_;
   s.constants = constants_;

@@ -136,6 +136,21 @@ Operand prepare(const Tensor& t) {
   return {t, columns, 1, copy_of(t)};
 }
 
+/// c = start + a b of few numbers; K of them are summed, or any number where that is 0.
+template <class T, int K>
+void multiply_plainly(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, const T* start,
+                      int64_t start_down, int64_t start_across, T* c) {
+  const int64_t terms = K ? K : k;
+  for (int64_t i = 0; i < m; ++i, a.data += a.down, c += n)
+    for (int64_t j = 0; j < n; ++j) {
+      const T* q = b.data + j * b.across;
+      T sum = start ? start[i * start_down + j * start_across] : T(0);
+#pragma GCC unroll 4
+      for (int64_t l = 0; l < terms; ++l) sum += a.data[l * a.across] * q[l * b.down];
+      c[j] = sum;
+    }
+}
+
 /// c = start + a b; an undefined start is zero. Its rows lie `start_down` apart: 0 repeats one; with
 /// start_across = 0 a row is one number.
 template <class T>
@@ -160,14 +175,13 @@ void multiply_one(const T* a, const Operand& x, const T* b, const Operand& y, co
       return;
     }
     if (m * k <= kPlainProducts && m * k * n <= kPlainProducts) {
-      for (int64_t i = 0; i < m; ++i)
-        for (int64_t j = 0; j < n; ++j) {
-          const T *p = a + i * x.down, *q = b + j * y.across;
-          T sum = start ? start[i * start_down + j * start_across] : T(0);
-          for (int64_t l = 0; l < k; ++l) sum += p[l * x.across] * q[l * y.down];
-          c[i * n + j] = sum;
-        }
-      return;
+      const Matrix<T> left{a, x.down, x.across}, right{b, y.down, y.across};
+      const auto multiply = k == 1   ? multiply_plainly<T, 1>
+                            : k == 2 ? multiply_plainly<T, 2>
+                            : k == 3 ? multiply_plainly<T, 3>
+                            : k == 4 ? multiply_plainly<T, 4>
+                                     : multiply_plainly<T, 0>;
+      return multiply(m, n, k, left, right, start, start_down, start_across, c);
     }
     if (has_transposed_loops<T>(m, n, k)) {
       T columns[kFewProducts];
