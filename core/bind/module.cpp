@@ -258,7 +258,7 @@ NB_MODULE(_C, m) {
       !add_function_types(module) || !add_operators(module) || !add_module_members(module) ||
       !add_composition_type(module) || !add_overrides(module))
     throw nb::python_error();
-  runtime::warn = [](const char* message) {
+  runtime::hear_warning = [](const char* message) {
     const Locked python;
     if (PyErr_WarnEx(PyExc_UserWarning, message, 1) < 0) throw PythonError{};
   };

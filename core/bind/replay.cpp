@@ -169,6 +169,7 @@ nb::dict statistics(const std::shared_ptr<Replay>& replay) {
   d["chains"] = s.chains;
   d["chained"] = s.chained;
   d["moves"] = s.moves;
+  d["prepared"] = s.prepared;
   d["rows"] = s.rows;
   d["guards"] = s.guards;
   d["dropped"] = s.dropped;

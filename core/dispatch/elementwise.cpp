@@ -178,7 +178,7 @@ bool reads_own_result(const ElementwiseInfo& op, const Tensor* in, const Tensor&
                  : empty_along({in, static_cast<size_t>(op.arity)}, r.sizes, r.result_type);
   }
   const DType c = compute_dtype(r.type);
-  LoopCall call{op.loops.forward[loop_slot(c)], parameters};
+  LoopCall call{op.loops.forward[loop_slot(c)], parameters, op.parameters};
   call.operands = op.arity;
   Tensor rounded[kMostInputs];
   for (int i = 0; i < op.arity; ++i) {

@@ -59,7 +59,7 @@ SavedValue saved_parameter(const ElementwiseInfo& op, DType type, int k, double 
     return op.recorded[i](g, values, values[3], parameters);
   const DType c = compute_dtype(type);
   Tensor out = empty(g.sizes(), type);
-  LoopCall call{op.loops.backward[i][loop_slot(c)], parameters};
+  LoopCall call{op.loops.backward[i][loop_slot(c)], parameters, op.parameters};
   call.operands = 5;
   call.inputs[0] = &g;
   call.types[0] = result_dtype(op, c);

@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/copying.h"
 #include "kernels/cpu/variants.h"
+#include "kernels/launch.h"
 #include "kernels/walk.h"
 #include "runtime/parallel.h"
 #include "tensor/access.h"
@@ -82,9 +83,14 @@ void move_planes(const Walk& walk, int64_t item) {
 }
 
 namespace {
+void fill(const Tensor& to, const Tensor& from);
+void fill_here(const Tensor& to, const Tensor& from) { fill(to, from); }
+
 void fill(const Tensor& to, const Tensor& from) {
   if ((to->flags | from->flags) & TensorImpl::kBatched) [[unlikely]]
     refuse_memory_of_batch(to->is(TensorImpl::kBatched) ? to : from, "copy");
+  if (to->is(TensorImpl::kElsewhere) && to->storage->device == kRecorded) [[unlikely]]
+    return on<&fill_here>(Out(to), from);
   const Access written(to);
   if (!written) return;
   const Access read(from, "copy");

@@ -6,6 +6,7 @@
 #include "for_size.h"
 #include "kernels/slices.h"
 #include "runtime/random.h"
+#include "runtime/repeat.h"
 
 namespace adjoint::launch {
 
@@ -25,13 +26,31 @@ Tensor another(const Tensor& t) {
   return copy;
 }
 
+thread_local Recorder* recorder = nullptr;
+
+void fill_with(const Tensor& t, const Scalar& value) {
+  alignas(16) char bytes[16];
+  write_element(bytes, t.dtype(), value);
+  runtime::repeat(t.bytes(), bytes, t.itemsize(), t.numel());
+}
+
 }  // namespace
+
+Recorder::Recorder() { recorder = this; }
+Recorder::~Recorder() { recorder = nullptr; }
+
+bool checked(const Tensor& t, const Routine& routine, const void* const* at) {
+  if (t->storage->device != kRecorded) return false;
+  recorder->launched(routine, at);
+  return true;
+}
 
 void elsewhere(const Routine& routine, const void* const* at) {
   const Tensor* first = nullptr;
   for (size_t i = 0; i < routine.count; ++i)
     for (const Tensor& t : written(routine.kinds[i], at[i]))
       if (t.defined() && t->is(TensorImpl::kElsewhere)) first = &t;  // numbers may be on the CPU
+  if ((*first)->storage->device == kRecorded) return recorder->launched(routine, at);
   const Access access(*first);
   if (!access) return;
   const void* others[Routine::kMost];
@@ -43,7 +62,7 @@ void elsewhere(const Routine& routine, const void* const* at) {
     if (routine.kinds[i] == Kind::Generator) generator = *static_cast<runtime::Generator* const*>(at[i]);
     for (const Tensor& t : written(routine.kinds[i], at[i])) {
       copies[i].push_back(t.defined() ? another(t) : Tensor());
-      if (t.defined() && !copies[i].back().defined()) return routine.call(at);
+      if (t.defined() && !copies[i].back().defined()) return void(routine.call(at));
     }
     lists[i] = copies[i];
     if (routine.kinds[i] == Kind::Out) others[i] = copies[i].data();
@@ -62,3 +81,5 @@ void elsewhere(const Routine& routine, const void* const* at) {
 }
 
 }  // namespace adjoint::launch
+
+void adjoint::fill_recorded(const Tensor& t, const Scalar& value) { on<&launch::fill_with>(Out(t), value); }

@@ -8,6 +8,8 @@
 
 namespace adjoint {
 
+constinit thread_local const Elements* Elements::current = nullptr;
+
 Dims reduced_shape(IntList sizes, uint64_t mask, bool keepdim) {
   Dims out;
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -58,6 +60,8 @@ Reducer::Reducer(const Tensor& self, uint64_t mask) : base_(self.bytes()), have_
     length_ = self.numel();
     reduced_.push_back({length_, item, 0});
     kept_.push_back({1, 0, 0});
+    if (Elements::current && Elements::current->at == base_) [[unlikely]]
+      elements_ = Elements::current;
     return;
   }
   for (int i = n - 1; i >= 0; --i) {
@@ -79,6 +83,16 @@ Reducer::Reducer(const Tensor& self, uint64_t mask) : base_(self.bytes()), have_
 void Reducer::rows(const Plan& plan, char* acc, const char* p, int64_t row_stride, int64_t rows, int64_t n,
                    int64_t stride, int64_t start) const {
   const int64_t size = plan.item;
+  if (elements_) [[unlikely]] {
+    alignas(64) char buffer[Elements::kPiece * sizeof(Complex<double>)];
+    return elements_->make(start, start + n, [&](const char* from, int64_t first, int64_t m) {
+      if (!plan.same_type) {
+        convert_strided(buffer, plan.type, size, from, have_, stride, m);
+        from = buffer;
+      }
+      plan.loops.rows(acc, from, 0, 1, m, first, plan.parameter);
+    });
+  }
   if (plan.same_type && (stride == size || n == 1)) {
     plan.loops.rows(acc, p, row_stride / size, rows, n, start, plan.parameter);
     return;

@@ -18,6 +18,26 @@
 
 namespace adjoint {
 
+namespace launch {
+struct Routine;
+}
+/// Whether a routine is one of (result, operand, dimensions in a mask, …) that reads its operand by a Reducer
+/// alone, each element once, and in pieces of `Elements::kPiece` with the same result.
+bool folds_in_pieces(const launch::Routine& routine);
+
+/// Elements that are made as they are folded, instead of a row-major tensor that lies `at` an address, and is
+/// folded as a whole.
+struct Elements {
+  static constexpr int64_t kPiece = 1024;
+  const char* at;
+  using Use = runtime::FunctionRef<void(const char* from, int64_t first, int64_t n)>;
+  /// Makes those from `begin` to `end`, and gives them away in order, in pieces. Called on any thread, for
+  /// each element once.
+  runtime::FunctionRef<void(int64_t begin, int64_t end, Use use)> make;
+  /// Those of this thread.
+  static constinit thread_local const Elements* current;
+};
+
 class Reducer {
  public:
   /// To fold `self` over the dimensions in `mask`. Places along the reduction (FirstMax, FirstMin) mean
@@ -91,6 +111,7 @@ class Reducer {
   DType have_;
   int64_t outputs_ = 1, length_ = 1;
   bool columns_ = false;
+  const Elements* elements_ = nullptr;
   Axes kept_, reduced_;  // innermost last; kept_ is never empty
 };
 

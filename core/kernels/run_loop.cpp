@@ -5,6 +5,8 @@
 #include "kernels/copy.h"
 #include "kernels/cpu/copying.h"
 #include "kernels/cpu/variants.h"
+#include "kernels/gathered.h"
+#include "kernels/launch.h"
 #include "kernels/walk.h"
 #include "tensor/access.h"
 
@@ -174,7 +176,33 @@ void StraightCall::run_long(void* out, int64_t n) const {
   });
 }
 
+namespace {
+/// A call as a launch has it: its operands are a list, its numbers a copy.
+struct KeptLoop {
+  LoopCall call;
+  double parameters[8];
+};
+void run_kept(const Tensor& out, TensorList operands, const KeptLoop& kept) {
+  LoopCall call = kept.call;
+  call.parameters = kept.parameters;
+  for (int k = 0; k < call.operands; ++k) call.inputs[k] = &operands[static_cast<size_t>(k)];
+  run_loop(call, out);
+}
+[[gnu::cold]] void launch_loop(const LoopCall& call, const Tensor& out) {
+  KeptLoop kept{call, {}};
+  Tensor operands[5];
+  for (int k = 0; k < call.operands; ++k) {
+    if (call.inputs[k]) operands[k] = *call.inputs[k];
+    kept.call.inputs[k] = nullptr;
+  }
+  std::copy_n(call.parameters, call.numbers, kept.parameters);
+  on<&run_kept>(Out(out), TensorList(operands, static_cast<size_t>(call.operands)), kept);
+}
+}  // namespace
+
 void run_loop(const LoopCall& call, const Tensor& out) {
+  if (out->is(TensorImpl::kElsewhere) && out->storage->device == kRecorded) [[unlikely]]
+    return launch_loop(call, out);
   const Access access(out);
   if (!access || out.numel() == 0) return;
   if (out.is_contiguous() && out.dtype() == call.out_type) {
@@ -243,6 +271,72 @@ void run_loop(const LoopCall& call, const Tensor& out) {
       }
     }
   });
+}
+
+bool plan_gathered(const LoopCall& call, const Tensor& out, GatheredCall& g) {
+  const int64_t n = out.numel();
+  if (n < 1 || n > GatheredCall::kMost || out.dtype() != call.out_type || !out.is_contiguous()) return false;
+  Walk walk(out.sizes());
+  walk.add(out);
+  for (int k = 0; k < call.operands; ++k)
+    if (call.inputs[k] && call.inputs[k]->defined()) {
+      if (call.inputs[k]->dtype() != call.types[k]) return false;
+      walk.add(*call.inputs[k]);
+    }
+  walk.plan();
+  const int64_t inner = walk.shape().back();
+  if (!dense_along(walk, 0, out.itemsize()) || (walk.shape().size() > 1 && walk.crosses())) return false;
+  g.loop = call.loop;
+  g.parameters = call.parameters;
+  g.n = n;
+  g.out_item = out.itemsize();
+  g.step = inner < kShortRow && n / inner >= 4 ? n : inner;  // as `run_short_rows`
+  for (int k = 0, operand = 1; k < call.operands; ++k) {
+    if (!call.inputs[k] || !call.inputs[k]->defined()) continue;
+    g.item[k] = call.inputs[k]->itemsize();
+    if (!dense_along(walk, operand, g.item[k])) {
+      Walk::Row at(walk, 0);
+      const char* const begin = at.pointer(operand);
+      for (int64_t row = 0; row < n / inner; ++row, at.next())
+        for (int64_t i = 0; i < inner; ++i) {
+          const int64_t offset =
+              at.pointer(operand) - begin + i * walk.stride(operand, walk.shape().size() - 1);
+          if (offset != static_cast<int32_t>(offset)) return false;
+          g.offsets[k].push_back(static_cast<int32_t>(offset));
+        }
+    }
+    ++operand;
+  }
+  return true;
+}
+
+void GatheredCall::run() const {
+  alignas(64) char side_by_side[StraightCall::kOperands][kMost * sizeof(Complex<double>)];
+  const void* in[StraightCall::kOperands];
+  for (int k = 0; k < StraightCall::kOperands; ++k) {
+    in[k] = data[k];
+    if (offsets[k].empty()) continue;
+    const char* const from = static_cast<const char*>(data[k]);
+    char* to = side_by_side[k];
+    in[k] = to;
+    const auto copy = [&]<class Word>(Word) {
+      for (const int32_t offset : offsets[k]) {
+        std::memcpy(to, from + offset, sizeof(Word));
+        to += sizeof(Word);
+      }
+    };
+    item[k] == 4   ? copy(uint32_t())
+    : item[k] == 8 ? copy(uint64_t())
+    : item[k] == 1 ? copy(uint8_t())
+    : item[k] == 2 ? copy(uint16_t())
+                   : copy(Complex<double>());
+  }
+  if (step == n) return loop(out, in, n, parameters);
+  for (int64_t at = 0; at < n; at += step) {
+    loop(static_cast<char*>(out) + at * out_item, in, step, parameters);
+    for (int k = 0; k < StraightCall::kOperands; ++k)
+      if (in[k]) in[k] = static_cast<const char*>(in[k]) + step * item[k];
+  }
 }
 
 void fold_in_blocks(const Tensor& a, TensorList many, Loop loop) {

@@ -54,6 +54,7 @@ void repeat_value(char* to, const void* value, int64_t item, int64_t n);
 struct LoopCall {
   Loop loop;
   const double* parameters;
+  int numbers = 0;   // of parameters
   int operands = 0;  // inputs, in loop order; null where the loop takes none
   const Tensor* inputs[5] = {};
   DType types[5] = {};              // the type the loop wants of each input

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "for_size.h"
 
@@ -32,12 +33,13 @@ void Builder::build() {
   plan_steps();
   drop_what_nobody_needs();
   find_constants();
+  plan_launches();
   schedule();
   find_lifetimes();
   lay_out_arena();
   find_what_to_undo();
   // Instructions are pointed into.
-  std::array<size_t, 7> count{};
+  std::array<size_t, 8> count{};
   for (const Plan& plan : plans_) ++count[static_cast<size_t>(plan.how)];
   p_.loops_.reserve(count[static_cast<size_t>(How::Loop)]);
   p_.wides_.reserve(count[static_cast<size_t>(How::Loop)]);
@@ -100,6 +102,12 @@ void Builder::find_inputs_and_outputs() {
     if (slot(p.slot).kind == Slot::Kind::Number) fail("a result is a bare number");
     p_.output_is_input_.push_back(input);
   }
+  for (size_t s = 0; s < t_.slots.size(); ++s) {
+    const Slot& slot = t_.slots[s];
+    Memory& m = p_.memory_[s];
+    if (slot.kind == Slot::Kind::Number || (slot.kind == Slot::Kind::Given && !slot.writes && !m.escapes))
+      m.base = t_.bytes.data() + slot.bytes;
+  }
 }
 
 Tensor Builder::tensor(const Place& p) {
@@ -127,7 +135,7 @@ void Builder::drop_what_nobody_needs() {
     Plan& plan = plans_[i];
     const Step& s = t_.steps[i];
     // Rows may fail, which the program would notice.
-    plan.live = plan.how == How::Guard || (plan.how == How::Row && s.kind == Step::Kind::Call);
+    plan.live = may_fail(plan, s);
     if (!plan.live)
       each_place(s, [&](const Place& p, bool written) {
         const bool made = t_.gives(s, p.slot);
@@ -180,6 +188,7 @@ void Builder::schedule() {
     // Others over as many elements are drawn forward, past what has nothing to do with them.
     std::vector<bool> read(t_.slots.size()), written(t_.slots.size());
     size_t passed = 0;
+    std::optional<uint32_t> fold;
     // Of the chain itself: where in its slots it reads and writes, since a block sees no other elements.
     std::map<int32_t, int64_t> reads, writes;
     const auto other = [](const std::map<int32_t, int64_t>& places, const Place& p) {
@@ -218,14 +227,21 @@ void Builder::schedule() {
         done[j] = true;
         continue;
       }
-      ++passed;
       const Step& s = t_.steps[j];
+      // Of the reductions over what the chain makes, one asks for its blocks. It stands last.
+      if (plan.folds >= 0 && !fold && writes.contains(plan.folds) &&
+          !written[static_cast<size_t>(plan.folds)] && plan.folded == t_.geometry(plans_[i].out).numel) {
+        fold = static_cast<uint32_t>(j);
+        done[j] = true;
+      }
+      ++passed;
       each_place(s, [&](const Place& p, bool writes) {
         const bool made = t_.gives(s, p.slot);
         (writes || made ? written : read)[static_cast<size_t>(p.slot)] = true;
         if (writes) read[static_cast<size_t>(p.slot)] = true;
       });
     }
+    if (fold) schedule_.back().push_back(*fold);
   }
 }
 
@@ -238,6 +254,11 @@ void Builder::find_lifetimes() {
   for (const auto& [i, position] : order) {
     const Plan& plan = plans_[i];
     const Step& s = t_.steps[i];
+    for (const int32_t aside : plan.aside) {
+      Memory& m = memory(aside);
+      m.first = m.last = position;
+      m.home = Home::Arena;
+    }
     each_place(s, [&](const Place& p, bool) {
       Memory& m = memory(p.slot);
       if (m.first < 0) m.first = position;
@@ -272,9 +293,12 @@ void Builder::find_lifetimes() {
   // What only the links of one chain touch stays in its blocks.
   for (size_t s = 0; s < t_.slots.size(); ++s)
     if (Memory& m = memory(static_cast<int32_t>(s));
-        m.home == Home::Arena && t_.slots[s].kind == Slot::Kind::Made && m.first >= 0 && m.first == m.last &&
-        schedule_[static_cast<size_t>(m.first)].size() > 1)
-      m.home = Home::Block;
+        m.home == Home::Arena && t_.slots[s].kind == Slot::Kind::Made && m.first >= 0 && m.first == m.last) {
+      const std::vector<uint32_t>& steps = schedule_[static_cast<size_t>(m.first)];
+      if (steps.size() > 1 &&
+          !(plans_[steps.back()].folds >= 0 && t_.gives(t_.steps[steps.back()], static_cast<int32_t>(s))))
+        m.home = Home::Block;
+    }
   for (size_t s = 0; s < t_.slots.size(); ++s) {
     Memory& m = memory(static_cast<int32_t>(s));
     if (m.escapes && m.home == Home::None && t_.slots[s].kind == Slot::Kind::Given) m.home = Home::Fresh;
@@ -384,7 +408,7 @@ void Builder::find_what_to_undo() {
     for (const uint32_t i : schedule_[at]) {
       const Step& s = t_.steps[i];
       // The step of an optimiser is checked before it writes.
-      if (plans_[i].how == How::Guard || (plans_[i].how == How::Row && !s.op->writes_lists))
+      if (may_fail(plans_[i], s) && (plans_[i].how == How::Guard || !s.op->writes_lists))
         fallible.push_back(static_cast<int32_t>(at));
       each_place(s, [&](const Place& p, bool writes) {
         if (!writes || slot(p.slot).kind != Slot::Kind::Outside) return;

@@ -27,7 +27,7 @@ class Builder {
   using Home = Program::Home;
   using Memory = Program::Memory;
   /// What becomes of a step.
-  enum class How : uint8_t { Nothing, Loop, Walk, Move, Copy, Row, Guard };
+  enum class How : uint8_t { Nothing, Loop, Walk, Move, Copy, Launch, Row, Guard };
   struct Plan {
     How how = How::Row;
     bool live = true;
@@ -37,6 +37,11 @@ class Builder {
     Place out{};
     std::array<Place, 5> in{};  // of `call`, by operand; slot -1: none
     LoopCall walk{};            // its inputs are null
+    std::shared_ptr<const Launches> launches = nullptr;
+    std::vector<int32_t> aside{};  // the slots that these make on the way
+    /// The slot that is reduced as a whole, by what may be part of a chain, and how many elements it has.
+    int32_t folds = -1;
+    int64_t folded = 0;
     const char* name = "";
   };
 
@@ -51,9 +56,7 @@ class Builder {
   void find_inputs_and_outputs();
   void plan_steps();
   /// What a step is called with. Of an element-wise call, `places` leaves out what the call does.
-  struct Operands {
-    std::vector<Value> values;
-    std::vector<Tensor> tensors, out;
+  struct Operands : RowArguments {
     std::vector<Place> places;
   };
   Operands operands_of(const Step& s);
@@ -62,8 +65,16 @@ class Builder {
   bool plan_move(const Step& s, Plan& plan);
   void schedule();
   bool can_be_chained(const Plan& plan) const;
-  void fill_values(const Step& s, std::vector<Value>& values, std::vector<Tensor>& tensors,
-                   std::vector<Tensor>& out);
+  RowArguments arguments(const Step& s) {
+    return {t_, s, [&](const Place& p) { return tensor(p); }};
+  }
+  bool may_fail(const Plan& plan, const Step& s) const {
+    return plan.how == How::Guard ||
+           ((plan.how == How::Row || plan.how == How::Launch) && s.kind == Step::Kind::Call);
+  }
+  bool looks_at_elements(const ElementwiseInfo& op, const Tensor* in, const std::vector<Place>& places) const;
+  void plan_launches();
+  void find_fold(const Step& s, Plan& plan) const;
   void drop_what_nobody_needs();
   void find_constants();
   void find_lifetimes();
@@ -71,8 +82,10 @@ class Builder {
   void find_what_to_undo();
   void emit(size_t i);
   void emit_walk(const Step& s, const Plan& plan);
-  void emit_chain(const std::vector<uint32_t>& steps);
+  void emit_chain(std::vector<uint32_t> steps);
+  const BoundLaunch& bind(const Launches::Call& call, const Step& s, const Plan& plan);
   void emit_loop(const Plan& plan);
+  void emit_launches(const Step& s, const Plan& plan);
   void emit_move(const Place& to, const Place& from, size_t bytes);
   void append(Program::Kind kind, size_t index);
   void point(void* at, const Place& p);

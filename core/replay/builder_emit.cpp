@@ -1,4 +1,5 @@
 #include "for_size.h"
+#include "kernels/reducer.h"
 #include "replay/builder.h"
 
 namespace adjoint::replay {
@@ -52,29 +53,42 @@ void Builder::emit_walk(const Step& s, const Plan& plan) {
     walk->call.inputs[k] = &walk->in.back();
   }
   p_.work_ += walk->out.numel();
+  auto gathered = std::make_unique<Program::Gathered>();
+  if (plan_gathered(walk->call, walk->out, gathered->call)) {
+    gathered->name = walk->name;
+    p_.gathered_.push_back(std::move(gathered));
+    GatheredCall& call = p_.gathered_.back()->call;
+    point(&call.out, plan.out);
+    for (size_t k = 0; k < plan.in.size(); ++k)
+      if (plan.in[k].slot >= 0) point(&call.data[k], plan.in[k]);
+    return append(Program::Kind::Gathered, p_.gathered_.size() - 1);
+  }
   p_.walks_.push_back(std::move(walk));
   append(Program::Kind::Walk, p_.walks_.size() - 1);
 }
 
-void Builder::emit_chain(const std::vector<uint32_t>& steps) {
+void Builder::emit_chain(std::vector<uint32_t> steps) {
   auto chain = std::make_unique<Program::Chain>();
+  const Plan* const fold = plans_[steps.back()].folds >= 0 ? &plans_[steps.back()] : nullptr;
+  const Step& last_step = t_.steps[steps.back()];
+  if (fold) steps.pop_back();
+  const int64_t length = fold ? Elements::kPiece : Program::kBlock;
   chain->n = t_.geometry(plans_[steps[0]].out).numel;
   chain->links.resize(steps.size());
   size_t numbers = 0;
   std::map<int32_t, size_t> last;  // of slots that stay in blocks: the last link
   for (size_t k = 0; k < steps.size(); ++k) {
     const Plan& plan = plans_[steps[k]];
-    chain->buffer_bytes =
-        std::max(chain->buffer_bytes, Program::kBlock * itemsize(t_.geometry(plan.out).dtype));
+    chain->buffer_bytes = std::max(chain->buffer_bytes, length * itemsize(t_.geometry(plan.out).dtype));
     for (size_t i = 0; i < plan.in.size(); ++i) {
       if (plan.in[i].slot < 0) continue;
-      chain->buffer_bytes =
-          std::max(chain->buffer_bytes, Program::kBlock * itemsize(t_.geometry(plan.in[i]).dtype));
+      chain->buffer_bytes = std::max(chain->buffer_bytes, length * itemsize(t_.geometry(plan.in[i]).dtype));
       numbers += plan.call.constant >> i & 1;
       last[plan.in[i].slot] = k;
     }
     last[plan.out.slot] = k;
   }
+  if (fold) last[fold->folds] = steps.size();
   chain->numbers.reserve(numbers);
   std::map<std::pair<int32_t, int64_t>, int32_t> of_number;
   std::map<int32_t, int32_t> buffer;
@@ -118,6 +132,13 @@ void Builder::emit_chain(const std::vector<uint32_t>& steps) {
     operand(link.out, plan.out, false);
     p_.work_ += chain->n;
   }
+  if (fold) {
+    const BoundLaunch& bound = bind(fold->launches->calls[0], last_step, *fold);
+    chain->folded = {bound.routine(), bound.arguments(), last_step.op->name, {}};
+    // As the last link that makes it has it.
+    for (size_t k = 0; k < steps.size(); ++k)
+      if (plans_[steps[k]].out.slot == fold->folds) operand(chain->folded.of, plans_[steps[k]].out, false);
+  }
   p_.chains_.push_back(std::move(chain));
   append(Program::Kind::Chain, p_.chains_.size() - 1);
 }
@@ -129,6 +150,31 @@ void Builder::emit_move(const Place& to, const Place& from, size_t bytes) {
   point(&m.to, to);
   point(&m.from, from);
   append(Program::Kind::Move, p_.moves_.size() - 1);
+}
+
+const BoundLaunch& Builder::bind(const Launches::Call& call, const Step& s, const Plan& plan) {
+  const std::vector<int32_t> named = slots_of(t_, s);
+  const auto tensor_of = [&](const Launches::Operand& o) -> Tensor {
+    if (o.slot < 0) return o.number;
+    const auto k = static_cast<size_t>(o.slot);
+    Place p{k < named.size() ? named[k] : plan.aside[k - named.size()], 0, o.offset};
+    while (p.geometry < t_.geometries.size() && !(t_.geometries[p.geometry] == o.geometry)) ++p.geometry;
+    if (p.geometry == t_.geometries.size()) t_.geometries.push_back(o.geometry);
+    return tensor(p);
+  };
+  p_.prepared_.push_back(plan.launches);
+  p_.bound_.push_back(std::make_unique<const BoundLaunch>(call, tensor_of));
+  return *p_.bound_.back();
+}
+
+void Builder::emit_launches(const Step& s, const Plan& plan) {
+  const char* name = s.op->name;
+  for (const Launches::Call& call : plan.launches->calls) {
+    const BoundLaunch& bound = bind(call, s, plan);
+    p_.launches_.push_back({bound.routine(), bound.arguments(), std::exchange(name, nullptr)});
+    append(Program::Kind::Launch, p_.launches_.size() - 1);
+  }
+  each_place(s, [&](const Place& p, bool) { p_.work_ += t_.geometry(p).numel; });
 }
 
 void Builder::emit(size_t i) {
@@ -150,6 +196,8 @@ void Builder::emit(size_t i) {
       point(&p_.guards_.back().at, t_.at(s.results)[0]);
       return append(Program::Kind::Guard, p_.guards_.size() - 1);
     }
+    case How::Launch:
+      return emit_launches(s, plan);
     case How::Copy:
     case How::Row:
       break;
@@ -160,9 +208,9 @@ void Builder::emit(size_t i) {
   row->results = s.results;
   if (plan.how == How::Copy) {
     row->copies = true;
-    row->tensors = {tensor(plan.out), tensor(t_.at(t_.arguments[s.arguments.begin].list)[0])};
+    row->arguments.tensors = {tensor(plan.out), tensor(t_.at(t_.arguments[s.arguments.begin].list)[0])};
   } else {
-    fill_values(s, row->values, row->tensors, row->out);
+    row->arguments = arguments(s);
     for (const Place& p : t_.at(s.results)) {
       const bool made = p.slot >= 0 &&
                         (plan.once || memory(p.slot).first == static_cast<int32_t>(position_)) &&

@@ -1,53 +1,16 @@
+#include <cstring>
+
 #include "dispatch/elementwise_node.h"
 #include "for_size.h"
+#include "kernels/reducer.h"
 #include "ops/creation.h"
 #include "ops/writing.h"
 #include "replay/builder.h"
 
 namespace adjoint::replay {
 
-void Builder::fill_values(const Step& s, std::vector<Value>& values, std::vector<Tensor>& tensors,
-                          std::vector<Tensor>& out) {
-  size_t n = 0;
-  each_place(s, [&](const Place&, bool) { ++n; });
-  for (uint32_t k = s.arguments.begin; k < s.arguments.end; ++k) n += t_.arguments[k].list.size();
-  tensors.reserve(n);
-  values.resize(s.arguments.size() + 1);
-  for (uint32_t k = s.arguments.begin; k < s.arguments.end; ++k) {
-    const Argument& a = t_.arguments[k];
-    Value& v = values[k - s.arguments.begin];
-    v = a.plain;
-    v.present = a.present;
-    if (!a.present) continue;
-    switch (a.form) {
-      case Form::Tensor:
-        tensors.push_back(tensor(t_.at(a.list)[0]));
-        v.tensor = &tensors.back();
-        break;
-      case Form::Tensors: {
-        const size_t first = tensors.size();
-        for (const Place& p : t_.at(a.list)) tensors.push_back(tensor(p));
-        v.list = {tensors.data() + first, a.list.size()};
-        break;
-      }
-      case Form::Ints:
-        v.list = {t_.ints.data() + a.list.begin, a.list.size()};
-        break;
-      case Form::Floats:
-        v.list = {t_.floats.data() + a.list.begin, a.list.size()};
-        break;
-      case Form::Text:
-        v.list = {t_.bytes.data() + a.list.begin, a.list.size()};
-        break;
-      case Form::Generator:
-        v.generator = nullptr;
-        break;
-      default:
-        break;
-    }
-  }
-  for (const Place& p : t_.at(s.out)) out.push_back(tensor(p));
-}
+/// Rows that make more bytes are not prepared.
+static constexpr size_t kMostPrepared = size_t{1} << 20;
 
 const double* Builder::kept(const double* parameters, int n) {
   if (!n) return nullptr;
@@ -56,17 +19,21 @@ const double* Builder::kept(const double* parameters, int n) {
   return p_.parameters_.back().get();
 }
 
-/// Whether an operator's check may read elements: numbers that do not fit the type are refused, and integers
-/// that divide by zero.
-static bool looks_at_elements(const ElementwiseInfo& op, const Tensor* in) {
-  return op.check && std::any_of(in, in + op.arity, [](const Tensor& t) {
-           return t.dim() == 0 || (is_integral(t.dtype()) && t.dtype() != DType::Bool);
-         });
+/// Whether an operator's check may read elements that change: numbers that do not fit the type are refused,
+/// and integers that divide by zero. What the program gave is there already, and passed when it was recorded.
+bool Builder::looks_at_elements(const ElementwiseInfo& op, const Tensor* in,
+                                const std::vector<Place>& places) const {
+  if (!op.check) return false;
+  for (size_t i = 0; i < static_cast<size_t>(op.arity); ++i) {
+    const Memory& m = p_.memory_[static_cast<size_t>(places[i].slot)];
+    if (!m.base && (in[i].dim() == 0 || (is_integral(in[i].dtype()) && in[i].dtype() != DType::Bool)))
+      return true;
+  }
+  return false;
 }
 
 Builder::Operands Builder::operands_of(const Step& s) {
-  Operands all;
-  fill_values(s, all.values, all.tensors, all.out);
+  Operands all{arguments(s), {}};
   for (uint32_t k = s.arguments.begin; k < s.arguments.end; ++k)
     if (const Argument& a = t_.arguments[k]; a.form == Form::Tensor && (a.present || !s.op->elementwise))
       all.places.push_back(a.present ? t_.at(a.list)[0] : Place{});
@@ -89,7 +56,7 @@ bool Builder::plan_loop(const Step& s, const Operands& operands, Plan& plan) {
   if (s.op->elementwise) {
     const Unboxed c(*s.op, values.data());
     Resolved r;
-    if (static_cast<int>(places.size()) != c.op.arity || looks_at_elements(c.op, c.in) ||
+    if (static_cast<int>(places.size()) != c.op.arity || looks_at_elements(c.op, c.in, places) ||
         !resolve_straight(c.op, c.in, r) || r.result_type != g.dtype || !same(r.sizes, g.sizes.span()))
       return false;
     plan.inplace = s.form != CallForm::Function;
@@ -145,13 +112,13 @@ bool Builder::plan_walk(const Step& s, const Operands& operands, Plan& plan) {
   if (s.op->elementwise) {
     const Unboxed c(*s.op, values.data());
     const ElementwiseInfo& op = c.op;
-    if (static_cast<int>(places.size()) != op.arity || looks_at_elements(op, c.in)) return false;
+    if (static_cast<int>(places.size()) != op.arity || looks_at_elements(op, c.in, places)) return false;
     Dims shape;
     const Resolved r = resolve(op, c.in, false, shape);
     const DType type = compute_dtype(r.type);
     if (r.result_type != g.dtype || !same(r.sizes, g.sizes.span()) || op.identity >> index_of(r.type) & 1)
       return false;
-    call = {op.loops.forward[loop_slot(type)], kept(c.parameters, op.parameters)};
+    call = {op.loops.forward[loop_slot(type)], kept(c.parameters, op.parameters), op.parameters};
     call.operands = op.arity;
     for (int i = 0; i < op.arity; ++i) {
       if ((i == op.condition && c.in[i].dtype() != DType::Bool) ||
@@ -169,7 +136,8 @@ bool Builder::plan_walk(const Step& s, const Operands& operands, Plan& plan) {
   double parameters[kMostParameters];
   for (int k = 0; k < op.parameters; ++k) parameters[k] = values[2 + op.arity + k].d;
   const DType type = compute_dtype(values[2 + op.arity + op.parameters].type);
-  call = {op.loops.backward[derivative->input][loop_slot(type)], kept(parameters, op.parameters)};
+  call = {op.loops.backward[derivative->input][loop_slot(type)], kept(parameters, op.parameters),
+          op.parameters};
   call.operands = 5;
   call.types[0] = result_dtype(op, type);
   plan.in[0] = places[0];
@@ -230,6 +198,55 @@ void Builder::plan_steps() {
                                                 : How::Row;
     }
   }
+}
+
+void Builder::find_fold(const Step& s, Plan& plan) const {
+  if (plan.launches->calls.size() != 1 || !plan.launches->made.empty()) return;
+  const Launches::Call& call = plan.launches->calls[0];
+  if (!folds_in_pieces(*call.routine)) return;
+  const Launches::Operand& x = call.tensors[1];
+  uint64_t mask;
+  std::memcpy(&mask, &call.bytes[0], sizeof mask);
+  const Geometry& g = x.geometry;
+  const size_t rank = g.sizes.size();
+  // A rest of few elements is added up in another order by itself.
+  const int64_t rest = g.numel % Elements::kPiece;
+  if (x.slot < 0 || !rank || rank >= 64 || mask != (uint64_t{1} << rank) - 1 || (rest && rest < 8)) return;
+  const int32_t of = slots_of(t_, s)[static_cast<size_t>(x.slot)];
+  if (!whole(slot(of), g, {of, 0, x.offset})) return;
+  plan.folds = of;
+  plan.folded = g.numel;
+}
+
+void Builder::plan_launches() {
+  if (fill_uninitialized.load()) return;
+  struct Known {
+    const Step* step;
+    std::shared_ptr<const Launches> launches;
+  };
+  std::map<const Operator*, std::vector<Known>> known;
+  for (size_t i = 0; i < plans_.size(); ++i) {
+    const Step& s = t_.steps[i];
+    Plan& plan = plans_[i];
+    if (plan.how != How::Row || !plan.live || plan.once || s.kind != Step::Kind::Call) continue;
+    auto& others = known[s.op];
+    auto k = std::ranges::find_if(others, [&](const Known& o) { return t_.alike(*o.step, s); });
+    if (k == others.end()) k = others.insert(k, {&s, prepare(t_, s)});
+    if (!k->launches) continue;
+    size_t bytes = 0;
+    for (const size_t n : k->launches->made) bytes += n;
+    for (const Place& p : t_.at(s.results)) bytes += p.slot < 0 ? 0 : slot(p.slot).nbytes;
+    // Large memory is taken when it is needed and given back at once.
+    if (bytes > kMostPrepared) continue;
+    plan.how = How::Launch;
+    plan.launches = k->launches;
+    find_fold(s, plan);
+    for (const size_t n : plan.launches->made) {
+      plan.aside.push_back(static_cast<int32_t>(t_.slots.size()));
+      t_.slots.push_back({Slot::Kind::Made, n});
+    }
+  }
+  p_.memory_.resize(t_.slots.size());
 }
 
 }  // namespace adjoint::replay

@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "autograd/views.h"
-#include "dispatch/elementwise.h"
 #include "kernels/copy.h"
+#include "kernels/reducer.h"
 #include "replay/builder.h"
 #include "runtime/interrupt.h"
 #include "runtime/parallel.h"
@@ -31,27 +31,12 @@ namespace {
 /// A row that made something else than when it was recorded.
 struct AnotherWay {};
 
-bool lies_as(const Tensor& t, const Geometry& g) {
-  return t.dtype() == g.dtype && same(t.sizes(), g.sizes.span()) && same(t.strides(), g.strides.span());
-}
-
 }  // namespace
 
 void Program::run_row(Row& row) {
-  const Operator& op = *row.op;
   Results r;
-  if (op.elementwise) {
-    if (row.form == CallForm::Function) {
-      op.boxed(row.values.data(), r);
-    } else {
-      const Unboxed c(op, row.values.data());
-      const bool inplace = row.form == CallForm::InPlace;
-      call_elementwise(c.op, c.in, c.parameters, inplace ? &c.in[0] : &row.out[0], inplace);
-      return;
-    }
-  } else {
-    op.compute(op, row.values.data(), r);
-  }
+  compute_row(*row.op, row.form, row.arguments, r);
+  if (row.op->elementwise && row.form != CallForm::Function) return;
   const std::span<const Tensor> made = r.all();
   if (made.size() != row.makes.size()) throw AnotherWay();
   for (size_t i = 0; i < made.size(); ++i) {
@@ -68,31 +53,65 @@ void Program::run_row(Row& row) {
   }
 }
 
+namespace {
+
+/// Elements [begin, begin + n), less than a buffer has room for.
+template <class Chain>
+void run_links(const Chain& chain, char* buffers, int64_t begin, int64_t n) {
+  const auto at = [&](const auto& o) {
+    return o.buffer >= 0 ? buffers + o.buffer * chain.buffer_bytes : o.at ? o.at + begin * o.item : nullptr;
+  };
+  for (const auto& link : chain.links) {
+    const void* const in[5] = {at(link.in[0]), at(link.in[1]), at(link.in[2]), at(link.in[3]),
+                               at(link.in[4])};
+    link.loop(at(link.out), in, n, link.parameters);
+  }
+}
+
+/// Room for the buffers of a chain, those of numbers filled.
+template <class Chain>
+struct Buffers {
+  runtime::Scratch<char> scratch;
+  char* const at;
+  Buffers(const Chain& chain, int64_t length)
+      : scratch(chain.buffers * chain.buffer_bytes + 64),
+        at(reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(scratch.get()) + 63) & ~uintptr_t{63})) {
+    for (const auto& number : chain.numbers)
+      repeat_value(at + number.buffer * chain.buffer_bytes, number.at, number.item, length);
+  }
+};
+
+}  // namespace
+
 void Program::run_chain(const Chain& chain) {
+  if (chain.folded.routine) return run_folded(chain);
   const auto links = static_cast<int64_t>(chain.links.size());
   const int64_t blocks = (chain.n - 1) / kBlock + 1, pieces = runtime::get_num_threads() * int64_t{8};
   // Each piece fills the buffers of numbers again.
   const int64_t grain = std::max({StraightCall::kSerial / kBlock / links, blocks / pieces, int64_t{1}});
   runtime::parallel_for(0, blocks, grain, [&](int64_t first, int64_t last) {
-    const runtime::Scratch<char> scratch(chain.buffers * chain.buffer_bytes + 64);
-    char* const buffers =
-        reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(scratch.get()) + 63) & ~uintptr_t{63});
-    for (const Chain::Operand& number : chain.numbers)
-      repeat_value(buffers + number.buffer * chain.buffer_bytes, number.at, number.item, kBlock);
-    for (int64_t block = first; block < last; ++block) {
-      const int64_t begin = block * kBlock, n = std::min(kBlock, chain.n - begin);
-      const auto at = [&](const Chain::Operand& o) {
-        return o.buffer >= 0 ? buffers + o.buffer * chain.buffer_bytes
-               : o.at        ? o.at + begin * o.item
-                             : nullptr;
-      };
-      for (const Chain::Link& link : chain.links) {
-        const void* const in[5] = {at(link.in[0]), at(link.in[1]), at(link.in[2]), at(link.in[3]),
-                                   at(link.in[4])};
-        link.loop(at(link.out), in, n, link.parameters);
-      }
-    }
+    const Buffers buffers(chain, kBlock);
+    for (int64_t block = first; block < last; ++block)
+      run_links(chain, buffers.at, block * kBlock, std::min(kBlock, chain.n - block * kBlock));
   });
+}
+
+void Program::run_folded(const Chain& chain) {
+  const auto make = [&](int64_t begin, int64_t end, Elements::Use use) {
+    const Buffers buffers(chain, Elements::kPiece);
+    const Chain::Operand& of = chain.folded.of;
+    for (int64_t n; begin < end; begin += n) {
+      n = std::min(Elements::kPiece, end - begin);
+      run_links(chain, buffers.at, begin, n);
+      use(of.buffer >= 0 ? buffers.at + of.buffer * chain.buffer_bytes : of.at + begin * of.item, begin, n);
+    }
+  };
+  const Elements elements{static_cast<const Tensor*>(chain.folded.at[1])->bytes(), make};
+  struct Scope {
+    explicit Scope(const Elements* e) { Elements::current = e; }
+    ~Scope() { Elements::current = nullptr; }
+  } scope(&elements);
+  chain.folded.routine->call(chain.folded.at);
 }
 
 void Program::run_all() {
@@ -105,6 +124,9 @@ void Program::run_all() {
       case Kind::Wide:
         for (uint32_t i = run.begin; i < run.end; ++i) wides_[i].call.run(wides_[i].out, wides_[i].n);
         break;
+      case Kind::Gathered:
+        for (uint32_t i = run.begin; i < run.end; ++i) gathered_[i]->call.run();
+        break;
       case Kind::Walk:
         for (uint32_t i = run.begin; i < run.end; ++i) run_loop(walks_[i]->call, walks_[i]->out);
         break;
@@ -115,11 +137,16 @@ void Program::run_all() {
         for (uint32_t i = run.begin; i < run.end; ++i)
           std::memcpy(moves_[i].to, moves_[i].from, moves_[i].bytes);
         break;
+      case Kind::Launch:
+        for (const Launch *l = &launches_[run.begin], *end = l + (run.end - run.begin); l != end; ++l)
+          if (l->routine->call(l->at)) throw AnotherWay();
+        runtime::check_interrupt();
+        break;
       case Kind::Row:
         for (uint32_t i = run.begin; i < run.end; ++i) {
           Row& row = *rows_[i];
           if (row.copies)
-            copy_into(row.tensors[0], row.tensors[1]);
+            copy_into(row.arguments.tensors[0], row.arguments.tensors[1]);
           else
             run_row(row);
           for (const int32_t s : row.release) memory_[static_cast<size_t>(s)].keep.reset();
@@ -239,17 +266,20 @@ Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> 
 Program::Statistics Program::statistics() const {
   Statistics s;
   s.operations = trace_.steps.size();
-  s.loops = loops_.size() + wides_.size() + walks_.size();
+  s.loops = loops_.size() + wides_.size() + gathered_.size() + walks_.size();
   s.chains = chains_.size();
-  for (const auto& chain : chains_) s.chained += chain->links.size();
+  for (const auto& chain : chains_) s.chained += chain->links.size() + (chain->folded.routine != nullptr);
   s.moves = moves_.size();
-  s.rows = rows_.size();
+  s.prepared = static_cast<size_t>(std::ranges::count_if(launches_, [](const Launch& l) { return l.name; }));
+  for (const Run& run : runs_)
+    if (run.kind == Kind::Row) s.rows += run.end - run.begin;  // not those that were computed once
   s.guards = guards_.size();
   s.dropped = dropped_;
   s.constants = constants_;
   s.arena_bytes = arena_bytes_;
   s.bytes = trace_.bytes_held() + memory_.capacity() * sizeof(Memory) + loops_.capacity() * sizeof(Loops) +
-            wides_.capacity() * sizeof(Wide) + rows_.size() * (sizeof(Row) + 256) + undo_.capacity();
+            wides_.capacity() * sizeof(Wide) + rows_.size() * (sizeof(Row) + 256) +
+            launches_.size() * (sizeof(BoundLaunch) + 256) + undo_.capacity();
   return s;
 }
 
@@ -263,16 +293,23 @@ std::string Program::text() const {
         case Kind::Wide:
           all += adjoint::text("loop   ", wides_[i].name, " of ", wides_[i].n, "\n");
           break;
+        case Kind::Gathered:
+          all += adjoint::text("loop   ", gathered_[i]->name, " of ", gathered_[i]->call.n, ", gathered\n");
+          break;
         case Kind::Walk:
           all += adjoint::text("loop   ", walks_[i]->name, " of ", walks_[i]->out.numel(), ", strided\n");
           break;
         case Kind::Chain:
           all += adjoint::text("blocks of ", chains_[i]->n, ":");
           for (const Chain::Link& link : chains_[i]->links) all += adjoint::text(" ", link.name);
+          if (chains_[i]->folded.routine) all += adjoint::text(", ", chains_[i]->folded.name);
           all += "\n";
           break;
         case Kind::Move:
           all += adjoint::text("move   ", moves_[i].bytes, " bytes\n");
+          break;
+        case Kind::Launch:
+          if (launches_[i].name) all += adjoint::text("launch ", launches_[i].name, "\n");
           break;
         case Kind::Row:
           all += adjoint::text("row    ", rows_[i]->op->name, "\n");

@@ -6,8 +6,9 @@
 // needs it). Every pointer of an instruction is written down with its slot, so that a slot that moves is
 // followed by writing the pointers again.
 //
-// Instructions are LOOPS, element-wise kernels with their pointers; MOVES; and ROWS, anything else in the
-// table, computed by what the door computes, past the door. A row may fail, and so may a GUARD, which
+// Instructions are LOOPS, element-wise kernels with their pointers; MOVES; LAUNCHES, which is what other rows
+// of the table come to where they were prepared (prepared.h); and ROWS, which were not: computed by what the
+// door computes, past the door. Both may fail, and so may a GUARD, which
 // compares what the program read when it was recorded: then what was written outside is put back, and whoever
 // runs the program does what it stands for by itself.
 //
@@ -16,8 +17,9 @@
 
 #include <memory>
 
-#include "kernels/run_loop.h"
-#include "replay/trace.h"
+#include "kernels/gathered.h"
+#include "replay/prepared.h"
+#include "replay/row.h"
 
 namespace adjoint::replay {
 
@@ -61,8 +63,8 @@ class Program {
   /// Nanoseconds that it will take, guessed: whether it is worth to let others run meanwhile.
   int64_t work() const { return work_; }
   struct Statistics {
-    size_t operations = 0, loops = 0, chains = 0, chained = 0, moves = 0, rows = 0, guards = 0, dropped = 0,
-           constants = 0;
+    size_t operations = 0, loops = 0, chains = 0, chained = 0, moves = 0, prepared = 0, rows = 0, guards = 0,
+           dropped = 0, constants = 0;
     size_t arena_bytes = 0, bytes = 0;
   };
   Statistics statistics() const;
@@ -98,6 +100,10 @@ class Program {
     Tensor out;
     const char* name;
   };
+  struct Gathered {
+    GatheredCall call;
+    const char* name;
+  };
   /// Loops over the same many elements, a block at a time: what only they take never leaves the cache.
   struct Chain {
     struct Operand {
@@ -116,23 +122,34 @@ class Program {
     int64_t buffer_bytes = 0;
     std::vector<Link> links;
     std::vector<Operand> numbers;  // that fill a buffer each
+    /// A reduction over all that a link makes: it asks for the blocks one after the other.
+    struct Folded {
+      const launch::Routine* routine = nullptr;
+      const void* const* at;
+      const char* name;
+      Operand of;
+    } folded{};
   };
   struct Row {
     const Operator* op;
     CallForm form;
-    bool copies = false;  // the second of `tensors` to the first
-    std::vector<Value> values;
-    std::vector<Tensor> tensors;  // what `values` point to
-    std::vector<Tensor> out;
+    bool copies = false;  // the second of the tensors to the first
+    RowArguments arguments;
     Range results;
     std::vector<int32_t> makes;    // of each result: the slot that it makes, or -1
     std::vector<int32_t> release;  // what nobody needs from here on
+  };
+  /// Of a prepared row, or of a part of one.
+  struct Launch {
+    const launch::Routine* routine;
+    const void* const* at;
+    const char* name;  // of the row; null: the same one's
   };
   struct Guard {
     const char* at;
     Range bytes;
   };
-  enum class Kind : uint8_t { Loops, Wide, Walk, Chain, Move, Row, Guard };
+  enum class Kind : uint8_t { Loops, Wide, Gathered, Walk, Chain, Move, Launch, Row, Guard };
   /// Instructions of one kind, side by side.
   struct Run {
     Kind kind;
@@ -164,6 +181,7 @@ class Program {
   void place(int32_t slot, char* base);
   void run_row(Row& row);
   static void run_chain(const Chain& chain);
+  static void run_folded(const Chain& chain);
   void run_all();
 
   Trace trace_;
@@ -173,9 +191,13 @@ class Program {
   std::vector<Run> runs_;
   std::vector<Loops> loops_;
   std::vector<Wide> wides_;
+  std::vector<std::unique_ptr<Gathered>> gathered_;
   std::vector<std::unique_ptr<Walk>> walks_;
   std::vector<std::unique_ptr<Chain>> chains_;
   std::vector<Move> moves_;
+  std::vector<Launch> launches_;
+  std::vector<std::unique_ptr<const BoundLaunch>> bound_;
+  std::vector<std::shared_ptr<const Launches>> prepared_;  // what they were made from
   std::vector<std::unique_ptr<Row>> rows_;
   std::vector<Guard> guards_;
   std::vector<int32_t> outside_, fresh_, kept_;

@@ -48,6 +48,39 @@ struct OtherThread final : Observer {
 
 }  // namespace
 
+bool Trace::alike(const Step& a, const Step& b) const {
+  if (a.kind != b.kind || a.form != b.form || a.op != b.op || a.arguments.size() != b.arguments.size())
+    return false;
+  std::vector<std::pair<int32_t, int32_t>> slots_of_both;
+  const auto same_places = [&](std::span<const Place> x, std::span<const Place> y) {
+    return std::ranges::equal(x, y, [&](const Place& p, const Place& q) {
+      if (p.slot < 0 || q.slot < 0) return p.slot == q.slot;
+      for (const auto& [s, t] : slots_of_both)
+        if ((s == p.slot) != (t == q.slot)) return false;
+      slots_of_both.emplace_back(p.slot, q.slot);
+      const Slot &s = slots[static_cast<size_t>(p.slot)], &t = slots[static_cast<size_t>(q.slot)];
+      return p.geometry == q.geometry && p.offset == q.offset && s.nbytes == t.nbytes &&
+             (s.kind == Slot::Kind::Number) == (t.kind == Slot::Kind::Number) &&
+             (s.kind != Slot::Kind::Number ||
+              std::memcmp(bytes.data() + s.bytes, bytes.data() + t.bytes, s.nbytes) == 0);
+    });
+  };
+  const auto part = [](const auto& list, Range r) { return std::span(list).subspan(r.begin, r.size()); };
+  for (uint32_t i = 0; i < a.arguments.size(); ++i) {
+    const Argument &x = arguments[a.arguments.begin + i], &y = arguments[b.arguments.begin + i];
+    if (x.form != y.form || x.present != y.present) return false;
+    if (!x.present) continue;
+    const bool same = x.form == Form::Tensor || x.form == Form::Tensors ? same_places(at(x.list), at(y.list))
+                      : x.form == Form::Ints ? std::ranges::equal(part(ints, x.list), part(ints, y.list))
+                      : x.form == Form::Floats
+                          ? std::ranges::equal(part(floats, x.list), part(floats, y.list))
+                      : x.form == Form::Text ? std::ranges::equal(part(bytes, x.list), part(bytes, y.list))
+                                             : same_plain(x.form, x.plain, y.plain);
+    if (!same) return false;
+  }
+  return same_places(at(a.out), at(b.out)) && same_places(at(a.results), at(b.results));
+}
+
 std::string Trace::difference(const Trace& o) const {
   const size_t n = std::min(steps.size(), o.steps.size());
   const auto name = [](const Step& s) {

@@ -94,6 +94,8 @@ struct Trace {
   bool gives(const Step& s, int32_t slot) const {
     return std::ranges::any_of(at(s.results), [&](const Place& p) { return p.slot == slot; });
   }
+  /// Whether two steps are the same call, of tensors that lie alike in other memory.
+  bool alike(const Step& a, const Step& b) const;
   /// Where two recordings of one program part, for people; empty where they are the same.
   std::string difference(const Trace& other) const;
   size_t bytes_held() const;

@@ -13,6 +13,7 @@ std::atomic<bool> devices_in_use{false};
 Device Access::begin(const Tensor& t) {
   const Device d = t->storage->device;
   if (d == Device::Sparse) refuse_sparse(t, "elements");
+  if (d == kRecorded) throw NotLaunched();
   if (d == Device::Guarded) runtime::guarded::open();
   return d;
 }

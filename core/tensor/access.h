@@ -64,6 +64,13 @@ class [[nodiscard]] Access {
   Device device_;
 };
 
+/// Addresses of no memory: what is launched there is shown, and not done (kernels/launch.h). Users know none.
+inline constexpr Device kRecorded{static_cast<uint8_t>(Device::Sparse) + 1};
+/// Fill a tensor there: a launch. Defined in kernels/, which knows what that is.
+void fill_recorded(const Tensor& t, const Scalar& value);
+/// Thrown where elements there would be reached otherwise.
+struct NotLaunched {};
+
 /// Refuse, in the name of `op`, to look at elements that there are not.
 [[noreturn]] void refuse_meta(const char* op);
 

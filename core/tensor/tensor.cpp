@@ -118,9 +118,15 @@ namespace {
   storage->capacity = thread_state.device == Device::Meta ? SIZE_MAX : nbytes;
   if (thread_state.device == Device::Guarded)
     storage->data = static_cast<char*>(runtime::guarded::allocate(nbytes));
+  if (thread_state.device == kRecorded) {
+    // No two at one address, and none where anything can lie.
+    thread_local uintptr_t next = uintptr_t{1} << 62;
+    storage->data = reinterpret_cast<char*>(next);
+    next += (nbytes + 127) & ~size_t{63};
+  }
   storage->device = thread_state.device;
   storage->made_in = thread_state.made_in;
-  devices_in_use.store(true, std::memory_order_relaxed);
+  if (thread_state.device != kRecorded) devices_in_use.store(true, std::memory_order_relaxed);
   return owner;
 }
 }  // namespace
@@ -393,8 +399,19 @@ const Tensor* Destination::take(IntList sizes, DType dtype) {
   return nullptr;
 }
 
+namespace {
+/// Whether a new tensor was filled by a launch, where these are kept.
+bool filled_by_launch(const Tensor& t, const Scalar& value) {
+  if (!t->is(TensorImpl::kElsewhere) || t->storage->device != kRecorded) [[likely]]
+    return false;
+  fill_recorded(t, value);
+  return true;
+}
+}  // namespace
+
 Tensor zeros(IntList sizes, DType dtype) {
   Tensor t = empty(sizes, dtype);
+  if (filled_by_launch(t, Scalar(0))) return t;
   if (Access access(t); access)
     runtime::parallel_for(0, t.numel() * t.itemsize(), int64_t{1} << 20, [&](int64_t b, int64_t e) {
       std::memset(t.bytes() + b, 0, static_cast<size_t>(e - b));
@@ -406,6 +423,7 @@ Tensor zeros(IntList sizes, DType dtype) {
 
 Tensor full(IntList sizes, const Scalar& value, DType dtype) {
   Tensor t = empty(sizes, dtype);
+  if (filled_by_launch(t, value)) return t;
   if (Access access(t); access) {
     alignas(16) char bytes[16];
     write_element(bytes, dtype, value);
@@ -421,6 +439,7 @@ Tensor full(IntList sizes, const Scalar& value, DType dtype) {
 
 Tensor scalar_tensor(const Scalar& value, DType dtype) {
   Tensor t = empty_scalar(dtype);
+  if (filled_by_launch(t, value)) return t;
   if (Access access(t); access) write_element(t.bytes(), dtype, value);
   if (thread_state.watched) [[unlikely]]
     announce_filled(t, value);

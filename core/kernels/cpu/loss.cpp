@@ -29,6 +29,10 @@ struct Classes {
 
   const char* op = "";
 
+  void each_tensor(runtime::FunctionRef<void(Tensor&)> f) {
+    f(target);
+    f(weight);
+  }
   int64_t count() const { return samples * positions; }
   /// The class of a sample, checked as it is used: another thread may be writing the target.
   int64_t at(int64_t p) const {
@@ -40,9 +44,8 @@ struct Classes {
   }
 };
 
-bool check_each(const Tensor&, const Classes& c) {
+void check_each(const Tensor&, const Classes& c) {
   for (int64_t p = 0; p < c.count(); ++p) c.at(p);
-  return true;
 }
 
 /// Everything that can be wrong is found here, before anything is computed.

@@ -33,11 +33,23 @@ bool evict_each_other(const Matrix<T>& a) {
   return std::max(a.down, a.across) * static_cast<int64_t>(sizeof(T)) % 2048 == 0;
 }
 
+/// Up to so many multiplications, calling a library takes longer than a product by our own loops, whatever
+/// its shape; and up to so many, longer than one without any preparation.
+constexpr int64_t kFewProducts = 4096, kPlainProducts = 96;
+
 /// Whether loops of our own serve for a product of this size (T is float or double).
 template <class T>
 bool has_product_loops(int64_t m, int64_t n, int64_t k) {
   constexpr int64_t kLeast = 16;
-  return best_variant<ProductTable<T>>().multiply && m >= 4 && n >= kLeast && (m * k >= 64 || k == 1);
+  if (!best_variant<ProductTable<T>>().multiply) return false;
+  if (m * k <= kFewProducts && m * k * n <= kFewProducts) return n >= 8 || n >= m;
+  return m >= 4 && n >= kLeast && (m * k >= 64 || k == 1);
+}
+/// Whether they do with the factors in each other's place, for a result of few columns.
+template <class T>
+bool has_transposed_loops(int64_t m, int64_t n, int64_t k) {
+  return best_variant<ProductTable<T>>().multiply && n < 8 && n < m && m * k <= kFewProducts &&
+         m * k * n <= kFewProducts;
 }
 
 template <class T>
@@ -103,8 +115,10 @@ inline constexpr bool has_blas = std::is_same_v<real_t<T>, float> || std::is_sam
 
 /// A factor: a matrix, or a batch of them, one of whose strides is 1 in what loops and BLAS are given.
 struct Operand {
-  Tensor owner;  // a copy, where the layout was neither
+  const Tensor& given;
   int64_t down, across;
+  Tensor copy = {};  // where the layout was neither
+  const Tensor& tensor() const { return copy.defined() ? copy : given; }
 };
 
 // `rows` x `columns` in the last two dimensions. Strides of dimensions of size 1 are those that BLAS would
@@ -120,7 +134,22 @@ Operand prepare(const Tensor& t) {
     if (columns == 1) return {t, 1, rows};
     if (across >= rows) return {t, 1, across};
   }
-  return {copy_of(t), columns, 1};
+  return {t, columns, 1, copy_of(t)};
+}
+
+/// c = start + a b of few numbers; K of them are summed, or any number where that is 0.
+template <class T, int K>
+void multiply_plainly(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, const T* start,
+                      int64_t start_down, int64_t start_across, T* c) {
+  const int64_t terms = K ? K : k;
+  for (int64_t i = 0; i < m; ++i, a.data += a.down, c += n)
+    for (int64_t j = 0; j < n; ++j) {
+      const T* q = b.data + j * b.across;
+      T sum = start ? start[i * start_down + j * start_across] : T(0);
+#pragma GCC unroll 4
+      for (int64_t l = 0; l < terms; ++l) sum += a.data[l * a.across] * q[l * b.down];
+      c[j] = sum;
+    }
 }
 
 /// c = start + a b; an undefined start is zero. Its rows lie `start_down` apart: 0 repeats one; with
@@ -144,6 +173,25 @@ void multiply_one(const T* a, const Operand& x, const T* b, const Operand& y, co
         runtime::parallel_for(0, rows, std::max<int64_t>(1, kPart / 8 / k), part);
       else
         part(0, rows);
+      return;
+    }
+    if (m * k <= kPlainProducts && m * k * n <= kPlainProducts) {
+      const Matrix<T> left{a, x.down, x.across}, right{b, y.down, y.across};
+      const auto multiply = k == 1   ? multiply_plainly<T, 1>
+                            : k == 2 ? multiply_plainly<T, 2>
+                            : k == 3 ? multiply_plainly<T, 3>
+                            : k == 4 ? multiply_plainly<T, 4>
+                                     : multiply_plainly<T, 0>;
+      return multiply(m, n, k, left, right, start, start_down, start_across, c);
+    }
+    if (has_transposed_loops<T>(m, n, k)) {
+      T columns[kFewProducts];
+      best_variant<ProductTable<T>>().multiply(n, m, k, {b, y.across, y.down}, {a, x.across, x.down}, nullptr,
+                                               0, 0, columns, m, nullptr);
+      for (int64_t i = 0; i < m; ++i)
+        for (int64_t j = 0; j < n; ++j)
+          c[i * n + j] =
+              start ? start[i * start_down + j * start_across] + columns[j * m + i] : columns[j * m + i];
       return;
     }
     if (has_product_loops<T>(m, n, k))
@@ -182,8 +230,8 @@ void batched(const Tensor& a, const Tensor& b, const Tensor& start, const Tensor
   const int64_t from_across = start.defined() && start.stride(-1) == 0 ? 0 : 1;
   const int64_t count = product(batch);
   if (count == 1) {
-    multiply_one(x.owner.data<T>(), x, y.owner.data<T>(), y, from, from_down, from_across, out.data<T>(), m,
-                 n, k, true);
+    multiply_one(x.tensor().data<T>(), x, y.tensor().data<T>(), y, from, from_down, from_across,
+                 out.data<T>(), m, n, k, true);
     return;
   }
   // Where matrix number i of each factor lies: 0 strides where it is broadcast.
@@ -193,15 +241,16 @@ void batched(const Tensor& a, const Tensor& b, const Tensor& start, const Tensor
     for (size_t d = lead; d < batch.size(); ++d) s[d] = t.sizes()[d - lead] == 1 ? 0 : t.strides()[d - lead];
     return s;
   };
-  const Dims a_steps = steps(x.owner), b_steps = steps(y.owner);
+  const Tensor &left = x.tensor(), &right = y.tensor();
+  const Dims a_steps = steps(left), b_steps = steps(right);
   if constexpr (is_floating_v<T> && !is_half_v<T>) {
     if (batch.size() == 1 && count >= kMatrixLanes<T> && std::max({m, n, k}) <= kSmallProduct &&
         std::min({m, n, k}) > 0 && !from) {
       // Several at once, one in each lane of a vector.
       runtime::parallel_for(0, count, 4096, [&](int64_t begin, int64_t end) {
         best_variant<SmallMatrixTable<T>>().multiply(
-            end - begin, m, n, k, {x.owner.data<T>() + begin * a_steps[0], x.down, x.across, a_steps[0]},
-            {y.owner.data<T>() + begin * b_steps[0], y.down, y.across, b_steps[0]},
+            end - begin, m, n, k, {left.data<T>() + begin * a_steps[0], x.down, x.across, a_steps[0]},
+            {right.data<T>() + begin * b_steps[0], y.down, y.across, b_steps[0]},
             {out.data<T>() + begin * m * n, n, 1, m * n});
       });
       return;
@@ -219,9 +268,8 @@ void batched(const Tensor& a, const Tensor& b, const Tensor& start, const Tensor
         bt += rest % batch[d] * b_steps[d];
         rest /= batch[d];
       }
-      multiply_one(x.owner.data<T>() + at, x, y.owner.data<T>() + bt, y,
-                   from ? from + i * from_step : nullptr, from_down, from_across, out.data<T>() + i * m * n,
-                   m, n, k, large);
+      multiply_one(left.data<T>() + at, x, right.data<T>() + bt, y, from ? from + i * from_step : nullptr,
+                   from_down, from_across, out.data<T>() + i * m * n, m, n, k, large);
     }
   });
 }

@@ -197,6 +197,15 @@ void pack(int64_t k, int64_t n, Matrix<T> b, T* to) {
     return;
   }
   if (n < P) std::memset(to, 0, static_cast<size_t>(k * P) * sizeof(T));
+  if (b.across == 1) {
+    for (int64_t p = 0; p < k; ++p, to += P) {
+      const T* row = b.data + p * b.down;
+      int64_t j = 0;
+      for (; j + W <= n; j += W) store(to + j, load(row + j));
+      for (; j < n; ++j) to[j] = row[j];
+    }
+    return;
+  }
   int64_t done = 0, packed = 0;  // columns below `packed` are there down to row `done`
   if (b.down == 1) {
     packed = n / W * W;

@@ -356,6 +356,21 @@ Tensor place_of_extreme(const Tensor& self, const std::optional<int64_t>& dim, b
   return out;
 }
 
+namespace {
+template <class... X>
+bool is_one_of(const launch::Routine& routine, const X&... known) {
+  return ((&routine == &known) || ...);
+}
+}  // namespace
+}  // namespace adjoint::kernels
+
+bool adjoint::folds_in_pieces(const launch::Routine& routine) {
+  using namespace kernels;
+  return is_one_of(routine, launch::routine_of<&add_elements, Out, Tensor, uint64_t, Fold, double>,
+                   launch::routine_of<&find_extreme, Out, Tensor, uint64_t, bool>);
+}
+
+namespace adjoint::kernels {
 static void count_truth(const Tensor& out, const Tensor& self, uint64_t mask, bool all) {
   auto count = [&]<class T>(TypeTag<T>, const Tensor& x) {
     const Reducer reducer(x, mask);

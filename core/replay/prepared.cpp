@@ -1,0 +1,254 @@
+#include "replay/prepared.h"
+
+#include <cstring>
+#include <map>
+
+#include "for_size.h"
+#include "replay/row.h"
+#include "runtime/warning.h"
+
+namespace adjoint::replay {
+
+namespace {
+
+using launch::Kind;
+
+/// A scope in which all that is made is made there.
+class Here {
+  const DeviceScope scope_{kRecorded};
+  const Device before_ = thread_state.default_device;
+
+ public:
+  Here() { thread_state.default_device = kRecorded; }
+  ~Here() { thread_state.default_device = before_; }
+};
+
+class Keeper final : public launch::Recorder {
+ public:
+  Keeper(const Trace& trace, const Step& step) : trace_(trace), names_(slots_of(trace, step)) {
+    for (const int32_t s : names_) storage(s);
+  }
+
+  Tensor tensor(const Place& p) {
+    if (p.slot < 0) return {};
+    const Geometry& g = trace_.geometry(p);
+    Tensor t = over(storage(p.slot), g.dtype, g.sizes.span(), g.strides.span(), 0);
+    t->data += p.offset;
+    if (kind(p.slot) == Slot::Kind::Number) t->flags |= TensorImpl::kWrapped;
+    return t;
+  }
+
+  void launched(const launch::Routine& routine, const void* const* at) override {
+    Launches::Call& call = launches_.calls.emplace_back();
+    call.routine = &routine;
+    for (size_t i = 0; i < routine.count; ++i) switch (routine.kinds[i]) {
+        case Kind::Value: {
+          std::array<std::byte, 16> piece{};
+          for (size_t k = 0; k < routine.sizes[i]; k += sizeof piece) {
+            std::memcpy(&piece, static_cast<const char*>(at[i]) + k,
+                        std::min(sizeof piece, routine.sizes[i] - k));
+            call.bytes.push_back(piece);
+          }
+          break;
+        }
+        case Kind::Numbers:
+          call.numbers.emplace_back(*static_cast<const IntList*>(at[i]));
+          break;
+        case Kind::Other:
+          if (!routine.keeping) throw NotLaunched();
+          call.other = {routine.keeping->copy(at[i]), routine.keeping->release};
+          routine.keeping->each_tensor(call.other.get(), [&](Tensor& t) {
+            call.tensors.push_back(operand(t, false));
+            t = Tensor();
+          });
+          break;
+        case Kind::Generator:
+          throw NotLaunched();
+        case Kind::Tensor:
+        case Kind::Out:
+          call.tensors.push_back(operand(*static_cast<const Tensor*>(at[i]), routine.kinds[i] == Kind::Out));
+          break;
+        case Kind::Tensors:
+        case Kind::Outs:
+          call.lengths.push_back(static_cast<const TensorList*>(at[i])->size());
+          for (const Tensor& t : *static_cast<const TensorList*>(at[i]))
+            call.tensors.push_back(operand(t, routine.kinds[i] == Kind::Outs));
+          break;
+      }
+  }
+
+  /// The launches, if these are the results that the trace has.
+  Launches finish(std::span<const Tensor> made, std::span<const Place> results) {
+    if (made.size() != results.size()) throw NotLaunched();
+    for (size_t i = 0; i < made.size(); ++i) {
+      const Place& p = results[i];
+      if (made[i].defined() != (p.slot >= 0)) throw NotLaunched();
+      if (p.slot < 0) continue;
+      const Storage* const s = owner_of_bytes(made[i]->storage);
+      if (!lies_as(made[i], trace_.geometry(p)) || made[i].bytes() - s->data != p.offset ||
+          s->nbytes != trace_.slots[static_cast<size_t>(p.slot)].nbytes || s->device != kRecorded)
+        throw NotLaunched();
+      const auto name = static_cast<int32_t>(std::ranges::find(names_, p.slot) - names_.begin());
+      const auto [known, is_new] = numbers_.try_emplace(s, name);
+      if (!is_new && known->second != name) rename(known->second, name);
+      // One memory for each slot.
+      if (const Storage*& of = memory_of_result_[p.slot]; of && of != s)
+        throw NotLaunched();
+      else
+        of = s;
+      held_.push_back(made[i]);
+    }
+    drop_renamed();
+    return std::move(launches_);
+  }
+
+ private:
+  Slot::Kind kind(int32_t slot) const { return trace_.slots[static_cast<size_t>(slot)].kind; }
+
+  /// The memory that stands for a slot of the trace.
+  Ref<Storage> storage(int32_t slot) {
+    Ref<Storage>& s = storages_[slot];
+    if (s) return s;
+    const Slot& of = trace_.slots[static_cast<size_t>(slot)];
+    if (of.kind == Slot::Kind::Number) {
+      s = external_storage(const_cast<char*>(trace_.bytes.data() + of.bytes), of.nbytes, nullptr, nullptr);
+    } else {
+      const DeviceScope here(kRecorded);
+      s = allocate_storage(of.nbytes);
+    }
+    numbers_[s.get()] = static_cast<int32_t>(std::ranges::find(names_, slot) - names_.begin());
+    return s;
+  }
+
+  Launches::Operand operand(const Tensor& t, bool written) {
+    Launches::Operand o;
+    if (!t.defined()) return o;
+    o.geometry = {t.dtype(), t.is_contiguous(), t.numel(), Dims(t.sizes()), Dims(t.strides())};
+    Storage* const s = owner_of_bytes(t->storage);
+    o.offset = t.bytes() - s->data;
+    auto known = numbers_.find(s);
+    if (known == numbers_.end()) {
+      if (s->device == Device::CPU && t.dim() == 0 && !written) {
+        o.number = t;
+        return o;
+      }
+      if (s->device != kRecorded) throw NotLaunched();
+      held_.push_back(t);
+      known = numbers_.emplace(s, static_cast<int32_t>(names_.size() + launches_.made.size())).first;
+      launches_.made.push_back(s->nbytes);
+    }
+    o.slot = known->second;
+    return o;
+  }
+
+  /// Memory that was made turns out to be a result's.
+  void rename(int32_t from, int32_t to) {
+    if (from < static_cast<int32_t>(names_.size())) throw NotLaunched();
+    for (Launches::Call& call : launches_.calls)
+      for (Launches::Operand& o : call.tensors)
+        if (o.slot == from) o.slot = to;
+    launches_.made[static_cast<size_t>(from) - names_.size()] = 0;
+    for (auto& [storage, number] : numbers_)
+      if (number == from) number = to;
+  }
+  void drop_renamed() {
+    const auto first = static_cast<int32_t>(names_.size());
+    std::vector<int32_t> number;
+    int32_t next = first;
+    std::vector<bool> used(launches_.made.size());
+    for (const Launches::Call& call : launches_.calls)
+      for (const Launches::Operand& o : call.tensors)
+        if (o.slot >= first) used[static_cast<size_t>(o.slot - first)] = true;
+    std::vector<size_t> made;
+    for (size_t i = 0; i < used.size(); ++i) {
+      number.push_back(used[i] ? next++ : -1);
+      if (used[i]) made.push_back(launches_.made[i]);
+    }
+    for (Launches::Call& call : launches_.calls)
+      for (Launches::Operand& o : call.tensors)
+        if (o.slot >= first) o.slot = number[static_cast<size_t>(o.slot - first)];
+    launches_.made = std::move(made);
+  }
+
+  const Trace& trace_;
+  const std::vector<int32_t> names_;
+  Launches launches_;
+  std::map<int32_t, Ref<Storage>> storages_;
+  std::map<const Storage*, int32_t> numbers_;
+  std::map<int32_t, const Storage*> memory_of_result_;
+  std::vector<Tensor> held_;  // so that no other memory gets its address
+};
+
+}  // namespace
+
+std::vector<int32_t> slots_of(const Trace& trace, const Step& step) {
+  std::vector<int32_t> slots;
+  const auto add = [&](const Place& p, bool) {
+    if (std::ranges::find(slots, p.slot) == slots.end()) slots.push_back(p.slot);
+  };
+  trace.each_place(step, add);
+  return slots;
+}
+
+std::shared_ptr<const Launches> prepare(const Trace& trace, const Step& step) {
+  if (step.kind != Step::Kind::Call || step.op->draws || step.op->view) return nullptr;
+  try {
+    Keeper keeper(trace, step);
+    RowArguments arguments(trace, step, [&](const Place& p) { return keeper.tensor(p); });
+    const NoInterpretation inner;
+    const runtime::NoWarnings silent;
+    const Here here;
+    Results results;
+    compute_row(*step.op, step.form, arguments, results);
+    // What writes gives what it wrote.
+    if (step.op->elementwise && step.form != CallForm::Function)
+      results.one = step.form == CallForm::InPlace ? arguments.tensors[0] : arguments.out[0];
+    return std::make_shared<const Launches>(keeper.finish(results.all(), trace.at(step.results)));
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+BoundLaunch::BoundLaunch(const Launches::Call& call,
+                         runtime::FunctionRef<Tensor(const Launches::Operand&)> tensor)
+    : routine_(call.routine) {
+  // All are pointed into.
+  tensors_.reserve(call.tensors.size());
+  lists_.reserve(call.lengths.size());
+  numbers_.reserve(call.numbers.size());
+  const Launches::Operand* operand = call.tensors.data();
+  const size_t* length = call.lengths.data();
+  const std::array<std::byte, 16>* bytes = call.bytes.data();
+  for (size_t i = 0; i < routine_->count; ++i) switch (routine_->kinds[i]) {
+      case Kind::Value:
+        at_.push_back(bytes);
+        bytes += (routine_->sizes[i] + sizeof *bytes - 1) / sizeof *bytes;
+        break;
+      case Kind::Numbers:
+        numbers_.push_back(call.numbers[numbers_.size()].span());
+        at_.push_back(&numbers_.back());
+        break;
+      case Kind::Other:
+        other_ = {routine_->keeping->copy(call.other.get()), routine_->keeping->release};
+        routine_->keeping->each_tensor(other_.get(), [&](Tensor& t) { t = tensor(*operand++); });
+        at_.push_back(other_.get());
+        break;
+      case Kind::Generator:
+        break;
+      case Kind::Tensor:
+      case Kind::Out:
+        tensors_.push_back(tensor(*operand++));
+        at_.push_back(&tensors_.back());
+        break;
+      case Kind::Tensors:
+      case Kind::Outs: {
+        const size_t first = tensors_.size(), n = *length++;
+        for (size_t k = 0; k < n; ++k) tensors_.push_back(tensor(*operand++));
+        lists_.push_back({tensors_.data() + first, n});
+        at_.push_back(&lists_.back());
+        break;
+      }
+    }
+}
+
+}  // namespace adjoint::replay
