@@ -224,9 +224,9 @@ class ReplayNode final : public Node {
     for (size_t k = 0; k < inputs.size(); ++k) {
       const Tensor& t = inputs[k];
       if (!t.defined()) continue;
+      elements_[k] = t->data;
       if (replay_->reads_[k] || t->grad_fn || t->is(TensorImpl::kView)) {
         inputs_[k].save(t, false, this);
-        elements_[k] = t->data;
       } else {
         unread_[k] = t;
         versions_[k] = t.version();
@@ -271,7 +271,7 @@ class ReplayNode final : public Node {
       if (unread_[k].defined()) {
         // No node of the function's own graph would have kept it: it may be other by now.
         inputs[k] = unread_[k];
-        written |= unread_[k].version() != versions_[k];
+        written |= unread_[k].version() != versions_[k] || unread_[k]->data != elements_[k];
       } else if (inputs_[k].saved()) {
         const bool packed = inputs_[k].is_packed();
         inputs[k] = inputs_[k].unpack(this);
@@ -319,7 +319,7 @@ class ReplayNode final : public Node {
   /// Leaves that no pass reads, which may be written without harm, and their versions at the call.
   Tensors unread_;
   std::vector<uint32_t> versions_;
-  /// Where the elements of the others were: no version tells that a tensor was given other memory.
+  /// Where the elements of all inputs were: no version tells that a tensor was given other memory.
   std::vector<const char*> elements_;
   Tensors kept_;
 };

@@ -16,8 +16,10 @@ from types import CodeType, FunctionType
 from typing import Any
 
 import adjoint
-from adjoint import _creation, _random, nn, tree
+from adjoint import nn, tree
 from adjoint._C import Composition
+from adjoint._tensor import creation as _creation
+from adjoint._tensor import random as _random
 from adjoint.fx._codegen import _PyTreeCodeGen, _Tree
 from adjoint.fx._patches import find_proxy, original_call, patches, running
 from adjoint.fx.graph import Graph
