@@ -109,9 +109,13 @@ struct AgainInPython {
 };
 
 /// The outputs, or None where the call has to be made by itself. `again`: None where nothing is recorded.
-nb::object run(const std::shared_ptr<Replay>& replay, nb::handle given, nb::handle again) {
+nb::object run(const std::shared_ptr<Replay>& replay, nb::handle given, nb::handle again, size_t varying) {
   PyObject* const list = given.ptr();
-  const auto n = static_cast<size_t>(PyList_GET_SIZE(list));
+  // Tensors, then numbers.
+  const size_t n = static_cast<size_t>(PyList_GET_SIZE(list)) - varying;
+  std::vector<double> numbers;
+  for (size_t i = 0; i < varying; ++i)
+    numbers.push_back(PyFloat_AS_DOUBLE(PyList_GET_ITEM(list, static_cast<Py_ssize_t>(n + i))));
   Tensors inputs(n), outputs(replay->outputs());
   for (size_t i = 0; i < n; ++i)
     if (PyObject* o = PyList_GET_ITEM(list, static_cast<Py_ssize_t>(i)); is_tensor(o)) inputs[i] = unwrap(o);
@@ -121,7 +125,7 @@ nb::object run(const std::shared_ptr<Replay>& replay, nb::handle given, nb::hand
     const Computing computing(replay->program().work() >= kUnlockFrom, [&](auto&& add) {
       for (const Tensor& t : inputs) add(t.get());
     });
-    outcome = replay->run(inputs, outputs, recorded);
+    outcome = replay->run(inputs, outputs, recorded, numbers);
   }
   if (outcome != Program::Outcome::Done) return nb::none();
   nb::object made = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(outputs.size())));
@@ -222,6 +226,8 @@ void bind_replay(nb::module_& m) {
   nb::class_<Recording>(m, "_Recording", "What a call did to elements.")
       .def_prop_ro("refused", [](const Recording& r) { return r.trace.refused; })
       .def("difference", &Recording::difference)
+      .def("vary", [](Recording& r, const Recording& other, std::vector<double> here,
+                      std::vector<double> there) { return r.vary(other, here, there); })
       .def_prop_ro("steps", [](const Recording& r) { return r.trace.steps.size(); })
       .def_prop_ro("draws",
                    [](const Recording& r) {
@@ -278,8 +284,10 @@ void bind_replay(nb::module_& m) {
       .def("__init__", [](Replayed* p, const Recording& r) { new (p) Replayed{std::make_shared<Replay>(r)}; })
       .def(
           "run",
-          [](const Replayed& p, nb::handle inputs, nb::handle again) { return run(p.replay, inputs, again); },
-          nb::arg("inputs"), nb::arg("again").none())
+          [](const Replayed& p, nb::handle inputs, nb::handle again, size_t varying) {
+            return run(p.replay, inputs, again, varying);
+          },
+          nb::arg("inputs"), nb::arg("again").none(), nb::arg("varying") = 0)
       .def("statistics", [](const Replayed& p) { return statistics(p.replay); })
       .def_prop_ro("writes", [](const Replayed& p) { return p.replay->writes(); })
       .def_prop_ro("by", [](const Replayed& p) { return p.replay->recording().by; })

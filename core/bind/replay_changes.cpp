@@ -301,7 +301,10 @@ nb::object reach(Layout& l, int32_t number, PyObject* function, PyObject* args, 
   return o;
 }
 
-std::string difference(const Layout& a, const Layout& b) {
+std::string difference(const Layout& a, const Layout& b, const std::vector<int32_t>& but) {
+  const auto equal_but = [](const Edge& x, const Edge& y) {
+    return x.guard == Guard::Float && y.guard == Guard::Float;
+  };
   const auto fact = [](const Node& n) {
     PyObject* o = n.fact.ptr();
     return o && PyWeakref_Check(o) ? referent(o) : o;
@@ -326,7 +329,7 @@ std::string difference(const Layout& a, const Layout& b) {
     else if (equal && x.guard != Guard::Node && x.guard != Guard::Tensor && x.guard != Guard::Absent &&
              x.guard != Guard::Varying)
       equal = passes(x, y.expected.ptr());
-    if (!equal)
+    if (!equal && !(equal_but(x, y) && std::ranges::find(but, at) != but.end()))
       return adjoint::text(
           a.path(at).empty() ? "the function" : a.path(at), " is ",
           y.expected.is_valid() && y.guard != Guard::Weak ? shown(y.expected.ptr()) : "something else",
@@ -547,7 +550,19 @@ void bind_replay_paths(nb::module_& m) {
                fail("the tensors of this layout were released: what changed is not known any more");
              return changes(l);
            })
-      .def("_difference", [](const Layout& a, const Layout& b) { return difference(a, b); })
+      .def(
+          "_difference",
+          [](const Layout& a, const Layout& b, const std::vector<int32_t>& but) {
+            return difference(a, b, but);
+          },
+          nb::arg("other"), nb::arg("but") = std::vector<int32_t>())
+      .def_ro("_float_edges", &Layout::floats)
+      .def_prop_ro("_found_by",
+                   [](const Layout& l) {
+                     std::vector<int32_t> found;
+                     for (const Node& n : l.nodes) found.push_back(n.found_by);
+                     return found;
+                   })
       .def("_reach", [](Layout& l, int32_t node, nb::object function, nb::tuple args, nb::dict kwargs) {
         nb::object o = reach(l, node, function.ptr(), args.ptr(), kwargs.ptr());
         return o.is_valid() ? o : nb::none();

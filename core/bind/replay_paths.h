@@ -342,7 +342,8 @@ class Addresses {
 void collect(Layout& l, PyObject* function, PyObject* args, PyObject* kwargs, nb::dict facts);
 /// What a run changed: tuples of kind, node, path of the holder, key, what was there and what is.
 nb::list changes(Layout& l);
-std::string difference(const Layout& a, const Layout& b);
+/// Where two layouts differ, but for floats at these edges; empty where they do not.
+std::string difference(const Layout& a, const Layout& b, const std::vector<int32_t>& but);
 nb::object reach(Layout& l, int32_t node, PyObject* function, PyObject* args, PyObject* kwargs);
 
 }  // namespace adjoint::bind::paths

@@ -211,6 +211,8 @@ void Builder::emit(size_t i) {
     row->arguments.tensors = {tensor(plan.out), tensor(t_.at(t_.arguments[s.arguments.begin].list)[0])};
   } else {
     row->arguments = arguments(s);
+    for (const Number& n : p_.ends_.numbers)
+      if (n.step == i) p_.numbers_.emplace_back(&row->arguments.values[n.argument].d, n.number);
     for (const Place& p : t_.at(s.results)) {
       const bool made = p.slot >= 0 &&
                         (plan.once || memory(p.slot).first == static_cast<int32_t>(position_)) &&

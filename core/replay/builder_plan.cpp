@@ -229,6 +229,8 @@ void Builder::plan_launches() {
     const Step& s = t_.steps[i];
     Plan& plan = plans_[i];
     if (plan.how != How::Row || !plan.live || plan.once || s.kind != Step::Kind::Call) continue;
+    // Launches keep the numbers that they were made with.
+    if (std::ranges::any_of(p_.ends_.numbers, [&](const Number& n) { return n.step == i; })) continue;
     auto& others = known[s.op];
     auto k = std::ranges::find_if(others, [&](const Known& o) { return t_.alike(*o.step, s); });
     if (k == others.end()) k = others.insert(k, {&s, prepare(t_, s)});

@@ -23,6 +23,40 @@ std::string Recording::difference(const Recording& o) const {
              : "";
 }
 
+std::string Recording::vary(const Recording& other, std::span<const double> here,
+                            std::span<const double> there) {
+  const auto same = [](double a, double b) { return std::memcmp(&a, &b, sizeof a) == 0; };
+  numbers.clear();
+  ties.clear();
+  Recording o = other;
+  for (size_t i = 0; i < std::min<size_t>({forward, trace.steps.size(), o.trace.steps.size()}); ++i) {
+    const Step &a = trace.steps[i], &b = o.trace.steps[i];
+    if (a.kind != Step::Kind::Call || a.op != b.op || !a.op->writes_lists || !(a.arguments == b.arguments))
+      continue;
+    for (uint32_t k = a.arguments.begin; k < a.arguments.end; ++k) {
+      const Argument& x = trace.arguments[k];
+      Argument& y = o.trace.arguments[k];
+      if (x.form != Form::Float || !x.present || !y.present || same(x.plain.d, y.plain.d)) continue;
+      // Of several that were the same both times nobody can say which it is: they must stay the same.
+      int64_t first = -1;
+      for (uint32_t n = 0; n < here.size(); ++n) {
+        if (!same(x.plain.d, here[n]) ||
+            !same(there[n], first < 0 ? y.plain.d : there[static_cast<size_t>(first)]))
+          continue;
+        if (first < 0) {
+          first = n;
+          numbers.push_back({static_cast<uint32_t>(i), k - a.arguments.begin, n});
+        } else {
+          ties.emplace_back(static_cast<uint32_t>(first), n);
+        }
+      }
+      if (first >= 0) y.plain.d = x.plain.d;
+    }
+  }
+  if (!passes.empty()) return "numbers that vary are not followed into a graph";
+  return difference(o);
+}
+
 void Recording::begin_at_inputs() {
   std::vector<std::optional<int64_t>> begin(trace.slots.size());
   for (const Place& p : inputs)
@@ -47,6 +81,7 @@ Replay::Replay(Recording recording) : recording_(std::move(recording)) {
   Trace forward = all;
   Program::Ends ends{recording_.inputs, recording_.outputs, recording_.relations};
   ends.whole_from = ends.outputs.size();
+  ends.numbers = recording_.numbers;
   forward.steps.resize(recording_.forward);
   if (!recording_.passes.empty()) {
     // Where what the forward part makes begins in its slot.
@@ -344,10 +379,13 @@ class SpentNode final : public Node {
   const std::string name_, error_;
 };
 
-Program::Outcome Replay::run(std::span<const Tensor> inputs, std::span<Tensor> outputs, const Again& again) {
+Program::Outcome Replay::run(std::span<const Tensor> inputs, std::span<Tensor> outputs, const Again& again,
+                             std::span<const double> numbers) {
+  for (const auto& [a, b] : recording_.ties)
+    if (std::memcmp(&numbers[a], &numbers[b], sizeof(double)) != 0) return Program::Outcome::Undone;
   const size_t n = recording_.outputs.size();
   if (recording_.passes.empty() || !thread_state.grad) {
-    const auto outcome = forward_->run(inputs, outputs);
+    const auto outcome = forward_->run(inputs, outputs, numbers);
     if (outcome == Program::Outcome::Done && thread_state.grad)
       for (const Spent& spent : recording_.spent)
         set_history(outputs[spent.output], Ref<Node>::steal(new SpentNode(spent, inputs)), 0);
@@ -356,7 +394,8 @@ Program::Outcome Replay::run(std::span<const Tensor> inputs, std::span<Tensor> o
   Tensors all(n + kept_.size());
   auto* node = new ReplayNode(shared_from_this(), again, inputs);
   const Ref<Node> owner = Ref<Node>::steal(node);
-  if (const auto outcome = forward_->run(inputs, all); outcome != Program::Outcome::Done) return outcome;
+  if (const auto outcome = forward_->run(inputs, all, numbers); outcome != Program::Outcome::Done)
+    return outcome;
   std::copy_n(all.begin(), n, outputs.begin());
   node->set_results(static_cast<uint16_t>(recording_.differentiated.size()));
   node->keep(inputs, all);

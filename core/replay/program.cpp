@@ -163,13 +163,15 @@ void Program::run_all() {
   }
 }
 
-Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                              std::span<const double> numbers) {
   struct Leave {
     Program& p;
     ~Leave() {
       for (const int32_t s : p.kept_) p.memory_[static_cast<size_t>(s)].keep.reset();
     }
   } leave{*this};
+  for (const auto& [at, number] : numbers_) *at = numbers[number];
   for (const int32_t s : outside_) {
     Memory& m = memory_[static_cast<size_t>(s)];
     const Tensor& t = inputs[static_cast<size_t>(m.input)];
@@ -326,7 +328,8 @@ Pool::Pool(Trace trace, Program::Ends ends) : trace_(std::move(trace)), ends_(st
   first_ = idle_.front().get();
 }
 
-Program::Outcome Pool::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+Program::Outcome Pool::run(std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                           std::span<const double> numbers) {
   std::unique_ptr<Program> mine;
   {
     const std::lock_guard lock(lock_);
@@ -344,7 +347,7 @@ Program::Outcome Pool::run(std::span<const Tensor> inputs, std::span<Tensor> out
       pool.idle_.push_back(std::move(mine));
     }
   } back{*this, mine};
-  return mine->run(inputs, outputs);
+  return mine->run(inputs, outputs, numbers);
 }
 
 }  // namespace adjoint::replay

@@ -33,6 +33,12 @@ struct Relation {
   bool operator==(const Relation&) const = default;
 };
 
+/// An argument of a row that is a number of the program's, which may be another at each call.
+struct Number {
+  uint32_t step, argument, number;
+  bool operator==(const Number&) const = default;
+};
+
 class Program {
  public:
   /// What a program takes and gives. `inputs`: where each input lay, slot -1 for those that no operation met.
@@ -42,6 +48,7 @@ class Program {
     std::vector<Relation> relations;
     /// From this output on, whole slots are given as they are, for another program.
     size_t whole_from = ~size_t{0};
+    std::vector<Number> numbers = {};
     /// A backward pass: what it gives has no bases.
     bool passes = false;
   };
@@ -58,7 +65,8 @@ class Program {
     Undone,
   };
   /// Inputs in the order in which they were named; outputs are written. One thread at a time: see `Pool`.
-  Outcome run(std::span<const Tensor> inputs, std::span<Tensor> outputs);
+  Outcome run(std::span<const Tensor> inputs, std::span<Tensor> outputs,
+              std::span<const double> numbers = {});
 
   /// Nanoseconds that it will take, guessed: whether it is worth to let others run meanwhile.
   int64_t work() const { return work_; }
@@ -201,6 +209,8 @@ class Program {
   std::vector<std::unique_ptr<Row>> rows_;
   std::vector<Guard> guards_;
   std::vector<int32_t> outside_, fresh_, kept_;
+  /// Where numbers go, and which.
+  std::vector<std::pair<double*, uint32_t>> numbers_;
   std::vector<Saved> saved_;
   std::vector<std::unique_ptr<double[]>> parameters_;
   /// An arena that is longer goes back to the allocator after each call.
@@ -219,7 +229,8 @@ class Pool {
  public:
   /// Throws Error where it cannot be run.
   Pool(Trace trace, Program::Ends ends);
-  Program::Outcome run(std::span<const Tensor> inputs, std::span<Tensor> outputs);
+  Program::Outcome run(std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                       std::span<const double> numbers = {});
   /// One of the copies, which are alike.
   const Program& any() const { return *first_; }
 

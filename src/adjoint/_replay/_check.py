@@ -114,9 +114,11 @@ def checked(
     if not trace.codes:
         return jitted._replay(trace, tensors, held, args, kwargs)
     function = jitted.function
+    all_of = tensors
+    tensors = all_of[: len(all_of) - trace.varying]  # then come numbers
     names = {id(t): name for t, name in zip(tensors, trace.layout.names, strict=True)}
     before = _State(tensors)
-    made = trace.run(function, args, kwargs, tensors, held)
+    made = trace.run(function, args, kwargs, all_of, held)
     after = _State(tensors)
     if made is None:
         if found := before.difference(after, names):

@@ -11,7 +11,7 @@ import sys
 
 from adjoint import _C
 from adjoint._replay._again import as_it_was, is_one
-from adjoint._replay._paths import LIBRARY, collect
+from adjoint._replay._paths import LIBRARY, collect, passed_on
 from adjoint._replay._watch import Watching
 from adjoint._tensor.device import device
 
@@ -133,7 +133,18 @@ _ALONE = max(_counts([[[], {"a": []}]]))
 class Recorded:
     """A call that was followed: its result, and what it takes to do it again, or why that cannot be."""
 
-    __slots__ = ("changes", "codes", "layout", "outputs", "recording", "result", "structure", "unfit")
+    __slots__ = (
+        "changes",
+        "codes",
+        "layout",
+        "outputs",
+        "passed_on",
+        "recording",
+        "result",
+        "structure",
+        "unfit",
+        "varying",
+    )
 
     def __init__(self) -> None:
         #: In a list of one, which nobody else holds.
@@ -145,6 +156,9 @@ class Recorded:
         self.structure: Structure | None = None
         self.recording: Any = None
         self.outputs = 0
+        #: Floats that are only passed on to the core, by their numbers, and those of them that were seen to change.
+        self.passed_on: list[int] = []
+        self.varying: list[int] = []
 
 
 def _patterns(roots: list[Any]) -> Iterator[list[Any]]:
@@ -266,6 +280,7 @@ def record(
         made.codes = watch.codes
         return made
     made.layout = layout = collect(function, args, kwargs, codes)
+    made.passed_on = passed_on(layout, function, args, kwargs, codes)
     given = {id(code) for code, _ in codes}
     try:
         histories = [(_history(t), _flags(t)) for t in layout.tensors]
@@ -371,12 +386,15 @@ class Trace:
         "structure",
         "undone",
         "used",
+        "varying",
     )
 
     def __init__(self, made: Recorded, mode: int, *, codes: bool = False) -> None:
         assert made.layout is not None and made.structure is not None
         self.layout = made.layout
         self.program = _C._Replay(made.recording)  # type: ignore[call-arg]
+        self.varying = len(made.varying)
+        self.layout.let_vary(made.varying)
         self.structure = made.structure
         self.changes = made.changes
         self.mode = mode
@@ -419,7 +437,7 @@ class Trace:
     ) -> Any:
         """What the call gives and stores, as tensors, or None where it has to be made by itself."""
         again = None if held is None else self.again(function, args, kwargs, held)
-        return self.program.run(tensors, again)
+        return self.program.run(tensors, again, self.varying)
 
     def change(
         self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Any, made: Any
@@ -503,8 +521,20 @@ def agree(one: Recorded, other: Recorded) -> str | None:
         return "it returns something else at each call"
     assert one.layout is not None and other.layout is not None
     same = one.layout.same_structure(other.layout)
+    there, here = one.layout.floats, other.layout.floats
     if same is not True:
-        return str(same)
+        varying = [k for k in other.passed_on if k < len(there) and repr(there[k][1]) != repr(here[k][1])]
+        edges = other.layout._float_edges
+        if not varying or one.layout._difference(other.layout, [edges[k] for k in varying]):
+            return str(same)
+        other.varying = varying
     if [(*c.place, form) for c, form in one.changes] != [(*c.place, form) for c, form in other.changes]:
         return "it changes something else at each call"
-    return one.recording.difference(other.recording) or None
+    if not other.varying:
+        return one.recording.difference(other.recording) or None
+    found = other.recording.vary(
+        one.recording, [here[k][1] for k in other.varying], [there[k][1] for k in other.varying]
+    )
+    if found:
+        other.varying = []
+    return found or None

@@ -59,6 +59,8 @@ class Adam(Optimizer):
     2.9
     """
 
+    _passed_on = frozenset(("lr",))
+
     @one_implementation("foreach", "capturable", "fused")
     def __init__(
         self,

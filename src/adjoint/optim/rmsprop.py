@@ -49,6 +49,8 @@ class RMSprop(Optimizer):
     2.0
     """
 
+    _passed_on = frozenset(("lr",))
+
     @one_implementation("foreach", "capturable")
     def __init__(
         self,

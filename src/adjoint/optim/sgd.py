@@ -45,6 +45,8 @@ class SGD(Optimizer):
 
     takes_sparse = True
 
+    _passed_on = frozenset(("lr",))
+
     @one_implementation("foreach", "fused")
     def __init__(
         self,
