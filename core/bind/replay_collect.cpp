@@ -36,6 +36,7 @@ Collector::Collector(Layout& l, nb::dict facts, bool all) : l_(l), facts_(std::m
   l.names = facts_["names"];
   l.own_names = facts_["own"];
   l.all = all || nb::cast<bool>(facts_["all"]);
+  l.own_all = nb::cast<bool>(facts_["own_any"]);
   l.inside = l.all || nb::cast<bool>(facts_["inside"]);
   if (nb::cast<bool>(facts_["registries"])) {
     l.registered = nb::steal(registrations());

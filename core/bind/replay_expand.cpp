@@ -272,6 +272,18 @@ void Collector::globals(int32_t number, PyObject* dict) {
   Py_ssize_t count = 0;
   if (as_module) {
     for (nb::handle name : l_.own_names) count += add(name.ptr(), false);
+    // Any entry may be read: those that can change while the module does not are looked into.
+    Py_ssize_t at = 0;
+    PyObject *name, *value;
+    while (l_.own_all && !is_installed(dict) && PyDict_Next(dict, &at, &name, &value)) {
+      Edge plain{By::Name};
+      const bool fixed = guard_value(plain, value) || PyType_Check(value) || PyFunction_Check(value) ||
+                         PyCFunction_Check(value) ||
+                         (PyModule_Check(value) && is_installed(PyModule_GetDict(value)));
+      if (!fixed && PyUnicode_CheckExact(name) && !is_special_name(name) &&
+          PySequence_Contains(l_.own_names.ptr(), name) == 0)
+        add(name, false);
+    }
     add(names().getattr, true);
   }
   Node& n = l_.nodes[number];

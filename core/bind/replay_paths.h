@@ -183,7 +183,7 @@ struct Layout {
   /// The names of attributes that ran code reads, and whether it may read any; of these those that the
   /// program's own code names, in order, which alone lead through modules.
   nb::object names, own_names;
-  bool all = false;
+  bool all = false, own_all = false;
   /// Whether it may look at what makes a function or a class: names, defaults, annotations, closures.
   bool inside = false;
   /// How often a class was registered with an abstract one, where that is asked for.

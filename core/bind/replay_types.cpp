@@ -115,6 +115,13 @@ bool is_house(PyObject* globals) {
   return !file || (PyUnicode_Check(file) && starts_with(PyUnicode_AsUTF8(file), folder + "/"));
 }
 
+bool is_installed(PyObject* globals) {
+  if (is_house(globals)) return true;
+  PyObject* file = PyDict_GetItemString(globals, "__file__");
+  const char* path = file && PyUnicode_Check(file) ? PyUnicode_AsUTF8(file) : nullptr;
+  return path && (std::strstr(path, "site-packages") || std::strstr(path, "dist-packages"));
+}
+
 TypeFacts::TypeFacts(PyTypeObject* type) {
   TypeFacts& f = *this;
   f.library = is_library(type);

@@ -53,6 +53,8 @@ nb::object dict_of(PyTypeObject* type);
 /// Whether these are the globals of a module of the library or of the standard library, whose locks and
 /// caches are its own affair.
 bool is_house(PyObject* globals);
+/// Whether they are of a module that is installed, with the house or beside it.
+bool is_installed(PyObject* globals);
 /// Whether it is a name between two underscores and two; whether Python itself calls what has that name.
 bool is_special_name(PyObject* key);
 bool is_special(PyObject* key, PyObject* value);

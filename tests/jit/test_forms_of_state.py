@@ -143,6 +143,20 @@ def importlib_():
 
 
 @form
+def a_list_of_a_module_by_a_name_that_is_made():
+    m = types.ModuleType("fm6")
+    m.scales = [2]
+    return (lambda x: x * getattr(m, "sca" + "les")[0]), lambda: m.scales.append(m.scales.pop() + 1)
+
+
+@form
+def an_object_of_a_module_in_it_by_names_that_are_made():
+    m, inner = types.ModuleType("fm7"), types.ModuleType("fm8")
+    m.inner, inner.box = inner, types.SimpleNamespace(k=2)
+    return (lambda x: x * getattr(getattr(m, "in" + "ner"), "bo" + "x").k), lambda: setattr(inner.box, "k", 3)
+
+
+@form
 def singledispatch():
     @functools.singledispatch
     def h(v):

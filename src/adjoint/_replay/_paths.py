@@ -185,6 +185,7 @@ def _gather(codes):
     names: dict[str, None] = {}
     by_globals: dict[int, tuple[int, dict[str, None], bool]] = {}
     own: dict[str, None] = {}
+    own_any = False
     nested: set[int] = set()
     ran, any_attribute, inside, registries = [], False, False, False
     imports: dict[tuple[str, str], None] = {}
@@ -193,6 +194,7 @@ def _gather(codes):
         names.update(dict.fromkeys(facts.attributes))
         if facts.own:
             own.update(dict.fromkeys(facts.attributes))
+            own_any = own_any or facts.any
         elif not facts.library and code.co_name != _BY_STATEMENTS:
             own.update((name, None) for way in facts.through for name in way[1 if way[0] else 2 :])
         any_attribute = any_attribute or facts.any
@@ -212,6 +214,7 @@ def _gather(codes):
     gathered = {
         "names": frozenset(names),
         "own": tuple(own),
+        "own_any": own_any,
         "all": any_attribute,
         "inside": inside or any_attribute,
         "registries": registries,
