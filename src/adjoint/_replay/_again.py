@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from adjoint._replay._paths import Layout
 
-__all__ = ["as_it_was", "is_one"]
+__all__ = ["as_it_was", "drawing_from", "is_one", "with_default"]
 
 _MISSING: Any = object()
 
@@ -176,3 +176,30 @@ def as_it_was(layout: Layout, held: list[Any], tensors: list[Any]) -> Iterator[N
     finally:
         for undo in reversed(past.undo):
             undo()
+
+
+@contextlib.contextmanager
+def drawing_from(state: Any) -> Iterator[None]:
+    """A block in which this thread draws from a generator in that state."""
+    if state is None:
+        yield
+        return
+    before = _C._use_generator(_C.Generator().set_state(state))
+    try:
+        yield
+    finally:
+        _C._use_generator(before)
+
+
+@contextlib.contextmanager
+def with_default(dtype: Any) -> Iterator[None]:
+    """A block with this default type."""
+    now = _C.get_default_dtype()
+    if now is dtype:
+        yield
+        return
+    _C.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        _C.set_default_dtype(now)

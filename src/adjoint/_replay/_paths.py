@@ -10,275 +10,18 @@ are in C++ (core/bind/replay_paths.h). Start reading at `collect`.
 
 from __future__ import annotations
 
-import dis
-import os
-import sys
 import types
-import weakref
 
 from adjoint import _C
 from adjoint._C import Tensor, _Layout
+from adjoint._replay._codes import LIBRARY, facts_of, gather, modules, through_modules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-__all__ = ["Change", "Layout", "collect", "passed_on", "reasons"]
-
-#: Code in here is the library's own: its globals are known by their version, and what it reads of a program's objects it
-#: reads by names that its code holds.
-LIBRARY = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-
-_STANDARD = os.path.dirname(os.__file__) + os.sep
-
-
-def is_standard(file: str) -> bool:
-    """Whether code of this file is the standard library's."""
-    if "site-packages" in file or "dist-packages" in file:
-        return False
-    return file.startswith((_STANDARD, "<frozen "))
-
-
-#: What an import statement runs, also where nothing is imported.
-_BY_STATEMENTS = "_handle_fromlist"
-#: Who names one of these may read any attribute.
-_READS_ANY = frozenset(
-    "getattr hasattr vars dir setattr delattr attrgetter methodcaller __dict__ __getattribute__ __slots__ locals globals eval "
-    "exec format format_map __reduce_ex__ __getstate__ copy deepcopy".split()
-)
-_LOADS_GLOBAL = frozenset(
-    dis.opmap[name]
-    for name in (
-        "LOAD_GLOBAL",
-        "LOAD_NAME",
-        "STORE_GLOBAL",
-        "DELETE_GLOBAL",
-        "STORE_NAME",
-        "LOAD_FROM_DICT_OR_GLOBALS",
-    )
-    if name in dis.opmap
-)
-_LOADS_ATTRIBUTE = frozenset(dis.opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD") if name in dis.opmap)
-_STORES = frozenset(
-    dis.opmap[name] for name in ("STORE_FAST", "STORE_DEREF", "STORE_NAME") if name in dis.opmap
-)
-_LOAD_ATTR = dis.opmap["LOAD_ATTR"]
-_IMPORTS = dis.opmap["IMPORT_NAME"]
-_IMPORTS_FROM = dis.opmap["IMPORT_FROM"]
-#: What may stand between a global and an attribute that is read of it.
-_CACHES = dis.opmap.get("CACHE")
-_EXTENDS = dis.opmap["EXTENDED_ARG"]
-#: A pattern of a class reads attributes that the class names in `__match_args__`.
-_MATCHES = dis.opmap.get("MATCH_CLASS")
-#: Who names one of these looks at what makes a function or a class.
-_INSIDE = frozenset(
-    "__name__ __qualname__ __doc__ __annotations__ __defaults__ __kwdefaults__ __closure__ __module__ __code__ cell_contents".split()
-)
-_LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
-#: LOAD_GLOBAL holds one more bit since 3.11, LOAD_ATTR since 3.12.
-_SHIFT = 1 if sys.version_info >= (3, 11) else 0
-_SHIFT_OF_ATTRIBUTE = 1 if sys.version_info >= (3, 12) else 0
-
-
-class CodeFacts:
-    """What code can name: attributes, globals, modules that it imports; and whether it may read any attribute.
-
-    Of code that is not the program's own also `through`: ways that begin at a global, or at a module that it imports, and
-    lead on by attributes, which lead through modules.
-    """
-
-    if TYPE_CHECKING:
-        weak: Any
-    __slots__ = (
-        "any",
-        "attributes",
-        "globals",
-        "imports",
-        "inside",
-        "library",
-        "nested",
-        "own",
-        "through",
-        "weak",
-    )
-
-    def __init__(self, code: types.CodeType) -> None:
-        self.library = code.co_filename.startswith(LIBRARY)
-        #: Whether it is the program's, so that its names lead through modules.
-        self.own = not self.library and not is_standard(code.co_filename)
-        named = code.co_names
-        used: dict[str, None] = {}  # in the order of the code, so that layouts agree
-        imports = set()
-        through: dict[tuple[str, ...], None] = {}
-        way: tuple[str, ...] = ()
-        raw, extended, matches = code.co_code, 0, False
-        for i in range(0, len(raw), 2):
-            op, arg = raw[i], raw[i + 1] | extended
-            extended = arg << 8 if op == _EXTENDS else 0
-            if op in (_CACHES, _EXTENDS):
-                continue
-            if op in _LOADS_ATTRIBUTE and way:
-                way = (*way, named[arg >> _SHIFT_OF_ATTRIBUTE if op == _LOAD_ATTR else arg])
-                through[way] = None
-                continue
-            if op == _IMPORTS_FROM and way:
-                through[(*way[:2], named[arg])] = None
-                continue
-            if op in _LOADS_GLOBAL:
-                used[named[arg >> _SHIFT if op == _LOAD_GLOBAL else arg]] = None
-                way = (named[arg >> _SHIFT if op == _LOAD_GLOBAL else arg],)
-                continue
-            if op == _IMPORTS:
-                imports.add(named[arg])
-                way = ("", named[arg])
-                through[way] = None
-                continue
-            if op not in _STORES:
-                way = ()
-            if op == _MATCHES:
-                matches = True
-        names = dict.fromkeys(named)
-        self.any = (matches or not _READS_ANY.isdisjoint(named)) and not self.library
-        self.inside = not _INSIDE.isdisjoint(named) and not self.library
-        self.nested: list[types.CodeType] = []
-        for const in code.co_consts:
-            if isinstance(const, types.CodeType):
-                self.nested.append(const)
-            elif type(const) is tuple:
-                # Keywords, and attributes that patterns of a match statement name.
-                names.update(dict.fromkeys(n for n in const if type(n) is str))
-            elif self.library and type(const) is str and const.isidentifier():
-                names[const] = None
-        self.imports = frozenset(imports)
-        self.through = tuple(through) if not self.own else ()
-        path = getattr(code, "co_qualname", code.co_name)  # since 3.11
-        if "<" not in path:
-            used[path.partition(".")[0]] = None
-        self.attributes = tuple(names)
-        self.globals = tuple(used)
-
-
-_code_facts: dict[int, CodeFacts] = {}
-
-
-def facts_of(code: types.CodeType) -> CodeFacts:
-    """The facts of code, made once for as long as it lives."""
-    key = id(code)
-    facts = _code_facts.get(key)
-    if facts is None:
-        facts = _code_facts[key] = CodeFacts(code)
-        facts.weak = weakref.ref(code, lambda _: _code_facts.pop(key, None))
-    return facts
-
-
-#: The facts of all code that ran, by the addresses of code, which they hold, and of globals: those of the last lists.
-_gathered: dict[Any, Any] = {}
-
-
-def _gather(codes):
-    """What the walk is to know of the code that ran, but for the globals themselves: dict of facts, list of names."""
-    key = tuple(id(code) for code, _ in codes), tuple(id(names) for _, names in codes)
-    known = _gathered.get(key)
-    if known is not None:
-        return known
-    names: dict[str, None] = {}
-    by_globals: dict[int, tuple[int, dict[str, None], bool]] = {}
-    own: dict[str, None] = {}
-    own_any = False
-    nested: set[int] = set()
-    ran, any_attribute, inside, registries = [], False, False, False
-    imports: dict[tuple[str, str], None] = {}
-    for at, (code, namespace) in enumerate(codes):
-        facts = facts_of(code)
-        names.update(dict.fromkeys(facts.attributes))
-        if facts.own:
-            own.update(dict.fromkeys(facts.attributes))
-            own_any = own_any or facts.any
-        elif not facts.library and code.co_name != _BY_STATEMENTS:
-            own.update((name, None) for way in facts.through for name in way[1 if way[0] else 2 :])
-        any_attribute = any_attribute or facts.any
-        inside = inside or facts.inside
-        registries = registries or code.co_name in ("__instancecheck__", "__subclasscheck__")
-        nested.update(map(id, facts.nested))
-        if not facts.library or code.co_freevars:
-            ran.append(code)
-        if facts.imports and not facts.library:
-            package = (namespace or {}).get("__package__") or ""
-            imports.update(((name, package), None) for name in facts.imports)
-        if namespace is not None:
-            entry = by_globals.setdefault(id(namespace), (at, {}, facts.library))
-            entry[1].update(dict.fromkeys(facts.globals))
-    outer = [c for c in ran if id(c) not in nested and not facts_of(c).library]
-    met = [c for c in outer if c.co_freevars or "<locals>" in getattr(c, "co_qualname", "")]
-    gathered = {
-        "names": frozenset(names),
-        "own": tuple(own),
-        "own_any": own_any,
-        "all": any_attribute,
-        "inside": inside or any_attribute,
-        "registries": registries,
-        "ran": ran,
-        "closures": met,
-    }
-    spaces = [(at, tuple(used), library) for at, used, library in by_globals.values()]
-    if len(_gathered) > 64:
-        _gathered.clear()
-    _gathered[key] = known = gathered, spaces, imports, [code for code, _ in codes]
-    return known
-
-
-def _through(codes: Iterable[tuple[types.CodeType, dict[str, Any] | None]]) -> list[Any]:
-    """What the library's code that ran reads through modules: (their globals, names), to be compared by identity."""
-    found: dict[int, tuple[dict[str, Any], dict[str, None]]] = {}
-
-    def note(module: Any, names: Iterable[str]) -> None:
-        found.setdefault(id(module), (vars(module), {}))[1].update(dict.fromkeys(names))
-
-    def note_any(module: Any, names: Iterable[str]) -> None:
-        if isinstance(module, types.ModuleType):
-            note(module, (name for name in names if name in vars(module)))
-
-    for code, namespace in codes:
-        facts = facts_of(code)
-        for root, *way in facts.through if facts.library else ():
-            if root:
-                at = (namespace or {}).get(root)
-            else:
-                path = way.pop(0)
-                at = sys.modules.get(path)
-                while path:
-                    note_any(sys.modules.get(path), facts.attributes)
-                    path = path.rpartition(".")[0]
-            for name in way:
-                if not isinstance(at, types.ModuleType):
-                    break
-                note(at, (name,))
-                at = vars(at).get(name)
-            if not root:
-                note_any(at, facts.attributes)
-    return [(names, tuple(used), True) for names, used in found.values()]
-
-
-def _modules(imports):
-    """The modules that code imports as it runs, from pairs of a name and the package of who imports."""
-    found = {}
-    for name, package in imports:
-        for start in _prefixes(package):
-            path = f"{start}.{name}" if start and name else start or name
-            while path:
-                module = sys.modules.get(path)
-                if isinstance(module, types.ModuleType):
-                    found[id(module)] = module
-                path = path.rpartition(".")[0]
-    return list(found.values())
-
-
-def _prefixes(package):
-    yield ""
-    while package:
-        yield package
-        package = package.rpartition(".")[0]
+__all__ = ["LIBRARY", "Change", "Layout", "collect", "passed_on", "reasons"]
 
 
 def _parameters(function: Any) -> tuple[str, ...]:
@@ -470,14 +213,14 @@ def collect(
 ) -> Layout:
     """What the call reads, if this code runs in it: pairs of code and the globals that it ran with."""
     codes = list(codes)
-    facts, spaces, imports, known = _gather(codes)
+    facts, spaces, imports, known = gather(codes)
     layout = Layout()
     layout._codes = known
     space = [(codes[at][1], used, library) for at, used, library in spaces]
     own = {
-        "globals": space + _through(codes),
+        "globals": space + through_modules(codes),
         "parameters": _parameters(function),
-        "imports": _modules(imports) if imports else (),
+        "imports": modules(imports) if imports else (),
     }
     layout._collect(function, args, kwargs, facts | own)
     return layout

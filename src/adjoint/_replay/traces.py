@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 
 from adjoint import _C
-from adjoint._replay._again import as_it_was, is_one
+from adjoint._replay._again import as_it_was, drawing_from, is_one, with_default
 from adjoint._replay._paths import LIBRARY, collect, passed_on
+from adjoint._replay._results import ALONE, PLAIN, Structure, Tensors, Unfit, build, counts, plain
 from adjoint._replay._watch import Watching
 from adjoint._tensor.device import device
 
@@ -27,107 +27,10 @@ __all__ = ["Recorded", "Structure", "Trace", "Unfit", "agree", "record"]
 _Tensor = _C.Tensor
 #: Whether each replay is checked: see _check.
 CHECK = os.environ.get("ADJOINT_JIT_CHECK") == "1"
-#: Values without parts that can be given again, since nobody can change them.
-_PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), _C.dtype, _C.Size, device)
-
-
-class Unfit(Exception):
-    """Why a call cannot be replayed, for people."""
 
 
 class NotYet(Exception):
     """Code ran that had not run before, so that what it reads was not looked at."""
-
-
-class Tensors(list):
-    """Tensors, each once."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._numbers: dict[int, int] = {}
-
-    def number(self, t: Any) -> int:
-        """The number of a tensor, which joins the others if it is new."""
-        found = self._numbers.setdefault(id(t), len(self))
-        if found == len(self):
-            self.append(t)
-        return found
-
-
-def _plain(value: Any) -> tuple[Any, ...]:
-    kind = type(value)
-    return ("plain", kind, repr(value) if kind in (float, complex) else value, value)
-
-
-class Structure:
-    """What a function returned: containers, plain values, and tensors by number."""
-
-    __slots__ = ("form",)
-
-    def __init__(self, value: Any, tensors: Tensors) -> None:
-        self.form = self._of(value, tensors, ())
-
-    def _of(self, value: Any, tensors: Tensors, inside: tuple[Any, ...]) -> tuple[Any, ...]:
-        kind = type(value)
-        if isinstance(value, _Tensor):
-            return ("tensor", tensors.number(value))
-        if kind in _PLAIN:
-            return _plain(value)
-        if len(inside) > 50 or any(value is outer for outer in inside):
-            raise Unfit("the result contains itself, or is nested too deeply")
-        inside = (*inside, value)
-        if kind in (tuple, list):
-            return (kind, [self._of(v, tensors, inside) for v in value])
-        if kind is dict:
-            for k in value:
-                if type(k) not in _PLAIN:
-                    raise Unfit(f"it returns a dict with a key of type {type(k).__qualname__}")
-            return (dict, [(_plain(k), self._of(v, tensors, inside)) for k, v in value.items()])
-        if isinstance(value, tuple) and (hasattr(kind, "_fields") or hasattr(kind, "n_sequence_fields")):
-            return ("named", kind, [self._of(v, tensors, inside) for v in value])
-        raise Unfit(f"it returns an object of type {kind.__qualname__}")
-
-    def build(self, tensors: Any) -> Any:
-        """The result, with these tensors."""
-        return _build(self.form, tensors)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Structure) and self.form == other.form
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-def _build(form: tuple[Any, ...], tensors: Any) -> Any:
-    kind = form[0]
-    if kind == "tensor":
-        return tensors[form[1]]
-    if kind == "plain":
-        return form[3]
-    if kind is dict:
-        return {k[3]: _build(v, tensors) for k, v in form[1]}
-    if kind == "named":
-        values = [_build(v, tensors) for v in form[2]]
-        return form[1](*values) if hasattr(form[1], "_fields") else form[1](values)
-    return kind(_build(v, tensors) for v in form[1])
-
-
-def _counts(held: list[Any]) -> Iterator[int]:
-    """How often each list and dict is referred to, that stands alone in `held`, and all within."""
-    open_: list[Any] = [held]
-    while open_:
-        part = open_.pop()
-        inner = part.values() if type(part) is dict else part
-        for value in inner:
-            if type(value) in (list, dict):
-                yield sys.getrefcount(value)
-            if isinstance(value, (list, dict, tuple)):
-                open_.append(value)
-        if len(open_) > 10_000:
-            raise Unfit("the result contains itself, or is very large")
-
-
-#: The count of a list that nobody but its container holds.
-_ALONE = max(_counts([[[], {"a": []}]]))
 
 
 class Recorded:
@@ -319,7 +222,7 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, hist
     if layout.unknown:
         raise Unfit("{} {}".format(*layout.unknown[0]))
     tensors = Tensors()
-    if any(count > _ALONE for count in _counts(made.result)):
+    if any(count > ALONE for count in counts(made.result)):
         raise Unfit("it returns a list or dict that is held elsewhere, too")
     made.structure = Structure(made.result[0], tensors)
     inputs = layout.tensors
@@ -362,9 +265,9 @@ def _change(change: Change, tensors: Tensors, known: set[int]) -> tuple[Change, 
     def of(value: Any) -> tuple[Any, ...]:
         if isinstance(value, _Tensor):
             return ("tensor", tensors.number(value))
-        if type(value) not in _PLAIN:
+        if type(value) not in PLAIN:
             raise Unfit(change.sentence())
-        return _plain(value)
+        return plain(value)
 
     if change.kind == "append":
         return change, (list, [of(v) for v in change.value])
@@ -444,7 +347,7 @@ class Trace:
     ) -> None:
         """What the call does to Python's state."""
         for change, form in self.changes:
-            value = _build(form, made)
+            value = build(form, made)
             if change.kind == "grad":
                 tensors[change.key].grad = value
             else:
@@ -467,7 +370,7 @@ class Trace:
             )
             tensors = Tensors()
             with contextlib.nullcontext() if as_now else as_it_was(self.layout, held, inputs):
-                with _drawing_from(state), _with_default(self.dtype), enable_grad():
+                with drawing_from(state), with_default(self.dtype), enable_grad():
                     Structure(function(*args, **kwargs), tensors)
                 known = {id(t) for t in inputs}
                 for t in list(tensors):
@@ -486,33 +389,6 @@ class Trace:
                 )
 
         return gradients
-
-
-@contextlib.contextmanager
-def _drawing_from(state: Any) -> Iterator[None]:
-    """A block in which this thread draws from a generator in that state."""
-    if state is None:
-        yield
-        return
-    before = _C._use_generator(_C.Generator().set_state(state))
-    try:
-        yield
-    finally:
-        _C._use_generator(before)
-
-
-@contextlib.contextmanager
-def _with_default(dtype: Any) -> Iterator[None]:
-    """A block with this default type."""
-    now = _C.get_default_dtype()
-    if now is dtype:
-        yield
-        return
-    _C.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        _C.set_default_dtype(now)
 
 
 def agree(one: Recorded, other: Recorded) -> str | None:

@@ -1,0 +1,216 @@
+// Layouts as Python sees them: see _replay/_paths.py. Start reading at `bind_replay_paths`.
+#include "autograd/meta.h"
+#include "bind/replay_paths.h"
+#include "for_size.h"
+
+namespace adjoint::bind {
+
+namespace nb = nanobind;
+
+namespace {
+
+using namespace paths;
+
+/// What `_again.py` tells apart.
+const char* name_of(By access) {
+  switch (access) {
+    case By::Item:
+      return "item";
+    case By::Key:
+      return "key";
+    case By::Value:
+      return "value";
+    case By::Attribute:
+      return "attribute";
+    case By::Slot:
+      return "slot";
+    case By::Content:
+      return "content";
+    case By::Defaults:
+      return "__defaults__";
+    case By::KeywordDefaults:
+      return "__kwdefaults__";
+    case By::Name:
+      return "name";
+    case By::ClassName:
+      return "class";
+    case By::Element:
+      return "element";
+    default:
+      return "";
+  }
+}
+const char* name_of(Guard guard) {
+  switch (guard) {
+    case Guard::Node:
+      return "node";
+    case Guard::Tensor:
+      return "tensor";
+    case Guard::Absent:
+      return "absent";
+    case Guard::Any:
+      return "any";
+    case Guard::Weak:
+      return "weak";
+    case Guard::Address:
+    case Guard::Code:
+    case Guard::Builtin:
+    case Guard::Varying:
+      return "unknown";
+    default:
+      return "value";
+  }
+}
+
+}  // namespace
+
+void bind_replay_paths(nb::module_& m) {
+  m.def("_attributes_of", [](nb::handle o) {
+    const Kind kind = is_tensor(o.ptr())          ? Kind::Tensor
+                      : PyFunction_Check(o.ptr()) ? Kind::Function
+                                                  : Kind::Plain;
+    nb::object dict = nb::steal(attributes_of(o.ptr(), kind));
+    return dict.is_valid() ? dict : nb::none();
+  });
+  const auto path_or_function = [](const Layout& l, int32_t edge) {
+    std::string path = l.path(edge);
+    return path.empty() ? std::string("the function") : path;
+  };
+  nb::class_<Layout>(m, "_Layout", "What a function reads of Python: see _replay/_paths.py.",
+                     nb::is_weak_referenceable())
+      .def(nb::init<>())
+      .def("_collect",
+           [](Layout& l, nb::object function, nb::tuple args, nb::dict kwargs, nb::dict facts) {
+             if (!l.nodes.empty()) fail("this layout was collected before");
+             collect(l, function.ptr(), args.ptr(), kwargs.ptr(), std::move(facts));
+           })
+      .def(
+          "match",
+          [](Layout& l, nb::handle function, nb::tuple args, nb::dict kwargs, nb::handle into) -> nb::object {
+            Walk walk(l);
+            l.why.clear();
+            if (!walk.call(function.ptr(), args.ptr(), kwargs.ptr())) return nb::none();
+            if (PyList_Check(into.ptr())) walk.hold(into.ptr());
+            const auto tensors = static_cast<Py_ssize_t>(walk.count());
+            const std::vector<double>& floats = walk.floats();
+            nb::object list = nb::steal(PyList_New(tensors + static_cast<Py_ssize_t>(floats.size())));
+            for (Py_ssize_t i = 0; i < tensors; ++i)
+              PyList_SET_ITEM(list.ptr(), i, walk.take(static_cast<size_t>(i)));
+            for (size_t i = 0; i < floats.size(); ++i)
+              PyList_SET_ITEM(list.ptr(), tensors + static_cast<Py_ssize_t>(i),
+                              PyFloat_FromDouble(floats[i]));
+            return list;
+          },
+          nb::arg("function"), nb::arg("args"), nb::arg("kwargs"), nb::arg("into") = nb::none(),
+          "The tensors as found now, then the floats that vary; None where something differs: see `why`. "
+          "Into the "
+          "list `into` go the objects that were looked into: by weak references, where there may be such.")
+      .def_prop_ro("_edges",
+                   [](const Layout& l) {
+                     nb::list r;
+                     for (const Edge& e : l.edges)
+                       r.append(nb::make_tuple(e.parent, name_of(e.access),
+                                               e.key.is_valid() ? e.key : nb::none(), name_of(e.guard),
+                                               e.node, e.expected.is_valid() ? e.expected : nb::none()));
+                     return r;
+                   })
+      .def(
+          "_passes",
+          [](const Layout& l, size_t edge, nb::handle value) {
+            return passes(l.edges.at(edge), value.ptr());
+          },
+          nb::arg("edge"), nb::arg("value").none())
+      .def("_of_tensor",
+           [](const Layout& l, size_t number) {
+             const TensorGuard& g = l.tensors.at(number);
+             return nb::make_tuple(bool(g.flags & TensorImpl::kRequiresGrad), g.grad);
+           })
+      .def_ro("why", &Layout::why)
+      .def_prop_ro("tensors",
+                   [](const Layout& l) {
+                     nb::list r;
+                     for (const Tensor& t : l.found) r.append(nb::steal(wrap(t)));
+                     return r;
+                   })
+      .def_prop_ro("names",
+                   [](const Layout& l) {
+                     nb::list r;
+                     for (size_t i = 0; i < l.tensors.size(); ++i)
+                       r.append(l.path_of_tensor(static_cast<int32_t>(i)));
+                     return r;
+                   })
+      .def_prop_ro("values",
+                   [](const Layout& l) {
+                     nb::list r;
+                     for (size_t i = 0; i < l.edges.size(); ++i) {
+                       const Edge& e = l.edges[i];
+                       if (e.access == By::Key || e.access == By::Base) continue;
+                       if (e.guard == Guard::Same || e.guard == Guard::Equal ||
+                           (e.guard >= Guard::Int && e.guard <= Guard::Bytes))
+                         r.append(nb::make_tuple(l.path(static_cast<int32_t>(i)), e.expected));
+                     }
+                     return r;
+                   })
+      .def_prop_ro("floats",
+                   [path_or_function](const Layout& l) {
+                     nb::list r;
+                     for (int32_t i : l.floats)
+                       r.append(nb::make_tuple(path_or_function(l, i), l.edges[i].expected));
+                     return r;
+                   })
+      .def_prop_ro(
+          "unknown",
+          [path_or_function](const Layout& l) {
+            nb::list r;
+            for (const auto& [edge, why] : l.unknown)
+              r.append(nb::make_tuple(edge < 0 ? std::string("a class") : path_or_function(l, edge), why));
+            return r;
+          })
+      .def_prop_ro(
+          "size",
+          [](const Layout& l) { return nb::make_tuple(l.nodes.size(), l.edges.size(), l.tensors.size()); })
+      .def(
+          "let_vary",
+          [](Layout& l, const std::vector<int32_t>& numbers) {
+            for (int32_t number : numbers) {
+              Edge& e = l.edges[l.floats.at(static_cast<size_t>(number))];
+              if (e.guard == Guard::Varying) continue;
+              e.guard = Guard::Varying;
+              e.node = static_cast<int32_t>(l.varying.size());
+              l.varying.push_back(l.floats[static_cast<size_t>(number)]);
+            }
+          },
+          "Let floats, by their numbers in `floats`, be any from now on: `match` gives them after the "
+          "tensors.")
+      .def("release_tensors",
+           [](Layout& l) {
+             auto objects = std::move(l.objects), children = std::move(l.children);
+             auto found = std::move(l.found);
+             l.objects.clear(), l.children.clear(), l.found.clear();
+           })
+      .def("_changes",
+           [](Layout& l) {
+             if (l.objects.size() != l.nodes.size())
+               fail("the tensors of this layout were released: what changed is not known any more");
+             return changes(l);
+           })
+      .def(
+          "_difference",
+          [](const Layout& a, const Layout& b, const std::vector<int32_t>& but) {
+            return difference(a, b, but);
+          },
+          nb::arg("other"), nb::arg("but") = std::vector<int32_t>())
+      .def_ro("_float_edges", &Layout::floats)
+      .def_prop_ro("_found_by",
+                   [](const Layout& l) {
+                     std::vector<int32_t> found;
+                     for (const Node& n : l.nodes) found.push_back(n.found_by);
+                     return found;
+                   })
+      .def("_reach", [](Layout& l, int32_t node, nb::object function, nb::tuple args, nb::dict kwargs) {
+        nb::object o = reach(l, node, function.ptr(), args.ptr(), kwargs.ptr());
+        return o.is_valid() ? o : nb::none();
+      });
+}
+
+}  // namespace adjoint::bind
