@@ -184,7 +184,8 @@ def drawing_from(state: Any) -> Iterator[None]:
     if state is None:
         yield
         return
-    before = _C._use_generator(_C.Generator().set_state(state))
+    generator = _C.Generator().set_state(state)  # held here: the thread does not
+    before = _C._use_generator(generator)
     try:
         yield
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from adjoint import _C
-from adjoint._device import device
+from adjoint._tensor.device import device
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

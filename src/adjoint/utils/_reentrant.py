@@ -73,7 +73,7 @@ def _with_random_state(state):
     if state is None:
         yield
         return
-    generator = _C._fork_generator(state)  # which the thread does not keep alive
+    generator = _C._fork_generator(state)  # held here: the thread does not
     before = _C._use_generator(generator)
     try:
         yield
