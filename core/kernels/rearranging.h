@@ -13,6 +13,10 @@ void flip(const Tensor& out, const Tensor& self, uint64_t mask);
 enum class Triangle { Lower, Upper };
 Tensor triangle(const Tensor& self, Triangle kept, int64_t diagonal);
 
+/// Between images whose channels hold r × r blocks of pixels and images of these pixels, both row-major:
+/// `sizes` are those of the latter.
+void shuffle_pixels(const Tensor& out, const Tensor& self, IntList sizes, int64_t r, bool to_pixels);
+
 /// The numbers 0, 1, …, each as often as `counts` says, which is row-major and of int64, or has one element
 /// for all.
 Tensor repeated_numbers(const Tensor& counts, int64_t size, const char* op);

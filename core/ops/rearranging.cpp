@@ -92,6 +92,12 @@ Tensor shuffled(const Tensor& self, IntList sizes, IntList few, int64_t r, bool 
   // Images whose channels are innermost keep that order.
   const Tensor out = kernels::channels_last(self) ? kernels::empty_channels_last(sizes, self.dtype())
                                                   : empty(sizes, self.dtype());
+  // Small images are moved as they come: to plan a copy of six dimensions would take longer.
+  constexpr int64_t kSmall = 4096;
+  if (out.numel() > 0 && out.numel() <= kSmall && self.is_contiguous() && out.is_contiguous()) {
+    kernels::shuffle_pixels(out, self, few, r, to_pixels);
+    return out;
+  }
   const size_t lead = few.size() - 3;
   const int64_t c = few[lead], h = few[lead + 1] / r, w = few[lead + 2] / r;
   const auto seen = [&](const Tensor& t, bool pixels) {

@@ -1,5 +1,7 @@
 """Gradients of draws from beta and Dirichlet distributions: those at fixed probability, against mpmath and by their variance."""
 
+import time
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -44,6 +46,25 @@ def test_slopes_against_mpmath(dtype, error, size):
 def test_far_parameters_and_ends(x, a, b, expected):
     found = ad._C._dirichlet_slope(*(ad.tensor(v, dtype=ad.float64) for v in (x, a, b)))
     assert found.item() == pytest.approx(expected, rel=1e-8, abs=0)
+
+
+def test_shares_of_many():
+    """Small shares, up to some deviations beyond their mean: a short sum serves, and is as exact."""
+    rng = np.random.default_rng(5)
+    a, b = rng.uniform(0.5, 3, 40).astype(np.float32), np.float32(1000)
+    x = rng.gamma(a, size=40).astype(np.float32) * np.linspace(0.2, 2, 40, dtype=np.float32) / b
+    found = ad._C._dirichlet_slope(*(ad.tensor(v) for v in np.broadcast_arrays(x, a, b)))
+    mirrored = ad._C._dirichlet_slope(*(ad.tensor(v) for v in np.broadcast_arrays(np.float32(1) - x, b, a)))
+    with mp.workdps(60):
+        for got, other, v, p in zip(found.tolist(), mirrored.tolist(), x, a, strict=True):
+            expected = slope(float(v), float(p), float(b))
+            assert abs(got - expected) <= 1.2e-7 * abs(expected), (v, p)
+            expected = slope(float(np.float32(1) - v), float(b), float(p))
+            assert abs(other - expected) <= 1.2e-7 * abs(expected), (v, p)
+    c = ad.ones(64, 512, requires_grad=True)
+    start = time.process_time()
+    D.Dirichlet(c).rsample().square().sum().backward()
+    assert time.process_time() - start < 0.5  # a sum of thousands of terms for each share took twice as long
 
 
 @pytest.mark.parametrize("concentration", [[5.0, 5.0, 5.0], [0.5, 2.0, 8.0]])

@@ -275,12 +275,14 @@ void solve_triangular(const Tensor& b, const Tensor& given, const Tensor& from, 
   const Matrices m(given), r(b);
   if (b.numel() == 0 || small::solve_triangular(given, from, b, upper, left, unit_diagonal)) return;
   copy_into(b, from);
-  const Tensor a = in_columns(given);
+  // What lies in rows is the transpose of what lies in columns.
+  const bool in_rows = given.is_contiguous();
+  const Tensor a = in_rows ? given : in_columns(given);
   with_type(a.dtype(), [&]<class T>(TypeTag<T>) {
     each(m, [&](int64_t i) {
-      lapack::trsm(mark(left, 'L', 'R'), mark(upper, 'U', 'L'), 'N', mark(unit_diagonal, 'U', 'N'), r.rows,
-                   r.columns, a.data<T>() + i * m.size(), m.leading(), b.data<T>() + i * r.size(),
-                   r.leading());
+      lapack::trsm(mark(left, 'L', 'R'), mark(upper != in_rows, 'U', 'L'), mark(in_rows, 'T', 'N'),
+                   mark(unit_diagonal, 'U', 'N'), r.rows, r.columns, a.data<T>() + i * m.size(), m.leading(),
+                   b.data<T>() + i * r.size(), r.leading());
     });
   });
 }

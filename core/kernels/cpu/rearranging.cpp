@@ -76,6 +76,50 @@ Tensor triangle(const Tensor& self, Triangle kept, int64_t diagonal) {
   return out;
 }
 
+template <class Word>
+static void shuffle_words(char* out, const char* in, int64_t planes, int64_t h, int64_t w, int64_t r,
+                          bool to_pixels) {
+  Word* to = reinterpret_cast<Word*>(out);
+  const Word* from = reinterpret_cast<const Word*>(in);
+  // Row a of the r rows of pixels that row i of r channels becomes.
+  for (int64_t p = 0; p < planes; ++p)
+    for (int64_t i = 0; i < h; ++i)
+      for (int64_t a = 0; a < r; ++a)
+        for (int64_t b = 0; b < r; ++b) {
+          const int64_t pixel = ((p * h + i) * r + a) * w * r + b,
+                        channel = (((p * r + a) * r + b) * h + i) * w;
+          if (to_pixels)
+            for (int64_t j = 0; j < w; ++j) to[pixel + j * r] = from[channel + j];
+          else
+            for (int64_t j = 0; j < w; ++j) to[channel + j] = from[pixel + j * r];
+        }
+}
+
+static void shuffle_all(const Tensor& out, const Tensor& self, int64_t planes, int64_t h, int64_t w,
+                        int64_t r, bool to_pixels) {
+  const auto run = [&]<class Word>(Word) {
+    shuffle_words<Word>(out.bytes(), self.bytes(), planes, h, w, r, to_pixels);
+  };
+  switch (self.itemsize()) {
+    case 1:
+      return run(uint8_t{});
+    case 2:
+      return run(uint16_t{});
+    case 4:
+      return run(uint32_t{});
+    case 8:
+      return run(uint64_t{});
+    default:
+      return run(Complex<double>{});
+  }
+}
+
+void shuffle_pixels(const Tensor& out, const Tensor& self, IntList sizes, int64_t r, bool to_pixels) {
+  const size_t lead = sizes.size() - 3;
+  on<&shuffle_all>(Out(out), self, product(sizes.first(lead + 1)), sizes[lead + 1] / r, sizes[lead + 2] / r,
+                   r, to_pixels);
+}
+
 static int64_t total_of(const Tensor& counts, int64_t size, const char* op) {
   const int64_t* r = counts.data<int64_t>();
   const int64_t step = counts.numel() == 1 ? 0 : 1;
