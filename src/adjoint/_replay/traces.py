@@ -13,7 +13,6 @@ from adjoint._replay._again import as_it_was, drawing_from, is_one, with_default
 from adjoint._replay._paths import LIBRARY, collect, passed_on
 from adjoint._replay._results import ALONE, PLAIN, Structure, Tensors, Unfit, build, counts, plain
 from adjoint._replay._watch import Watching
-from adjoint._tensor.device import device
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
