@@ -55,9 +55,8 @@ class GradBucket:
     >>> ad.distributed.init_process_group(store=ad.distributed.HashStore(), rank=0, world_size=1)
     >>> model = ad.nn.parallel.DistributedDataParallel(ad.nn.Linear(2, 1))
     >>> def doubled(state, bucket):
-    ...     future = ad.futures.Future()
-    ...     future.set_result(2 * bucket.buffer())
-    ...     return future
+    ...     work = ad.distributed.all_reduce(bucket.buffer(), async_op=True)
+    ...     return work.get_future().then(lambda future: 2 * future.value()[0])
     >>> model.register_comm_hook(None, doubled)
     >>> model(ad.ones(1, 2)).sum().backward()
     >>> model.module.weight.grad

@@ -35,7 +35,7 @@ DTYPES = [
 ]
 _REDUCE = "SUM AVG PRODUCT MIN MAX BAND BOR BXOR PREMUL_SUM".split()
 _NOTHING = 255
-_DTYPE = {None: _NOTHING, **{dtype: i for i, dtype in enumerate(DTYPES)}}
+_DTYPE: dict = {None: _NOTHING, **{dtype: i for i, dtype in enumerate(DTYPES)}}
 
 
 class Call:

@@ -243,16 +243,16 @@ class MPIGroup(OrderedGroup):
         name = _OF_BOOLS.get(op.name) if dtype is ad.bool else None
         return getattr(self._mpi, name or _OPS[op.name])
 
-    def _combined(self, mine, op):
+    def _combined(self, given, mine, op):
         """What has travelled with the headers, in the order of ranks."""
-        first, *others = self._given
+        first, *others = given
         for other in others:
             combine(op, first, other, mine)
             first = mine
 
     def _allreduce(self, call, mine, op):
         if self._given:
-            self._combined(mine, op)
+            self._combined(self._given, mine, op)
             if op.op is not AVG and not call.label:
                 place = slice(HEADER, HEADER + mine.numel() * mine.element_size())
                 ends = call.header[:16], call.header[24:]  # around the number
@@ -268,7 +268,7 @@ class MPIGroup(OrderedGroup):
     def _reduce(self, call, mine, op, root):
         if self._given:
             if self._rank == root:
-                self._combined(mine, op)
+                self._combined(self._given, mine, op)
             return
         wide = self._reducible(mine)
         send = self._mpi.IN_PLACE if self._rank == root else self._buffer(wide)
