@@ -6,12 +6,7 @@ from collections import namedtuple
 from importlib.util import find_spec
 
 from adjoint._publish.register import publish
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
+from adjoint._types import Any, Callable
 
 __all__ = ["Backend", "create", "is_gloo_available", "is_mpi_available", "is_nccl_available"]
 

@@ -15,12 +15,9 @@ import warnings
 
 import adjoint as ad
 from adjoint import _C
+from adjoint._types import Any
 from adjoint.distributed import _functions as collectives
 from adjoint.distributed._errors import DistBackendError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["BuiltinCommHookType", "GradBucket", "Reducer"]
 

@@ -11,13 +11,10 @@ import os
 import struct
 import time
 
+from adjoint._types import Any
 from adjoint.distributed._errors import DistStoreError
 from adjoint.distributed._stores import Store, changed, late, seconds
 from adjoint.distributed._wire import LONGEST
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["FileStore"]
 

@@ -10,6 +10,7 @@ import contextlib
 import adjoint as ad
 from adjoint._publish.arguments import ignores
 from adjoint._publish.register import publish
+from adjoint._types import Any, Sequence, Tensor
 from adjoint.distributed._process_group import (
     AllreduceOptions,
     AllToAllOptions,
@@ -23,13 +24,6 @@ from adjoint.distributed._process_group import (
 from adjoint.distributed._reduce_op import ReduceOp, reduce_op
 from adjoint.distributed._work import Work
 from adjoint.distributed._world import is_member, need_group, world
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from adjoint import Tensor
 
 __all__ = [
     "P2POp",

@@ -5,10 +5,7 @@ from __future__ import annotations
 import threading
 
 from adjoint._publish.arguments import ignores
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from adjoint._types import Any
 
 __all__ = ["Future", "collect_all", "wait_all"]
 

@@ -10,14 +10,9 @@ import pickle
 import adjoint as ad
 from adjoint._publish.arguments import ignores
 from adjoint._publish.register import publish
+from adjoint._types import Any, Device
 from adjoint.distributed import _functions as collectives
 from adjoint.distributed._world import is_member, need_group
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import Device
 
 __all__ = [
     "all_gather_object",

@@ -17,6 +17,7 @@ import weakref
 
 import adjoint as ad
 from adjoint import _C
+from adjoint._types import Any
 from adjoint.distributed import _reduce_op
 from adjoint.distributed._buffers import check, copy_back, for_reading, for_writing
 from adjoint.distributed._call import Call
@@ -27,8 +28,6 @@ from adjoint.distributed._stores import seconds
 from adjoint.distributed._work import Done, Work
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["OrderedGroup"]
 

@@ -8,17 +8,15 @@ from __future__ import annotations
 from datetime import timedelta
 from importlib import import_module
 
+from adjoint._types import Any, Sequence, Tensor
 from adjoint.distributed._buffers import unrecorded
 from adjoint.distributed._reduce_op import ReduceOp
+from adjoint.distributed._stores import Store
+from adjoint.distributed._work import Work
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any, NoReturn
-
-    from adjoint import Tensor
-    from adjoint.distributed._stores import Store
-    from adjoint.distributed._work import Work
+    from typing import NoReturn
 
 __all__ = [
     "AllToAllOptions",

@@ -6,12 +6,7 @@ import enum
 
 import adjoint as ad
 from adjoint._publish.register import publish
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint import Tensor
+from adjoint._types import Any, Tensor
 
 __all__ = ["ReduceOp", "combine", "finish", "prepare", "reduce_op"]
 

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint._publish.arguments import ignores
+from adjoint._types import Any
 from adjoint.distributed._buffers import bytes_of, for_reading, for_writing
 from adjoint.distributed._mesh import SMALL, Mesh
 from adjoint.distributed._ordered import OrderedGroup
 from adjoint.distributed._reduce_op import combine
 from adjoint.distributed._stores import as_timedelta
 from adjoint.distributed._work import Done
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["SocketGroup"]
 

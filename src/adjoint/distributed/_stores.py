@@ -9,12 +9,8 @@ import threading
 import time
 from datetime import timedelta
 
+from adjoint._types import Any, Sequence
 from adjoint.distributed._errors import DistStoreError, QueueEmptyError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
 
 __all__ = ["HashStore", "PrefixStore", "Store", "as_timedelta", "seconds"]
 

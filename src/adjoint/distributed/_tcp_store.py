@@ -14,14 +14,11 @@ import threading
 import time
 
 from adjoint._publish.arguments import ignores
+from adjoint._types import Any
 from adjoint._version import distribution
 from adjoint.distributed import _wire
 from adjoint.distributed._errors import DistNetworkError, DistStoreError
 from adjoint.distributed._stores import DEFAULT, Store, Table, as_timedelta, late, seconds
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["TCPStore", "on_this_host"]
 

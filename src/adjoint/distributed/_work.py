@@ -5,13 +5,11 @@ from __future__ import annotations
 import threading
 from datetime import timedelta
 
+from adjoint._publish.arguments import ignores
+from adjoint._types import Any
 from adjoint.distributed._errors import DistBackendError
 from adjoint.distributed._futures import Future
 from adjoint.distributed._stores import seconds
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["Done", "Work"]
 
@@ -117,6 +115,7 @@ class Done(Work):
     def __init__(self, what: str = "", outputs: Any = (), source: int = -1) -> None:
         self._what, self._outputs, self._source = what, outputs, source
 
+    @ignores("timeout", why="it is finished", warns=False)
     def wait(self, timeout: Any = None) -> bool:
         """It is finished."""
         return True

@@ -10,18 +10,13 @@ from datetime import timedelta
 
 from adjoint._publish.arguments import ignores
 from adjoint._publish.register import publish
+from adjoint._types import Any, Device
 from adjoint.distributed import _backend
 from adjoint.distributed._backend import Backend
 from adjoint.distributed._errors import DistError
 from adjoint.distributed._process_group import ProcessGroup, whose
 from adjoint.distributed._stores import PrefixStore, Store, as_timedelta
 from adjoint.distributed.rendezvous import default_pg_timeout, rendezvous
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from adjoint._types import Device
 
 __all__ = [
     "GroupMember",

@@ -10,13 +10,10 @@ from datetime import timedelta
 from urllib.parse import parse_qsl, urlparse
 
 from adjoint._publish.register import publish
+from adjoint._types import Any
 from adjoint.distributed._file_store import FileStore
 from adjoint.distributed._stores import as_timedelta
 from adjoint.distributed._tcp_store import TCPStore
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["register_rendezvous_handler", "rendezvous"]
 
