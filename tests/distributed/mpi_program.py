@@ -1,4 +1,4 @@
-"""What `test_mpi` runs under mpirun: ``all``, or a way to fail; ``many``: as if there were more ranks than tell each other all;
+"""What `test_mpi` runs under mpirun: ``all``, ``random`` calls, or a way to fail; ``many``: as if there were more ranks than tell each other all;
 ``unchecked``: without messages that only compare."""
 
 import os
@@ -103,6 +103,11 @@ if how == "all":
     model(ad.full((1, 2), rank + 1.0)).sum().backward()
     assert ad.allclose(model.module.weight.grad, ad.full((1, 2), total / size))
     print("ok")
+    dist.destroy_process_group()
+elif how == "random":
+    from fuzz_collectives import ranks_of_adjoint
+
+    ranks_of_adjoint(rank, size, 7, int(sys.argv[2]))
     dist.destroy_process_group()
 elif how == "disagree":
     different = [

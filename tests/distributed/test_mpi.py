@@ -44,6 +44,12 @@ def test_collectives_gradients_and_training(n, more):
     assert code == 0 and out.split() == ["ok"] * n, error
 
 
+@pytest.mark.parametrize("n, more", [(2, ()), (4, ()), (3, ("many",))])
+def test_random_calls_are_numpy_s(n, more):
+    code, out, error = run("random", "150", *more, n=n)
+    assert code == 0 and out.split() == ["ok"] * n, error
+
+
 @pytest.mark.parametrize(
     "how, words", [("raise", "ValueError: planted"), ("late", "all_reduce number 2 of 3 float32")]
 )
