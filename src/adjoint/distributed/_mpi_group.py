@@ -27,7 +27,7 @@ __all__ = ["MPIGroup"]
 #: Groups of few ranks compare what they call by a message of so many bytes from each to all; what is short travels with it.
 FEW, SLOT = 8, 256
 ROOM = SLOT - HEADER
-#: Set it to 0 to spare messages of which it is the only purpose to compare what ranks call.
+#: Set it to 0 to spare the message by which ranks compare what they call before each collective.
 CHECK = "ADJOINT_DISTRIBUTED_CHECK"
 _OTHERS = bytes(range(255, -1, -1))
 _NAMES = {
@@ -38,6 +38,13 @@ _NAMES = {
 _OPS = {"SUM": "SUM", "AVG": "SUM", "PREMUL_SUM": "SUM", "PRODUCT": "PROD", "MIN": "MIN", "MAX": "MAX"}
 _OPS |= {"BAND": "BAND", "BOR": "BOR", "BXOR": "BXOR"}
 _OF_BOOLS = {"SUM": "LOR", "MAX": "LOR", "PRODUCT": "LAND", "MIN": "LAND"}
+
+
+def _end(mpi):
+    """End the job; mpirun is given the time to read what was said, which it may lose once ranks are killed."""
+    sys.stderr.flush()
+    sleep(0.2)
+    mpi.COMM_WORLD.Abort(1)
 
 
 def load():
@@ -59,8 +66,7 @@ def load():
         def end_job(kind, error, traceback):
             before(kind, error, traceback)
             if not issubclass(kind, KeyboardInterrupt) or MPI.COMM_WORLD.size > 1:
-                sys.stderr.flush()
-                MPI.COMM_WORLD.Abort(1)
+                _end(MPI)
 
         end_job._ends_job = True  # type: ignore[attr-defined]
         sys.excepthook = end_job
@@ -116,13 +122,13 @@ class MPIGroup(OrderedGroup):
             self._comm = parent._comm.Create_group(parent._comm.Get_group().Incl(ranks), hash_of(name) % 1000)
         super().__init__(self._comm.rank, self._comm.size, timeout, name)
         self._compares = self._size > 1 and os.environ.get(CHECK) != "0"
-        self._few = 1 < self._size <= FEW
+        self._few = self._compares and self._size <= FEW
         self._slot, self._slots = bytearray(SLOT), bytearray(SLOT * self._size)
         self._told = (self._slot, SLOT, MPI.BYTE), (self._slots, SLOT, MPI.BYTE)
         self._firsts = range(0, SLOT * self._size, SLOT)
         #: By dtype and bytes: where what each rank gave lies in the slots.
         self._places: dict = {}
-        #: By dtype, count and operation: what a small all_reduce was done by, for the next one.
+        #: By dtype, count and operation: how an all_reduce was done, for the next one.
         self._known: dict = {}
         #: What all ranks gave to the present call, by rank; None where it did not travel with the headers.
         self._given: list | None = None
@@ -151,8 +157,7 @@ class MPIGroup(OrderedGroup):
                 size = 0
             elif size:
                 self._slot[HEADER : HEADER + size] = bytes_of(gives)
-        if size or self._compares:
-            self._tell(call.header)
+        self._tell(call.header)
         if size:
             self._given = self._places.get((gives.dtype, size))
             if self._given is None:
@@ -177,7 +182,7 @@ class MPIGroup(OrderedGroup):
         known = None if mine is None else self._known.get((mine.dtype, mine.numel(), op.value))
         if known is None:
             return False
-        head, tail, place, first, others, function = known
+        head, tail, place, finish = known
         with self._order:
             if self._pending or not self._running.acquire(blocking=False):
                 return False
@@ -185,11 +190,11 @@ class MPIGroup(OrderedGroup):
             header = head + self._number.to_bytes(8, "little") + tail
         try:
             self._current, self._began = header, monotonic()
-            self._slot[place] = bytes_of(mine)
-            self._tell(header)
-            for other in others:
-                function(first, other, out=mine)
-                first = mine
+            if place is not None:
+                self._slot[place] = bytes_of(mine)
+            if self._few:
+                self._tell(header)
+            finish(mine)
         except BaseException as error:
             self._failed(read_header(header), error)
             raise
@@ -225,7 +230,7 @@ class MPIGroup(OrderedGroup):
                     file=sys.stderr,
                     flush=True,
                 )
-                self._mpi.COMM_WORLD.Abort(1)
+                _end(self._mpi)
 
     # --- collectives -------------------------------------------------------------------------------------------------
 
@@ -250,20 +255,41 @@ class MPIGroup(OrderedGroup):
             combine(op, first, other, mine)
             first = mine
 
-    def _allreduce(self, call, mine, op):
-        if self._given:
-            self._combined(self._given, mine, op)
-            if op.op is not AVG and not call.label:
-                place = slice(HEADER, HEADER + mine.numel() * mine.element_size())
-                ends = call.header[:16], call.header[24:]  # around the number
-                first, *others = self._given
-                known = (*ends, place, first, others, function(op, mine.dtype))
-                self._known[mine.dtype, mine.numel(), op.value] = known
+    def _remember(self, call, mine, op, place, finish):
+        """How such an all_reduce was done, for the next one."""
+        if op.op in (AVG, PREMUL_SUM) or call.label or self._few is not self._compares:
             return
-        wide = self._reducible(mine)
-        self._comm.Allreduce(self._mpi.IN_PLACE, self._buffer(wide), self._op(op, mine.dtype))
+        if len(self._known) > 4096:
+            self._known.clear()
+        ends = call.header[:16], call.header[24:]  # around the number
+        self._known[mine.dtype, mine.numel(), op.value] = (*ends, place, finish)
+
+    def _allreduce(self, call, mine, op):
+        if given := self._given:
+            (first, *others), add = given, function(op, mine.dtype)
+
+            def finish(mine):
+                low = first
+                for other in others:
+                    add(low, other, out=mine)
+                    low = mine
+
+            finish(mine)
+            place = slice(HEADER, HEADER + mine.numel() * mine.element_size())
+            self._remember(call, mine, op, place, finish)
+            return
+        wide, how = self._reducible(mine), self._op(op, mine.dtype)
+        self._comm.Allreduce(self._mpi.IN_PLACE, self._buffer(wide), how)
         if wide is not mine:
             mine.copy_(wide)
+            return
+        count, kind, here, reduce = (
+            mine.numel(),
+            self._types[mine.dtype],
+            self._mpi.IN_PLACE,
+            self._comm.Allreduce,
+        )
+        self._remember(call, mine, op, None, lambda mine: reduce(here, (bytes_of(mine), count, kind), how))
 
     def _reduce(self, call, mine, op, root):
         if self._given:
@@ -333,7 +359,7 @@ class MPIGroup(OrderedGroup):
             out.copy_(part)
 
     def _barrier(self, call):
-        if not (self._few and self._compares):  # else all have told each other that they are here
+        if not self._few:  # else all have told each other that they are here
             self._comm.Barrier()
 
     def monitored_barrier(self, timeout=None, wait_all_ranks=False):

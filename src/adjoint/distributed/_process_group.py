@@ -149,7 +149,7 @@ class ProcessGroup:
         self._refuse("allreduce")
 
     def _at_once(self, tensor, op):
-        """Do a small `allreduce` that is waited for, by a shorter way if there is one; whether it is done."""
+        """Do an `allreduce` that is waited for, by a shorter way if there is one; whether it is done."""
         return False
 
     def allreduce_coalesced(self, tensors: Sequence[Tensor], opts: _Options | None = None) -> Work:
