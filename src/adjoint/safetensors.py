@@ -10,20 +10,21 @@
 
 The functions are those of ``safetensors.torch``; `adjoint.save` and `adjoint.load` call them for names that end in
 ``.safetensors``. A file is the length of a header as eight bytes, the header as JSON, and the elements in little-endian order.
-That is less to write down than to get from the package `safetensors`, whose writing takes other arguments with each version and
-which hands out no bfloat16 without torch; the tests read and write with it. Source: https://github.com/huggingface/safetensors.
-Start reading at `_Header`.
+That is less to write down than to get from the package `safetensors`, whose writing takes other arguments with each version and that
+hands out no bfloat16 without torch. Source: https://github.com/huggingface/safetensors. Start reading at `_Header`.
 """
 
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import math
 import os
 import sys
 from collections.abc import Mapping
 from pickle import UnpicklingError
+from reprlib import repr as short
 from typing import IO, Any
 
 from adjoint import _C
@@ -76,21 +77,15 @@ def _damaged(what):
 
 
 def _unique(pairs):
-    found = {}
-    for name, value in pairs:
-        if name in found:
-            raise _damaged(f"its header has {name!r} twice")
-        found[name] = value
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = sorted(name for name, _ in pairs)
+        raise _damaged(f"its header has {next(a for a, b in itertools.pairwise(names) if a == b)!r} twice")
     return found
 
 
 def _whole(value):
     return type(value) is int and 0 <= value < 2**63
-
-
-def _short(value):
-    text = repr(value)
-    return text if len(text) <= 100 else text[:97] + "..."
 
 
 class _Header:
@@ -131,27 +126,22 @@ class _Header:
     @staticmethod
     def _place(name, entry):
         if not isinstance(entry, dict) or not entry.keys() >= {"dtype", "shape", "data_offsets"}:
-            raise _damaged(f"{name!r} is described by {_short(entry)}, not by dtype, shape and data_offsets")
+            raise _damaged(f"{name!r} is described by {short(entry)}, not by dtype, shape and data_offsets")
         dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
         if not isinstance(dtype, str) or dtype not in _DTYPES:
             raise SafetensorError(
-                f"{name!r} is of dtype {_short(dtype)}, which Adjoint does not have; expected one of {', '.join(_DTYPES)}"
+                f"{name!r} is of dtype {short(dtype)}, which Adjoint does not have; expected one of {', '.join(_DTYPES)}"
             )
-        if isinstance(shape, list) and len(shape) > 64:
+        sizes = isinstance(shape, list) and len(shape) <= 64 and all(map(_whole, shape))
+        if not sizes or math.prod(max(n, 1) for n in shape) * _DTYPES[dtype].itemsize >= 2**63:
             raise SafetensorError(
-                f"{name!r} has {len(shape)} dimensions, which Adjoint does not have; expected at most 64"
+                f"{name!r} has the shape {short(shape)}, which Adjoint does not have: up to 64 sizes, strides of 64 bits"
             )
-        if not isinstance(shape, list) or not all(map(_whole, shape)):
-            raise _damaged(f"{name!r} has the shape {_short(shape)}, which no tensor has")
         if not (isinstance(offsets, list) and len(offsets) == 2 and all(map(_whole, offsets))):
-            raise _damaged(f"{name!r} has the offsets {_short(offsets)}")
+            raise _damaged(f"{name!r} has the offsets {short(offsets)}")
         begin, end = offsets
         if end - begin != math.prod(shape) * _DTYPES[dtype].itemsize:
             raise _damaged(f"{name!r} of dtype {dtype} and shape {shape} cannot have {end - begin} bytes")
-        if math.prod(max(n, 1) for n in shape) * _DTYPES[dtype].itemsize >= 2**63:
-            raise SafetensorError(
-                f"{name!r} has the shape {shape}, which Adjoint does not have: strides have 64 bits"
-            )
         return _DTYPES[dtype], tuple(shape), begin, end
 
     def read(self, file, name):
