@@ -151,7 +151,7 @@ Tensor Narrow::forward(const Tensor& self, Dim dim, int64_t start, int64_t lengt
 
 Tensors Unbind::forward(const Tensor& self, Dim dim) {
   if (self.dim() == 0)
-    fail<IndexError>("unbind(): Dimension specified as ", dim, " but tensor has no dimensions");
+    fail<IndexError>("unbind(): Dimension specified as ", dim.value, " but tensor has no dimensions");
   const int d = wrap_dim(dim, self.dim(), name);
   Tensors out;
   const int64_t size = self.size(d), step = self.stride(d);

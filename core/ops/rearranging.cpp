@@ -267,7 +267,7 @@ Tensor DiagEmbed::forward(const Tensor& self, int64_t offset, NewDim dim1, NewDi
   const int64_t n = self.dim() + 1;
   const int a = wrap_dim(dim1, n, name), b = wrap_dim(dim2, n, name);
   if (self.dim() == 0) fail("diag_embed(): input tensor must have at least 1 dimension");
-  if (a == b) fail("diag_embed(): diagonal dimensions cannot be identical ", dim1, ", ", dim2);
+  if (a == b) fail("diag_embed(): diagonal dimensions cannot be identical ", dim1.value, ", ", dim2.value);
   const int64_t size =
       checked_add(self.size(-1), offset < 0 ? checked_subtract(0, offset, name) : offset, name);
   Dims shape;

@@ -239,8 +239,8 @@ Tensor Unsqueeze::forward(const Tensor& self, NewDim dim) {
 Tensor Flatten::forward(const Tensor& self, Dim start_dim, Dim end_dim) {
   const int start = wrap_dim(start_dim, self.dim(), name), end = wrap_dim(end_dim, self.dim(), name);
   if (start > end)
-    fail("flatten() has invalid args: start_dim cannot come after end_dim: they are ", start_dim, " and ",
-         end_dim);
+    fail("flatten() has invalid args: start_dim cannot come after end_dim: they are ", start_dim.value,
+         " and ", end_dim.value);
   if (self.dim() == 0) {
     const int64_t one[] = {1};
     return reshaped(self, one);

@@ -156,6 +156,14 @@ KNOWN = {
 }
 
 
+def readable(error):
+    """A refusal, whose words have to be text: a number that is printed as the letter of that code is a finding."""
+    words = "" if isinstance(error, UnicodeError) else str(error)
+    if not words or not words.replace("\n", " ").replace("\t", " ").isprintable():
+        raise SystemError(f"unreadable words: {error!r}")  # which no refusal is
+    return error
+
+
 class Judged:
     """What one library made of a call: results, their types, gradients; or what it raised."""
 
@@ -170,7 +178,7 @@ class Judged:
                 name_of(t.dtype) if isinstance(t, lib.Tensor) else type(t).__name__ for t in self.raw
             ]
         except REFUSALS as e:
-            self.error = e
+            self.error = readable(e) if lib is ad else e
             return
         self.leaves = [tensors[n] for n, s in call.tensors.items() if s.grad]
         outputs = [t for t in self.raw if isinstance(t, lib.Tensor) and t.requires_grad]
@@ -188,7 +196,7 @@ class Judged:
                 )
                 self.seconds = [None if g is None else numbers(g, lib) for g in grads]
         except REFUSALS as e:
-            self.gradient_error = e
+            self.gradient_error = readable(e) if lib is ad else e
 
 
 def weights(t, lib):

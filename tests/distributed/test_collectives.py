@@ -4,6 +4,7 @@ Ranks are threads here, each with connections of its own. References are compute
 reading at `inputs`.
 """
 
+import os
 import threading
 import time
 
@@ -254,7 +255,8 @@ def test_many_mixed_collectives_leave_nothing_behind():
 
     before = held()
     grown = agree(2, lambda group, rank: mixed(group, rank, 2500), limit=60)
-    assert max(grown) < 2_000_000, grown
+    resting = 40_000_000 if os.environ.get("ADJOINT_CHECKS") else 0  # what was returned is kept for a while
+    assert max(grown) < 2_000_000 + resting, grown
     end = time.monotonic() + 5
     while held() > before and time.monotonic() < end:
         time.sleep(0.01)

@@ -115,3 +115,15 @@ def test_the_state_of_lbfgs_has_the_weights_of_its_last_direction():
     optimizer.step(closure)
     state = optimizer.state[x]
     assert len(state["al"]) == 5 and sum(a is not None for a in state["al"]) == len(state["old_dirs"])
+
+
+def test_dimensions_are_named_by_their_numbers():
+    x = ad.zeros(2, 5)
+    for call, words in (
+        (lambda: ad.flatten(x, 1, -2), "they are 1 and -2"),
+        (lambda: ad.diag_embed(x, 0, -1, 2), "identical -1, 2"),
+        (lambda: ad.diagonal(x, 0, 1, -1), "identical 1, -1"),
+        (lambda: ad.unbind(ad.zeros(()), 0), "specified as 0 but"),
+    ):
+        with pytest.raises((RuntimeError, IndexError), match=words):
+            call()

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import sparse_reference  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
 def numbers_of_this_test(request):
+    import sparse_reference
+
     state = np.random.PCG64(zlib.crc32(request.node.name.encode())).state
     sparse_reference.RNG.bit_generator.state = state
