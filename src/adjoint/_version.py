@@ -1,4 +1,4 @@
-"""The version, and the name on the package index, where `adjoint` is somebody else's: messages and the build read them here."""
+"""The version, and the name on the package index, where another project owns the name `adjoint`: messages and the build read them here."""
 
 __version__ = "0.1.0"
 distribution = "adjoint-ad"

@@ -34,7 +34,7 @@ ARGUMENTS = {
     "beta": ("number", "The factor of `{first}`; with 0 it is ignored, NaN included."),
     "correction": (
         "float, optional",
-        "What is subtracted from the number of elements: 1 for the sample variance, 0 for the population's.",
+        "What is subtracted from the number of elements in the divisor: 1 for the sample variance, 0 for the population's.",
     ),
     "unbiased": ("bool", "`correction` 1 where true, 0 where false."),
     "descending": ("bool", "Largest first."),
@@ -83,7 +83,7 @@ ARGUMENTS = {
         "bool",
         "Shrink the parameter by 1 - lr · weight_decay instead of adding to the gradient.",
     ),
-    "maximize": ("bool", "Climb instead of descending."),
+    "maximize": ("bool", "Maximise the objective instead of minimising it."),
     "differentiable": ("bool", "Record the step, so that it can be differentiated itself."),
     "foreach": ("bool, optional", "Kept in the groups for state dicts: there is one implementation."),
     "capturable": ("bool", "Kept in the groups for state dicts: there is one implementation."),

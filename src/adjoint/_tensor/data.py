@@ -265,7 +265,7 @@ def from_file(
     dtype: DType | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A one-dimensional tensor over a file, of which parts are read as they are used.
+    """A one-dimensional tensor over a file, whose parts are read as they are used.
 
     Parameters
     ----------

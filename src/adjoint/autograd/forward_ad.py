@@ -47,7 +47,7 @@ class UnpackedDualTensor(NamedTuple):
 
 
 def enter_dual_level() -> int:
-    """Open a level in this thread and return its number, by which functions here may be told which level is meant.
+    """Open a level in this thread and return its number, which functions here take to select that level.
 
     Levels nest: what carries a tangent of an outer level may be made dual at an inner one, and the two never mix.
 

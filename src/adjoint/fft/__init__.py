@@ -94,7 +94,7 @@ def ifft(
 def rfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """`fft` of real numbers: its first n // 2 + 1 values, of which the others are conjugates.
+    """`fft` of real input: the first n // 2 + 1 values; the others are their conjugates.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def fftn(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The discrete Fourier transform along several dimensions: all, or as many last ones as `s` has sizes.
+    """The discrete Fourier transform along several dimensions: all, or the last ``len(s)``.
 
     Parameters
     ----------

@@ -96,7 +96,7 @@ class _Convolution(Module):
         return tuple(p for p in reversed(self.padding) for _ in (0, 1))
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias anew, uniform in ±1/√(inputs of one result)."""
+        """Redraw weight and bias, uniform in ±1/√(inputs of one result)."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             inputs = math.prod(self.weight.shape[1:])

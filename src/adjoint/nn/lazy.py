@@ -153,7 +153,7 @@ class LazyLinear(LazyModuleMixin, Linear):
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias anew, once they have a size."""
+        """Redraw weight and bias, once they have a size."""
         if self.in_features and not self.has_uninitialized_params():
             super().reset_parameters()
 
@@ -190,7 +190,7 @@ class _LazyConvolution(LazyModuleMixin):
             self.bias = UninitializedParameter(**where)
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias anew, once they have a size."""
+        """Redraw weight and bias, once they have a size."""
         if self.in_channels and not self.has_uninitialized_params():
             super().reset_parameters()  # type: ignore[misc]
 
@@ -243,7 +243,7 @@ class _LazyNorm(LazyModuleMixin):
             self.num_batches_tracked = ad.tensor(0, dtype=ad.int64, device=device)
 
     def reset_parameters(self) -> None:
-        """Set scale, shift and running statistics anew, once they have a size."""
+        """Reset scale, shift and running statistics, once they have a size."""
         if self.num_features and not self.has_uninitialized_params():
             super().reset_parameters()  # type: ignore[misc]
 

@@ -34,7 +34,7 @@ __dir__ = listing(__name__)
 
 
 def _window(name, M, sym, dtype, weights) -> Tensor:
-    """``weights(k, n)`` of the places k = 0, …, n, of which the last is left out where the window is not symmetric."""
+    """``weights(k, n)`` for k = 0, …, n; the last is dropped unless the window is symmetric."""
     if M < 0:
         raise ValueError(f"{name} requires non-negative window length, got M={M}")
     dtype = _C.get_default_dtype() if dtype is None else dtype

@@ -65,7 +65,7 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: str | None = None) -> Tensor:
 
 
 def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1.0, alpha: Number = 1.0) -> Tensor:
-    """``beta mat + alpha mat1 mat2``, of which `mat1` is sparse."""
+    """``beta mat + alpha mat1 mat2`` with a sparse `mat1`."""
     return _C.addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
 
 

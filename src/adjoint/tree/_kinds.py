@@ -173,7 +173,7 @@ def is_namedtuple_class(cls: Any) -> bool:
 
 
 def is_structseq_class(cls: Any) -> bool:
-    """Whether `cls` is a named tuple of C, such as `time.struct_time`."""
+    """Whether `cls` is a struct sequence, such as `time.struct_time`."""
     return (
         isinstance(cls, type)
         and cls.__bases__ == (tuple,)

@@ -151,7 +151,7 @@ class BlockMask:
         return self._blocks
 
     def sparsity(self) -> float:
-        """The share of the table, in per cent, that lies in blocks of which nothing is seen."""
+        """The percentage of the table that lies in fully masked blocks."""
         seen = int(self._blocks.sum()) * self.BLOCK_SIZE[0] * self.BLOCK_SIZE[1]
         return 100 * (1 - seen / self.numel())
 

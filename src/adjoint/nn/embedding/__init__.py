@@ -14,7 +14,7 @@ __all__ = ["Embedding", "EmbeddingBag"]
 
 
 class _Rows(Module):
-    """A table of rows, of which one may stand for nothing: what `Embedding` and `EmbeddingBag` share."""
+    """A table of rows, one of which may be padding: what `Embedding` and `EmbeddingBag` share."""
 
     def _make_rows(self, name, num_embeddings, embedding_dim, padding_idx, weight, frozen, device, dtype):
         if padding_idx is not None:
@@ -38,7 +38,7 @@ class _Rows(Module):
             self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the rows anew, and set that of `padding_idx` to 0."""
+        """Redraw the rows, and set that of `padding_idx` to 0."""
         init.normal_(self.weight)
         self._fill_padding_idx_with_zero()
 

@@ -1,4 +1,4 @@
-"""`AdaptiveLogSoftmaxWithLoss`: a softmax over many classes, of which the rare ones share small matrices."""
+"""`AdaptiveLogSoftmaxWithLoss`: a softmax over many classes, in which rare ones share small matrices."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             )
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+        """Redraw all parameters."""
         self.head.reset_parameters()
         for first, second in self.tail:
             first.reset_parameters()

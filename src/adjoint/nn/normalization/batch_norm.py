@@ -70,7 +70,7 @@ class _Statistics(Module):
             self.num_batches_tracked.zero_()
 
     def reset_parameters(self) -> None:
-        """Set the scale to 1, the shift to 0, and the running statistics anew."""
+        """Reset the scale to 1, the shift to 0, and the running statistics."""
         self.reset_running_stats()
         if self.weight is not None:
             init.ones_(self.weight)
