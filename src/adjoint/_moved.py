@@ -1,6 +1,6 @@
 """Where modules have moved: pickles name functions and classes by their modules, and those of earlier versions are to load.
 
-A finder that comes after all others, so it is asked only for modules that nobody has. Start reading at `MOVED`.
+A finder that comes after all others, so it is asked only for modules that do not exist. Start reading at `MOVED`.
 """
 
 from __future__ import annotations

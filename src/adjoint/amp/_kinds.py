@@ -27,7 +27,7 @@ FLOAT32 = (
     "triangular_solve"
 )
 WIDEST = "index_copy"
-#: As `Precision` in core/transforms/autocast.h.
+#: Like `Precision` in core/transforms/autocast.h.
 KINDS = {LOWER: 1, FLOAT32: 2, WIDEST: 3}
 
 

@@ -323,7 +323,7 @@ class Transformer(Module):
     dim_feedforward, dropout, activation
         Like those of `TransformerEncoderLayer`.
     custom_encoder, custom_decoder : Module, optional
-        In the place of the stacks.
+        Instead of the stacks.
     layer_norm_eps, batch_first, norm_first, bias, device, dtype
         Like those of `TransformerEncoderLayer`.
 

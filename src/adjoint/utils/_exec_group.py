@@ -46,5 +46,5 @@ class GraphExecGroup:
         return getattr(cls._open, "group", None)
 
 
-#: In the place of a value that a pass of a `GraphExecGroup` has used.
+#: Instead of a value that a pass of a `GraphExecGroup` has used.
 USED = object()

@@ -296,7 +296,7 @@ def multi_head_attention_forward(
     use_separate_proj_weight : bool
         Use `q_proj_weight` (E, E), `k_proj_weight` (E, E_k) and `v_proj_weight` (E, E_v) instead of `in_proj_weight`.
     static_k, static_v : Tensor, shape (N · num_heads, S, E / num_heads), optional
-        In the place of the projections.
+        Instead of the projections.
     average_attn_weights : bool
         The mean of the heads' weights, and not those of each.
     is_causal : bool
