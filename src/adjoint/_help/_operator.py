@@ -8,6 +8,7 @@ import functools
 from adjoint import _C
 from adjoint._help._arguments import described, type_of_kind
 from adjoint._help._texts import find
+from adjoint._types import Any
 
 __all__ = ["document", "join", "row_of", "section", "written_example"]
 
@@ -84,8 +85,8 @@ def _signature(name, row):
 
 def _defaults(row):
     """The default of each argument as it is written, None for those without."""
-    parsed = ast.parse(f"def f{_signature('', row)}: 0").body[0]
-    arguments = parsed.args  # type: ignore[attr-defined]
+    parsed: Any = ast.parse(f"def f{_signature('', row)}: 0").body[0]
+    arguments = parsed.args
     given = [
         *[None] * (len(arguments.args) - len(arguments.defaults)),
         *arguments.defaults,

@@ -31,7 +31,8 @@ def _roots(tensors):
 
 def _walk(roots):
     """Nodes in the order in which a backward pass would come to them."""
-    seen, stack = {}, list(roots)  # type: ignore[var-annotated]
+    seen: dict[Any, Any] = {}
+    stack = list(roots)
     while stack:
         node = stack.pop()
         if node in seen:

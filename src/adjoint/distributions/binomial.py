@@ -38,6 +38,8 @@ class Binomial(ProbsOrLogits, Distribution):
     }
     has_enumerate_support = True
 
+    total_count: Tensor
+
     def __init__(
         self,
         total_count: int | Tensor = 1,
@@ -46,7 +48,7 @@ class Binomial(ProbsOrLogits, Distribution):
         validate_args: bool | None = None,
     ) -> None:
         self._set_probs(validate_args, probs, logits, total_count=total_count)
-        self.total_count = self.total_count.type_as(self._param)  # type: ignore[has-type]
+        self.total_count = self.total_count.type_as(self._param)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self):

@@ -28,10 +28,10 @@ class Distribution:
         Python runs with ``-O``.
     """
 
-    has_rsample = False
+    has_rsample: Any = False
     #: Whether `repr` does; not where torch derives parameters from those of another distribution.
     _shows_parameters = True
-    has_enumerate_support = False
+    has_enumerate_support: Any = False
     #: Attributes besides the parameters that an expanded instance takes over.
     _carried: tuple = ()
     _validate_args = __debug__

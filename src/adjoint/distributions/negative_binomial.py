@@ -40,6 +40,8 @@ class NegativeBinomial(ProbsOrLogits, Distribution):
     }
     support = constraints.nonnegative_integer
 
+    total_count: Tensor
+
     def __init__(
         self,
         total_count: int | Tensor,
@@ -48,7 +50,7 @@ class NegativeBinomial(ProbsOrLogits, Distribution):
         validate_args: bool | None = None,
     ) -> None:
         self._set_probs(validate_args, probs, logits, total_count=total_count)
-        self.total_count = self.total_count.type_as(self._param)  # type: ignore[has-type]
+        self.total_count = self.total_count.type_as(self._param)
 
     @property
     def mean(self) -> Tensor:

@@ -214,7 +214,8 @@ class _Swapped:
         self.module, self.values = module, values
 
     def __enter__(self) -> Any:
-        self.undo, places = [], {}  # type: ignore[var-annotated]
+        self.undo: list[Any] = []
+        places: dict[Any, Any] = {}
         me = threading.get_ident()
         with _lock:
             owner, depth = _users.get(id(self.module), (me, 0))

@@ -54,7 +54,8 @@ class Schema:
                 f"expected an operator's schema, such as 'name(Tensor x, int n=2) -> Tensor', but got {text!r}"
             )
         self.name = found[1]
-        self.arguments, self.mutated = [], []  # type: ignore[var-annotated]
+        self.arguments: list[Any] = []
+        self.mutated: list[Any] = []
         keyword_only = False
         for part in _split(found[2]):
             if part == "*":

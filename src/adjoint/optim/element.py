@@ -21,7 +21,10 @@ class Program:
     """The instructions so far; a number is named by ~its position until all of them are known."""
 
     def __init__(self) -> None:
-        self.code, self.numbers, self.free, self.registers = [], {}, [], 0  # type: ignore[var-annotated]
+        self.code: list[Any] = []
+        self.numbers: dict[Any, Any] = {}
+        self.free: list[Any] = []
+        self.registers = 0
 
     def number(self, value) -> int:
         return ~self.numbers.setdefault(float(value), len(self.numbers))

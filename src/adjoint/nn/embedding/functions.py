@@ -101,10 +101,10 @@ def embedding(
 def _limit_norms(weight, input, max_norm, norm_type):
     weight = ad.autograd.forward_ad.unpack_dual(weight).primal  # neither recorded nor differentiated forwards
     with ad.no_grad():
-        used = sorted(set(input.reshape(-1).tolist()))
-        if not used:
+        places = sorted(set(input.reshape(-1).tolist()))
+        if not places:
             return
-        used = ad.tensor(used)  # type: ignore[assignment]
+        used = ad.tensor(places)
         rows = weight[used]
         norms = ad.linalg.vector_norm(rows, norm_type, -1, True)
         weight[used] = ad.where(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from adjoint._types import Sequence, Tensor
+from adjoint._types import Any, Sequence, Tensor
 
 from ._base import LRScheduler, _check_optimizer, _set_rate, _warn_epoch
 
@@ -78,8 +78,9 @@ class ReduceLROnPlateau(LRScheduler):
         self.threshold = threshold
         self.threshold_mode = threshold_mode
         self.cooldown = cooldown
-        self.min_lrs = list(min_lr) if isinstance(min_lr, (list, tuple)) else [min_lr] * groups
-        self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr
+        rates: Any = min_lr
+        self.min_lrs: list[float] = list(rates) if isinstance(rates, (list, tuple)) else [rates] * groups
+        self.default_min_lr = None if isinstance(rates, (list, tuple)) else rates
         self.mode_worse = math.inf if mode == "min" else -math.inf
         self.eps = eps
         self.last_epoch = 0
@@ -130,8 +131,8 @@ class ReduceLROnPlateau(LRScheduler):
                 self.min_lrs = [self.default_min_lr] * len(groups)
             for group, lowest in zip(groups, self.min_lrs, strict=True):
                 old = float(group["lr"])
-                new = max(old * self.factor, lowest)  # type: ignore[type-var]
-                if old - new > self.eps:  # type: ignore[operator]
+                new = max(old * self.factor, lowest)
+                if old - new > self.eps:
                     _set_rate(group, new)
             self.cooldown_counter = self.cooldown
             self.num_bad_epochs = 0
