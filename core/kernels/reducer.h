@@ -29,6 +29,8 @@ bool folds_in_pieces(const launch::Routine& routine);
 /// folded as a whole.
 struct Elements {
   static constexpr int64_t kPiece = 1024;
+  /// Up to so many are folded by one thread.
+  static constexpr int64_t kAlone = 1 << 18;
   const char* at;
   using Use = runtime::FunctionRef<void(const char* from, int64_t first, int64_t n)>;
   /// Makes those from `begin` to `end`, and gives them away in order, in pieces. Called on any thread, for
@@ -76,7 +78,8 @@ class Reducer {
   };
   using Axes = runtime::SmallVector<Axis, 6>;
   // Elements of a task, of the buffer, results per batch; the bytes of an accumulator.
-  static constexpr int64_t kTask = 1 << 17, kGrain = 1 << 15, kBuffer = 1024, kBatch = 64, kMostBytes = 32;
+  static constexpr int64_t kTask = Elements::kAlone / 2, kGrain = 1 << 15, kBuffer = 1024, kBatch = 64,
+                           kMostBytes = 32;
 
   /// A fold without its types.
   struct Plan {

@@ -6,6 +6,7 @@
 #include "ops/creation.h"
 #include "ops/writing.h"
 #include "replay/builder.h"
+#include "runtime/parallel.h"
 
 namespace adjoint::replay {
 
@@ -214,6 +215,9 @@ void Builder::find_fold(const Step& s, Plan& plan) const {
   if (x.slot < 0 || !rank || rank >= 64 || mask != (uint64_t{1} << rank) - 1 || (rest && rest < 8)) return;
   const int32_t of = slots_of(t_, s)[static_cast<size_t>(x.slot)];
   if (!whole(slot(of), g, {of, 0, x.offset})) return;
+  // Chains that several threads share, and one would fold, stay shared.
+  if (g.numel > 2 * StraightCall::kSerial && g.numel <= Elements::kAlone && runtime::get_num_threads() > 1)
+    return;
   plan.folds = of;
   plan.folded = g.numel;
 }

@@ -97,6 +97,33 @@ void test_a_pointer_that_was_kept_is_found() {
   CHECK_THROWS(Error, on<&write_where_it_was>(Out(t)));
 }
 
+struct Seen : launch::Recorder {
+  std::vector<const launch::Routine*> routines;
+  void launched(const launch::Routine& routine, const void* const*) override { routines.push_back(&routine); }
+};
+
+void test_kept_launches() {
+  const DeviceScope scope(kRecorded);
+  Seen seen;
+  const Tensor t = zeros(kSizes, DType::Float64), other = copy_of(t);
+  const int before = calls;
+  on<&write_number>(Out(t), 3.0);
+  CHECK(check<&first_of>(other) == 0);
+  CHECK_THROWS(NotLaunched, ask<&first_of>("test", t));
+  CHECK_THROWS(NotLaunched, item(scalar_tensor(Scalar(1), DType::Float64)));
+  // Nothing was done: zeros, a copy, a number, a check, and the number's own memory.
+  CHECK(counted(before) == 0 && seen.routines.size() == 5);
+  // What was shown can be done elsewhere.
+  const DeviceScope here(Device::CPU);
+  const Tensor result = empty(kSizes, DType::Float64);
+  const double number = 4;
+  const void* const arguments[] = {&result, &number};
+  CHECK(!seen.routines[2]->call(arguments) && at(result, 4) == 4);
+  CHECK(seen.routines[2]->kinds[0] == launch::Kind::Out && seen.routines[2]->sizes[1] == sizeof(double));
+  const void* const looked[] = {&result};
+  CHECK(seen.routines[3]->call(looked));  // finds something now
+}
+
 }  // namespace
 
 int main() {
@@ -104,5 +131,6 @@ int main() {
   test_without_elements();
   test_in_guarded_memory();
   test_a_pointer_that_was_kept_is_found();
+  test_kept_launches();
   return check::result();
 }
