@@ -149,6 +149,8 @@ class CodeFacts:
         path = getattr(code, "co_qualname", code.co_name)  # since 3.11
         if "<" not in path:
             used[path.partition(".")[0]] = None
+        if "." in path and not self.library:
+            names[code.co_name] = None  # C may have called it: the methods of a Function, say
         self.attributes = tuple(names)
         self.globals = tuple(used)
 

@@ -45,7 +45,8 @@ _PURE_TYPES = frozenset(
         *(types.GeneratorType, types.CoroutineType, types.MappingProxyType, types.CodeType, types.CellType),
         *(type({}.keys()), type({}.values()), type({}.items()), types.SimpleNamespace),
         *(re.Pattern, re.Match),
-        *(_C.Tensor, _C.Node, _C.Size, _C.dtype),
+        # What Functions of Python do is seen as they do it: their code runs here, and calls of the core are told.
+        *(_C.Tensor, _C.Node, _C.Size, _C.dtype, _C.FunctionBase, _C.FunctionCtx),
     )
 )
 _PURE_MODULES = frozenset(
