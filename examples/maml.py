@@ -3,7 +3,8 @@
     python examples/maml.py
 
 What is trained is where that step starts; so the gradient of training goes through the gradient of the step. All tasks of
-a batch adapt at once, each with weights of its own. Start reading at `adapted`.
+a batch adapt at once, each with weights of its own. A step of training, with both gradients and Adam, is replayed by `ad.jit`. Start
+reading at `adapted`.
 """
 
 import argparse
@@ -89,18 +90,25 @@ def main(arguments=None):
     parameters, held_out = make_parameters(), make_tasks(200)
     optimizer = optim.Adam(parameters, lr=1e-3)
     untrained = error_after_a_step(parameters, held_out)
-    start, losses = time.perf_counter(), []
-    for _ in range(400 if options.short else 8000):
-        x, y, x_test, y_test = make_tasks(TASKS)
+
+    def step(x, y, x_test, y_test):
         loss = (network(adapted(parameters, x, y, create_graph=True), x_test) - y_test).square().mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        losses.append(loss.item())
-    seconds = time.perf_counter() - start
+        return loss.detach()
+
+    losses, taken = [], []
+    count = 400 if options.short else 8000
+    for f, times in (step, 100), (ad.jit(step), count - 100):
+        start = time.perf_counter()
+        losses += [f(*make_tasks(TASKS)).item() for _ in range(times)]
+        taken.append((time.perf_counter() - start) / times)
+    seconds = taken[0] * 100 + taken[1] * (count - 100)
     trained = error_after_a_step(parameters, held_out)
     print(f"untrained {untrained[0]:.3f}, after one step of descent {untrained[1]:.3f}")
     print(f"trained   {trained[0]:.3f}, after one step of descent {trained[1]:.3f}, {seconds:.2f} s")
+    print(f"replay    a step takes {taken[1] / taken[0]:.2f} of the time that it takes without ad.jit")
     try:
         draw(options.output, parameters, losses)
         print(f"picture   {options.output}")
