@@ -49,4 +49,18 @@ for _ in range(200):
     optimizer.step()
 assert nn.functional.mse_loss(model(inputs), targets).item() < 1e-6
 
+# --- Replay: the same step without Python ----------------------------------------------------------------------------
+@ad.jit
+def step(inputs, targets):
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(model(inputs), targets)
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+for _ in range(10):
+    loss = step(inputs, targets)
+assert step.stats()["replayed"] == 7
+
 print("the tour is complete")

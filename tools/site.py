@@ -30,7 +30,7 @@ FILES = ROOT / "tools" / "site_files"
 SECTIONS = {
     "Start": "install ten_minutes numpy_users torch_users jax_users platforms",
     "Guides": "leaves_and_modes in_place_and_views backward_and_hooks errors networks checkpointing func batching forward_mode "
-    "verifying custom_functions primitives replay complex_numbers sparse distributions accuracy many_runs distributed files devices "
+    "verifying custom_functions primitives replay fx complex_numbers sparse distributions accuracy many_runs distributed files devices "
     "scipy array_api subclasses running_torch_programs",
     "Gallery": "gallery",
     "Reference": "reference/index coverage",
