@@ -1,0 +1,69 @@
+"""Control-C in a replay: as after an eager call that ended there, and the next call is right."""
+
+import signal
+import threading
+import time
+
+import pytest
+
+import adjoint as ad
+
+
+def long(x, w):
+    """Some tenths of a second, in many instructions."""
+    for _ in range(150):
+        x = (x @ w).tanh()
+    return x.cumsum(0)
+
+
+def test_a_replay_is_interrupted():
+    ad.manual_seed(0)
+    x, w = ad.randn(300, 300), ad.randn(300, 300) / 17
+    f = ad.jit(long)
+    expected = long(x, w)
+    for _ in range(4):
+        assert ad.equal(f(x, w), expected)
+    start = time.perf_counter()
+    f(x, w)
+    whole = time.perf_counter() - start
+    ended = 0
+    for part in (0.2, 0.5, 0.8):
+        timer = threading.Timer(part * whole, signal.raise_signal, (signal.SIGINT,))
+        timer.start()
+        try:
+            for _ in range(1000):  # until it comes
+                f(x, w)
+        except KeyboardInterrupt:
+            ended += 1
+        timer.join()
+        assert ad.equal(f(x, w), expected)
+    assert ended == 3 and f.stats()["replayed"] > 4
+
+
+def test_a_replay_that_writes_is_interrupted():
+    """What was written by then is kept, as eagerly; nothing is torn apart, and the versions fit."""
+    ad.manual_seed(0)
+    state, w = ad.zeros(200, 200), ad.randn(200, 200) / 14
+
+    def step(x):
+        for _ in range(40):
+            x = (x @ w).tanh()
+        state.add_(1)
+        for _ in range(40):
+            x = (x @ w).tanh()
+        return x
+
+    f, x = ad.jit(step), ad.randn(200, 200)
+    for _ in range(4):
+        f(x)
+    for delay in (0.001, 0.003, 0.01):
+        timer = threading.Timer(delay, signal.raise_signal, (signal.SIGINT,))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            for _ in range(10_000):
+                f(x)
+        timer.join()
+        assert bool((state == state[0, 0]).all()) and state._version == state[0, 0].item()
+    before = state[0, 0].item()
+    f(x)
+    assert state[0, 0] == before + 1
