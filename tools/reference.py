@@ -30,7 +30,7 @@ that alone. Functions that return tensors take `out=` where torch's do. `import 
 """
 #: Modules whose public functions and classes have a section of their own.
 MODULES = (
-    "amp func hub library linalg fft signal.windows special sparse distributions masked scipy models nn nn.functional "
+    "amp func fx hub library linalg fft signal.windows special sparse distributions masked scipy models nn nn.functional "
     "nn.init nn.utils nn.utils.rnn nn.attention utils.data autograd.forward_ad "
     "nn.utils.parametrize nn.utils.parametrizations "
     "nn.utils.stateless optim optim.lr_scheduler optim.swa_utils autograd autograd.functional autograd.graph "

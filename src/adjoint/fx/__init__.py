@@ -24,6 +24,7 @@ finds and replaces parts of it, and `passes` holds some passes that libraries us
 `_tracer.Tracer.trace`.
 """
 
+from adjoint._publish.register import listing
 from adjoint.fx import immutable_collections
 from adjoint.fx._symbolic_trace import PH, ProxyableClassMeta, Tracer, symbolic_trace, wrap
 from adjoint.fx.graph import CodeGen, Graph
@@ -51,3 +52,4 @@ __all__ = [
     "symbolic_trace",
     "wrap",
 ]
+__dir__ = listing(__name__)

@@ -177,7 +177,20 @@ def _last(x: Any) -> str:
 
 
 class CodeGen:
-    """Writes the source of a graph. Subclasses change how the function begins and ends, and what it takes."""
+    """Writes the source of a graph. Subclasses change how the function begins and ends, and what it takes.
+
+    Examples
+    --------
+    >>> from adjoint import fx
+    >>> class Doubled(fx.CodeGen):
+    ...     def generate_output(self, output_args, *, repr_fn=repr):
+    ...         return f"return 2 * {repr_fn(output_args)}"
+    >>> module = fx.symbolic_trace(lambda x: x + 1)
+    >>> module.graph.set_codegen(Doubled())
+    >>> code = module.recompile()
+    >>> module(3)
+    8
+    """
 
     def __init__(self) -> None:
         self._body_transformer: Callable[[list[str]], list[str]] | None = None

@@ -41,7 +41,18 @@ PH = PHBase()
 
 
 class ProxyableClassMeta(type):
-    """A metaclass whose classes are made by a node where an argument is a proxy, and else as ever."""
+    """A metaclass whose classes are made by a node where an argument is a proxy, and else as ever.
+
+    Examples
+    --------
+    >>> from adjoint import fx
+    >>> class Pair(metaclass=fx.ProxyableClassMeta):
+    ...     def __init__(self, a, b):
+    ...         self.a, self.b = a, b
+    >>> module = fx.symbolic_trace(lambda x: Pair(x, 2).a)
+    >>> [node.name for node in module.graph.nodes]
+    ['x', 'pair', 'getattr_1', 'output']
+    """
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         proxy = find_proxy((args, kwargs))

@@ -15,12 +15,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from adjoint._publish.arguments import ignores
+from adjoint._publish.register import listing
 from adjoint.fx._codegen import CodeGen, PythonCode, _PyTreeCodeGen  # noqa: F401  # libraries import it from here
 from adjoint.fx._names import Namespace, function_name
 from adjoint.fx._places import InsertPoint, Nodes, check_path, is_there
 from adjoint.fx.node import OPS, Argument, Node, Target, map_arg
 
 __all__ = ["CodeGen", "Graph", "PythonCode"]
+__dir__ = listing(__name__)
 
 _Namespace = Namespace
 

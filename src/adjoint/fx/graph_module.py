@@ -16,12 +16,14 @@ from typing import Any
 import adjoint
 from adjoint import nn
 from adjoint._publish.arguments import ignores
+from adjoint._publish.register import listing
 from adjoint._switches import switches
 from adjoint.fx._codegen import CUSTOM_BUILTINS, PythonCode, _PyTreeCodeGen
 from adjoint.fx._tracer import Tracer
 from adjoint.fx.graph import Graph
 
 __all__ = ["GraphModule", "reduce_graph_module"]
+__dir__ = listing(__name__)
 
 _USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
 _numbers = itertools.count()
@@ -154,6 +156,8 @@ class GraphModule(nn.Module):
         What `forward` does.
     class_name : str, optional
         The name of its class.
+    *args, **kwargs
+        Of a subclass, what its ``__init__`` takes.
 
     Attributes
     ----------

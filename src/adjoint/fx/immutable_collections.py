@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from adjoint import tree
+from adjoint._publish.register import listing
 
 __all__ = ["immutable_dict", "immutable_list"]
+__dir__ = listing(__name__)
 
 
 def _fixed(self: Any, *args: Any, **kwargs: Any) -> NoReturn:

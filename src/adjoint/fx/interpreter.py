@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from adjoint._publish.register import listing
 from adjoint.fx._tracer import Tracer
 from adjoint.fx.graph import Graph
 from adjoint.fx.graph_module import GraphModule
@@ -15,6 +16,7 @@ from adjoint.fx.node import Node, map_aggregate, map_arg
 from adjoint.fx.proxy import Proxy
 
 __all__ = ["Interpreter", "Transformer"]
+__dir__ = listing(__name__)
 
 
 class Interpreter:

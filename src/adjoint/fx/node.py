@@ -14,10 +14,12 @@ from collections.abc import Callable
 from typing import Any
 
 from adjoint._publish.arguments import ignores
+from adjoint._publish.register import listing
 from adjoint.fx._names import function_name, qualified_name, shown_target, type_name
 from adjoint.fx.immutable_collections import immutable_dict, immutable_list
 
 __all__ = ["Argument", "Node", "Target", "has_side_effect", "map_aggregate", "map_arg"]
+__dir__ = listing(__name__)
 
 Target = Any
 Argument = Any
@@ -97,16 +99,21 @@ def map_arg(a: Any, fn: Callable[[Node], Any]) -> Any:
 class Node:
     """A step of a `Graph`; made by its methods, such as `Graph.call_function`.
 
-    Attributes
+    Parameters
     ----------
     graph : Graph
         The graph that it is a step of.
     name : str
         Its name, which no other node of the graph has.
-    op, target
+    op, target : str, str or callable
         What it does, and with what: see `adjoint.fx.node`.
     args, kwargs : tuple, dict
         Its arguments, in containers that cannot be changed. Assigning others keeps `users` right.
+    return_type : optional
+        The annotation of its value.
+
+    Attributes
+    ----------
     users : dict of Node
         The nodes that take its value.
     type

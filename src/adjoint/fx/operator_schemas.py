@@ -6,8 +6,10 @@ import inspect
 from typing import Any, NamedTuple
 
 from adjoint._publish.arguments import ignores
+from adjoint._publish.register import listing
 
 __all__ = ["ArgsKwargsPair", "normalize_function", "normalize_module"]
+__dir__ = listing(__name__)
 
 
 class ArgsKwargsPair(NamedTuple):

@@ -17,6 +17,7 @@ from types import BuiltinFunctionType, FrameType, FunctionType
 from typing import Any
 
 import adjoint
+from adjoint._publish.register import listing
 from adjoint._switches import switches
 from adjoint.fx._codegen import OPERATORS
 from adjoint.fx._names import function_name
@@ -33,6 +34,7 @@ __all__ = [
     "TraceError",
     "TracerBase",
 ]
+__dir__ = listing(__name__)
 
 #: Plain values, which are arguments of nodes as they are.
 base_types = (

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from adjoint import nn
+from adjoint._publish.register import listing
 from adjoint.fx._symbolic_trace import symbolic_trace
 from adjoint.fx.graph import Graph
 from adjoint.fx.graph_module import GraphModule, _copy_attr, _has_attr
@@ -14,6 +15,7 @@ from adjoint.fx.node import Node
 from adjoint.fx.passes.utils.matcher_utils import InternalMatch, SubgraphMatcher
 
 __all__ = ["Match", "ReplacedPatterns", "replace_pattern", "replace_pattern_with_filters"]
+__dir__ = listing(__name__)
 
 
 class Match(NamedTuple):

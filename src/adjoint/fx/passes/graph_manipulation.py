@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from adjoint._publish.register import listing
 from adjoint.fx.graph import Graph
 from adjoint.fx.node import Node, map_arg
 
@@ -14,6 +15,7 @@ __all__ = [
     "replace_target_nodes_with",
     "size_bytes",
 ]
+__dir__ = listing(__name__)
 
 
 class size_bytes(NamedTuple):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import adjoint
+from adjoint._publish.register import listing
 from adjoint.fx.interpreter import Interpreter
 from adjoint.fx.node import Node, map_aggregate
 
 __all__ = ["ShapeProp", "TensorMetadata"]
+__dir__ = listing(__name__)
 
 
 class TensorMetadata(NamedTuple):

@@ -1,1 +1,6 @@
 """What passes are made of."""
+
+from adjoint._publish.register import listing
+
+__all__: list[str] = []
+__dir__ = listing(__name__)

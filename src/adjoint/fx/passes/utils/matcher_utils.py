@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import adjoint
+from adjoint._publish.register import listing
 from adjoint.fx.graph import Graph
 from adjoint.fx.graph_module import _get_attr
 from adjoint.fx.node import Node
 
 __all__ = ["InternalMatch", "SubgraphMatcher"]
+__dir__ = listing(__name__)
 
 
 @dataclass
