@@ -49,9 +49,10 @@ for _ in range(200):
     optimizer.step()
 assert nn.functional.mse_loss(model(inputs), targets).item() < 1e-6
 
+
 # --- Replay: the same step without Python ----------------------------------------------------------------------------
 @ad.jit
-def step(inputs, targets):
+def step(inputs: ad.Tensor, targets: ad.Tensor) -> ad.Tensor:
     optimizer.zero_grad()
     loss = nn.functional.mse_loss(model(inputs), targets)
     loss.backward()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from adjoint import nn
 from adjoint._replay.compiled import Compiled
@@ -146,6 +146,8 @@ def trace(func, example_inputs=None, *args, example_kwarg_inputs=None, **options
     else:
         given = tuple(example_inputs) if _isinstance(example_inputs, (tuple, list)) else (example_inputs,)
     owner = getattr(func, "__self__", None)
+    made: Any
+    call: Any
     if _isinstance(func, nn.Module):
         made = call = TracedModule(func)
     elif _isinstance(owner, nn.Module):
