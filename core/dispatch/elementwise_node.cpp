@@ -100,7 +100,7 @@ SavedValue saved_parameter(const ElementwiseInfo& op, DType type, int k, double 
   if (!straight(op, i, type, parameters, g, values, call, flags) || flags & TensorImpl::kTransformed)
     return fused_general(op, i, type, parameters, g, values);
   Tensor out = g.dim() == 0 ? empty_scalar(type) : empty(g.sizes(), type);
-  call.run(out.bytes(), g.numel());
+  call.run(out);
   return out;
 }
 

@@ -1,13 +1,23 @@
 #include "kernels/launch.h"
 
 #include <algorithm>
-#include <cstring>
+#include <atomic>
 
 #include "for_size.h"
-#include "kernels/slices.h"
-#include "runtime/random.h"
+#include "kernels/copy.h"
+#include "kernels/walk.h"
+#include "tensor/checked.h"
+#include "tensor/sparse.h"
 
-namespace adjoint::launch {
+namespace adjoint {
+
+namespace {
+std::atomic<int64_t> launches{0};
+}
+
+int64_t launches_on_host() { return launches.load(std::memory_order_relaxed); }
+
+namespace launch {
 
 namespace {
 
@@ -17,48 +27,121 @@ TensorList written(Kind kind, const void* at) {
   return kind == Kind::Outs ? *static_cast<const TensorList*>(at) : TensorList();
 }
 
-/// A tensor that lies as `t` does, with its elements; undefined where others lie between them.
-Tensor another(const Tensor& t) {
-  if (!without_gaps(t)) return {};
-  const Tensor copy = empty_as(t, t.dtype());
-  copy_into(copy, t);
-  return copy;
+/// f(first byte, bytes) for stretches that are the elements of `t`, and of no other tensor.
+template <class F>
+void each_stretch(const Tensor& t, const F& f) {
+  if (t.numel() == 0) return;
+  Walk walk(t.sizes());
+  walk.add(t);
+  walk.plan();
+  const int64_t item = t.itemsize();
+  walk.run(INT64_MAX, [&](char* const* p, const int64_t* strides, int64_t n) {
+    if (strides[0] == item) return f(p[0], static_cast<size_t>(n * item));
+    for (int64_t i = 0; i < (strides[0] ? n : 1); ++i) f(p[0] + i * strides[0], static_cast<size_t>(item));
+  });
 }
 
 }  // namespace
 
-void elsewhere(const Routine& routine, const void* const* at) {
-  const Tensor* first = nullptr;
-  for (size_t i = 0; i < routine.count; ++i)
-    for (const Tensor& t : written(routine.kinds[i], at[i]))
-      if (t.defined() && t->is(TensorImpl::kElsewhere)) first = &t;  // numbers may be on the CPU
-  const Access access(*first);
-  if (!access) return;
-  const void* others[Routine::kMost];
-  Tensors copies[Routine::kMost];
-  TensorList lists[Routine::kMost];
-  runtime::Generator* generator = nullptr;
-  for (size_t i = 0; i < routine.count; ++i) {
-    others[i] = at[i];
-    if (routine.kinds[i] == Kind::Generator) generator = *static_cast<runtime::Generator* const*>(at[i]);
-    for (const Tensor& t : written(routine.kinds[i], at[i])) {
-      copies[i].push_back(t.defined() ? another(t) : Tensor());
-      if (t.defined() && !copies[i].back().defined()) return routine.call(at);
+class OnHost {
+ public:
+  void meet(Tensor& t) {
+    if (!t.defined() || !t->is(TensorImpl::kElsewhere)) return;
+    if (is_sparse(t)) refuse_sparse(t, "elements");
+    if (is_meta(t)) refuse_meta("copy");
+    Memory& m = memory_of(t);
+    char* const owned = m.owner->data;
+    if (!m.here) {
+      const Stretch reached = stretch_of(t.sizes(), t.strides(), 0, t.itemsize(), "launch");
+      if (reached.low == reached.high) return;
+      m.low = std::min(m.low, t.bytes() - owned + reached.low * t.itemsize());
+      m.high = std::max(m.high, t.bytes() - owned + reached.high * t.itemsize());
+      return;
     }
-    lists[i] = copies[i];
-    if (routine.kinds[i] == Kind::Out) others[i] = copies[i].data();
-    if (routine.kinds[i] == Kind::Outs) others[i] = &lists[i];
+    Tensor there = over(m.here, t.dtype(), t.sizes(), t.strides(), 0);
+    there->data += t->data - owned;
+    t = std::move(there);
   }
-  const auto before = generator ? generator->state() : runtime::Generator::State();
-  routine.call(others);
-  if (generator) generator->set_state(before);
-  routine.call(at);
-  for (size_t i = 0; i < routine.count; ++i)
-    for (const Tensor* copy = copies[i].data(); const Tensor& t : written(routine.kinds[i], at[i])) {
-      const size_t n = t.defined() ? static_cast<size_t>(t.numel() * t.itemsize()) : 0;
-      if (const Tensor& other = *copy++; n && std::memcmp(t.bytes(), other.bytes(), n) != 0)
-        fail("a routine wrote something else when it was called again with other memory (kernels/launch.h)");
+  void copy_in() {
+    for (Memory& m : all_) {
+      m.here = allocate_storage(m.owner->nbytes);
+      if (m.low < m.high)
+        runtime::copy_out(m.owner->device, m.here->data + m.low, m.owner->data + m.low,
+                          static_cast<size_t>(m.high - m.low));
     }
+  }
+  void copy_back(const Tensor& t) {
+    if (!t.defined() || !t->is(TensorImpl::kElsewhere)) return;
+    const Memory& m = memory_of(t);
+    each_stretch(t, [&](char* at, size_t n) {
+      runtime::copy_in(m.owner->device, at, m.here->data + (at - m.owner->data), n);
+    });
+  }
+
+ private:
+  /// That of one storage; what is spanned of it, in bytes; and where it is here.
+  struct Memory {
+    Storage* owner;
+    int64_t low = INT64_MAX, high = 0;
+    Ref<Storage> here = {};
+  };
+  Memory& memory_of(const Tensor& t) {
+    Storage* const owner = owner_of_bytes(t->storage);
+    for (Memory& m : all_)
+      if (m.owner == owner) return m;
+    return all_.emplace_back(Memory{owner});
+  }
+  std::vector<Memory> all_;
+};
+
+void meet(OnHost& host, Tensor& t) { host.meet(t); }
+
+Moved moved_list(const void* list, OnHost& host) {
+  struct Kept {
+    TensorList list;  // first: an address of one is that of the other
+    Tensors tensors;
+  };
+  auto* kept = new Kept;
+  const TensorList& given = *static_cast<const TensorList*>(list);
+  kept->tensors.assign(given.begin(), given.end());
+  for (Tensor& t : kept->tensors) host.meet(t);
+  kept->list = kept->tensors;
+  return {kept, [](const void* p) { delete static_cast<const Kept*>(p); }};
 }
 
-}  // namespace adjoint::launch
+void on_host(const Routine& routine, const void* const* at) {
+  OnHost host;
+  const auto move = [&](size_t i) {
+    return routine.moved[i] ? routine.moved[i](at[i], host) : Moved(nullptr, nullptr);
+  };
+  {
+    const DeviceScope here(Device::CPU);
+    for (size_t i = 0; i < routine.count; ++i) move(i);
+    host.copy_in();
+    std::vector<Moved> moved;
+    const void* there[Routine::kMost];
+    for (size_t i = 0; i < routine.count; ++i) {
+      moved.push_back(move(i));
+      there[i] = moved[i] ? moved[i].get() : at[i];
+    }
+    routine.call(there);
+  }
+  for (size_t i = 0; i < routine.count; ++i)
+    for (const Tensor& t : written(routine.kinds[i], at[i])) host.copy_back(t);
+  launches.fetch_add(1, std::memory_order_relaxed);
+}
+
+void elsewhere(const Routine& routine, const void* const* at) {
+  for (size_t i = 0; i < routine.count; ++i)
+    for (const Tensor& t : written(routine.kinds[i], at[i]))
+      if (t.defined() && is_meta(t)) return;  // numbers may be on the CPU
+  on_host(routine, at);
+}
+
+void bring(Tensor& t, const Tensor& first) {
+  const DeviceScope there(device_of(first));
+  if (t.defined()) t = copy_of(t);
+}
+
+}  // namespace launch
+}  // namespace adjoint

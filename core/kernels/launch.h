@@ -8,18 +8,23 @@
 //     if (check<&kernels::any_zero>(divisor)) fail(…);        // what may be refused by its values
 //
 // On the CPU each is the call itself. On the meta device the first does nothing, `ask` refuses in the name of
-// its operator, and `check` finds nothing. In guarded memory they open it, call, and close it; and what
-// writes is run first on copies of what it writes, where it must write the same: so a routine is known by
-// what it is called with, and could be called later, or elsewhere.
+// its operator, and `check` finds nothing. For any other device the host's routine runs on copies in memory
+// of the host, which lie as the originals do and overlap where these do, and what it wrote goes back: so
+// every routine is right on every device, and `launches_on_host` says how many a device had none of its own
+// for.
 //
-// Arguments are therefore values: tensors, numbers, small structs of these, and lists, which who keeps them
-// copies; a source of random numbers is a `Generator*`, a loop its function. No other pointers.
+// Arguments are therefore values: tensors, numbers, small structs of these, which name their tensors
+// (`each_tensor`), and lists, which who keeps them copies; a source of random numbers is a `Generator*`, a
+// loop its function. No other pointers.
 #pragma once
 
 #include <concepts>
+#include <memory>
+#include <optional>
+#include <tuple>
 #include <utility>
 
-#include "tensor/access.h"
+#include "tensor/device.h"
 
 namespace adjoint {
 
@@ -41,6 +46,45 @@ struct Outs {
 namespace launch {
 
 enum class Kind : uint8_t { Value, Generator, Out, Outs };
+
+/// Finds for tensors of devices others of the host. Shown all of a launch's twice: first it notes which
+/// memory they span, and copies that when the second turn begins.
+class OnHost;
+void meet(OnHost& host, Tensor& t);
+
+// f(t) for each tensor within an argument, or a result.
+template <class F>
+void each_tensor_of(Tensor& t, const F& f) {
+  f(t);
+}
+template <class F>
+void each_tensor_of(Tensors& all, const F& f) {
+  for (Tensor& t : all) f(t);
+}
+template <class... T, class F>
+void each_tensor_of(std::tuple<T...>& all, const F& f) {
+  std::apply([&](T&... each) { (each_tensor_of(each, f), ...); }, all);
+}
+template <class X, class F>
+  requires requires(X& x, const F& f) { x.each_tensor(f); }
+void each_tensor_of(X& x, const F& f) {
+  x.each_tensor(f);
+}
+struct Nothing {
+  void operator()(Tensor&) const {}
+};
+template <class X>
+concept HoldsTensors = requires(X& x) { each_tensor_of(x, Nothing()); };
+
+/// A copy of an argument with tensors of the host, and how it goes.
+using Moved = std::unique_ptr<const void, void (*)(const void*)>;
+template <class X>
+Moved moved(const void* x, OnHost& host) {
+  auto* copy = new X(*static_cast<const X*>(x));
+  each_tensor_of(*copy, [&](Tensor& t) { meet(host, t); });
+  return {copy, [](const void* p) { delete static_cast<const X*>(p); }};
+}
+Moved moved_list(const void* list, OnHost& host);
 
 /// An argument as a routine gets it.
 template <class X>
@@ -65,12 +109,27 @@ struct As<Outs> {
   static const TensorList& of(const Outs& x) { return x.value; }
 };
 
+/// What becomes of an argument of this type on the way to the host; null: it goes as it is.
+template <class X>
+constexpr auto moved_as() -> Moved (*)(const void*, OnHost&) {
+  if constexpr (std::same_as<X, TensorList>) {
+    return moved_list;
+  } else if constexpr (HoldsTensors<X>) {
+    return moved<X>;
+  } else {
+    static_assert(std::is_trivially_copyable_v<X> && !std::convertible_to<const X&, TensorList>,
+                  "say which tensors it holds: each_tensor(f)");
+    return nullptr;
+  }
+}
+
 /// A routine that can be called with the addresses of its arguments.
 struct Routine {
   static constexpr size_t kMost = 16;
   void (*call)(const void* const* at);
   size_t count;
   Kind kinds[kMost];
+  Moved (*moved[kMost])(const void*, OnHost&);
 };
 template <auto routine, class... X>
 inline constexpr Routine routine_of{[](const void* const* at) {
@@ -79,7 +138,21 @@ inline constexpr Routine routine_of{[](const void* const* at) {
                                       }(std::index_sequence_for<X...>());
                                     },
                                     sizeof...(X),
-                                    {As<X>::kind...}};
+                                    {As<X>::kind...},
+                                    {moved_as<typename As<X>::Type>()...}};
+/// One that finds something: it goes to the std::optional at the first address.
+template <auto routine, class... X>
+inline constexpr Routine finder_of{[](const void* const* at) {
+                                     [&]<size_t... I>(std::index_sequence<I...>) {
+                                       using Found = decltype(routine(std::declval<const X&>()...));
+                                       auto* to =
+                                           static_cast<std::optional<Found>*>(const_cast<void*>(at[0]));
+                                       to->emplace(routine(*static_cast<const X*>(at[I + 1])...));
+                                     }(std::index_sequence_for<X...>());
+                                   },
+                                   sizeof...(X) + 1,
+                                   {},
+                                   {nullptr, moved_as<X>()...}};
 
 /// Whether what a routine writes is elsewhere than on the CPU; where it writes nothing, that is not.
 inline bool is_elsewhere(const Out& x) { return x.value.defined() && x.value->is(TensorImpl::kElsewhere); }
@@ -89,8 +162,22 @@ bool is_elsewhere(const X&) {
   return false;
 }
 
-/// Call where the memory is that is written: on copies, and, for what it writes, as it is.
+/// Call where the memory is that is written.
 [[gnu::cold]] void elsewhere(const Routine& routine, const void* const* at);
+/// Call on copies of the host, wherever its tensors are.
+[[gnu::cold]] void on_host(const Routine& routine, const void* const* at);
+/// A result of the host, where `first` is.
+void bring(Tensor& t, const Tensor& first);
+
+template <auto routine, class... X>
+[[gnu::cold, gnu::noinline]] auto found_elsewhere(const Tensor& first, const X&... others) {
+  std::optional<decltype(routine(first, others...))> found;
+  const void* at[] = {&found, &first, &others...};
+  on_host(finder_of<routine, Tensor, X...>, at);
+  if constexpr (HoldsTensors<decltype(routine(first, others...))>)
+    each_tensor_of(*found, [&](Tensor& t) { bring(t, first); });
+  return std::move(*found);
+}
 
 }  // namespace launch
 
@@ -111,7 +198,10 @@ template <auto routine, class... X>
 auto ask(const char* op, const Tensor& first, const X&... others) {
   if (thread_state.watched) [[unlikely]]
     announce_read(first, op);
-  const Access access(first, op);
+  if (first->is(TensorImpl::kElsewhere)) [[unlikely]] {
+    if (is_meta(first)) refuse_meta(op);
+    return launch::found_elsewhere<routine>(first, others...);
+  }
   return routine(first, others...);
 }
 
@@ -119,8 +209,12 @@ auto ask(const char* op, const Tensor& first, const X&... others) {
 /// result; nothing where there are no elements. No reader, and so not told.
 template <auto routine, class... X>
 auto check(const Tensor& first, const X&... others) -> decltype(routine(first, others...)) {
-  if (const Access access(first); access) return routine(first, others...);
-  return decltype(routine(first, others...))();
+  if (!first->is(TensorImpl::kElsewhere)) return routine(first, others...);
+  if (is_meta(first)) return {};
+  return launch::found_elsewhere<routine>(first, others...);
 }
+
+/// How many launches ran on the host for want of a routine of their device.
+int64_t launches_on_host();
 
 }  // namespace adjoint

@@ -5,8 +5,8 @@
 #include "kernels/copy.h"
 #include "kernels/cpu/copying.h"
 #include "kernels/cpu/variants.h"
+#include "kernels/launch.h"
 #include "kernels/walk.h"
-#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -119,9 +119,32 @@ void StraightCall::run_long(void* out, int64_t n) const {
   });
 }
 
+namespace {
+/// A call that keeps its operands.
+struct KeptCall {
+  LoopCall call;
+  Tensor inputs[5];
+
+  explicit KeptCall(const LoopCall& c) : call(c) {
+    for (int k = 0; k < c.operands; ++k)
+      if (c.inputs[k]) inputs[k] = *c.inputs[k];
+  }
+  template <class F>
+  void each_tensor(const F& f) {
+    for (Tensor& t : inputs) f(t);
+  }
+};
+void run_kept(const Tensor& out, const KeptCall& kept) {
+  LoopCall call = kept.call;
+  for (int k = 0; k < call.operands; ++k) call.inputs[k] = &kept.inputs[k];
+  run_loop(call, out);
+}
+}  // namespace
+
 void run_loop(const LoopCall& call, const Tensor& out) {
-  const Access access(out);
-  if (!access || out.numel() == 0) return;
+  if (out->is(TensorImpl::kElsewhere)) [[unlikely]]
+    return on<&run_kept>(Out(out), KeptCall(call));
+  if (out.numel() == 0) return;
   if (out.is_contiguous() && out.dtype() == call.out_type) {
     StraightCall straight{call.loop, call.parameters, itemsize(call.out_type)};
     bool fits = true;

@@ -13,7 +13,6 @@
 #include "kernels/reduction.h"
 #include "kernels/slices.h"
 #include "runtime/scratch.h"
-#include "tensor/access.h"
 
 namespace adjoint::kernels {
 
@@ -29,6 +28,11 @@ struct Classes {
 
   const char* op = "";
 
+  template <class F>
+  void each_tensor(const F& f) {
+    f(target);
+    f(weight);
+  }
   int64_t count() const { return samples * positions; }
   /// The class of a sample, checked as it is used: another thread may be writing the target.
   int64_t at(int64_t p) const {

@@ -7,9 +7,9 @@
 #include "for_size.h"
 #include "kernels/copy.h"
 #include "kernels/cpu/math/math.h"
+#include "kernels/launch.h"
 #include "runtime/parallel.h"
 #include "runtime/philox.h"
-#include "tensor/access.h"
 
 namespace adjoint {
 namespace {
@@ -181,34 +181,49 @@ void need_floating(const Tensor& t, const char* op) {
   if (!t.is_floating()) fail(op, "(): expected a floating-point tensor, but got ", name_of(t.dtype()));
 }
 
-/// draw(value, element) for each element of a tensor, in its type.
 template <class F>
-Tensor each(const Tensor& t, const F& draw) {
-  const Tensor in = copy_of(t, DType::Float64), out = empty(t.sizes(), DType::Float64);
-  const Access access(out);
-  if (access)
-    runtime::parallel_for(0, t.numel(), 512, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) out.data<double>()[i] = draw(in.data<double>()[i], i);
-    });
+void draw_each(const Tensor& out, const Tensor& in, const Tensor& other, const F& draw) {
+  const double* const more = other.defined() ? other.data<double>() : nullptr;
+  runtime::parallel_for(0, out.numel(), 512, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      out.data<double>()[i] = draw(in.data<double>()[i], more ? more[i] : 0, i);
+  });
+}
+
+/// draw(value, other value, element) for each element of a tensor, in its type. It holds numbers alone.
+template <class F>
+Tensor each(const Tensor& t, const Tensor& other, const F& draw) {
+  const Tensor out = empty(t.sizes(), DType::Float64);
+  on<&draw_each<F>>(Out(out), copy_of(t, DType::Float64),
+                    other.defined() ? copy_of(other, DType::Float64) : other, draw);
   return t.dtype() == DType::Float64 ? out : copy_of(out, t.dtype());
 }
 
-/// draw(stream, value, element) for each element, one after another, in the type in which torch computes.
 template <class F>
-Tensor in_turn(const Tensor& t, runtime::Generator& generator, const char* op, const F& draw) {
-  const DType type = t.dtype() == DType::Float64 ? DType::Float64 : DType::Float32;
-  const Tensor in = copy_of(t, type), out = empty(t.sizes(), type);
-  const Access access(out);
+void draw_in_turn(const Tensor& out, const Tensor& in, const Tensor& other, runtime::Generator* generator,
+                  const char* op, const F& draw) {
+  const double* const more = other.defined() ? other.data<double>() : nullptr;
   const auto draw_all = [&]<class T>(runtime::TorchStream& stream, const T* from, T* to) {
-    for (int64_t i = 0; i < t.numel(); ++i) to[i] = static_cast<T>(draw(stream, from[i], i));
+    for (int64_t i = 0; i < out.numel(); ++i)
+      to[i] = static_cast<T>(draw(stream, from[i], static_cast<T>(more ? more[i] : 0)));
   };
-  const bool drawn = !access || generator.draw_torch([&](runtime::TorchStream& stream) {
-    if (type == DType::Float64)
+  const bool drawn = generator->draw_torch([&](runtime::TorchStream& stream) {
+    if (out.dtype() == DType::Float64)
       draw_all(stream, in.data<double>(), out.data<double>());
     else
       draw_all(stream, in.data<float>(), out.data<float>());
   });
   if (!drawn) fail(op, "(): expected a generator of torch's numbers");
+}
+
+/// draw(stream, value, other value) for each element, one after another, in the type in which torch computes.
+template <class F>
+Tensor in_turn(const Tensor& t, const Tensor& other, runtime::Generator* generator, const char* op,
+               const F& draw) {
+  const DType type = t.dtype() == DType::Float64 ? DType::Float64 : DType::Float32;
+  const Tensor out = empty(t.sizes(), type);
+  on<&draw_in_turn<F>>(Out(out), copy_of(t, type), other.defined() ? copy_of(other, DType::Float64) : other,
+                       generator, op, draw);
   return t.dtype() == type ? out : copy_of(out, t.dtype());
 }
 
@@ -231,16 +246,16 @@ namespace kernels {
 Tensor sample_gamma(const Tensor& concentration, int64_t seed, int64_t position,
                     runtime::Generator* generator, const char* op) {
   need_floating(concentration, op);
-  const double least = least_of(concentration.dtype());
+  const DType type = concentration.dtype();
+  const double least = least_of(type);
   if (generator)
-    return in_turn(concentration, *generator, op, [&]<class T>(runtime::TorchStream& stream, T a, int64_t) {
-      const DType type = concentration.dtype();
+    return in_turn(concentration, {}, generator, op, [=]<class T>(runtime::TorchStream& stream, T a, T) {
       const T raised = type == DType::Float16    ? T(Half(float(a + 1)))
                        : type == DType::BFloat16 ? T(BFloat16(float(a + 1)))
                                                  : a + 1;
       return std::max(stream.gamma(a, raised), least);
     });
-  return each(concentration, [&](double a, int64_t i) {
+  return each(concentration, {}, [=](double a, double, int64_t i) {
     Stream random(seed, position, i);
     const double x = gamma_draw(a, random);
     return x < least ? least : x;
@@ -250,13 +265,16 @@ Tensor sample_gamma(const Tensor& concentration, int64_t seed, int64_t position,
 Tensor sample_poisson(const Tensor& rate, int64_t seed, int64_t position, runtime::Generator* generator,
                       const char* op) {
   need_floating(rate, op);
+  const auto need = [](double r) {
+    if (r < 0) fail("invalid Poisson rate, expected rate to be non-negative, but got ", r);
+  };
   if (generator)
-    return in_turn(rate, *generator, op, [](runtime::TorchStream& stream, double r, int64_t) {
-      if (r < 0) fail("invalid Poisson rate, expected rate to be non-negative, but got ", r);
+    return in_turn(rate, {}, generator, op, [=](runtime::TorchStream& stream, double r, double) {
+      need(r);
       return stream.poisson(r);
     });
-  return each(rate, [&](double r, int64_t i) {
-    if (r < 0) fail("invalid Poisson rate, expected rate to be non-negative, but got ", r);
+  return each(rate, {}, [=](double r, double, int64_t i) {
+    need(r);
     Stream random(seed, position, i);
     return poisson_draw(r, random);
   });
@@ -271,14 +289,12 @@ Tensor sample_binomial(const Tensor& count, const Tensor& prob, int64_t seed, in
   if (!same(count.sizes(), prob.sizes()))
     fail(op, "(): count of shape ", to_string(count.sizes()), " and prob of shape ", to_string(prob.sizes()),
          " must have one shape");
-  const Tensor p = copy_of(prob, DType::Float64);
   if (generator)
-    return in_turn(count, *generator, op, [&]<class T>(runtime::TorchStream& stream, T n, int64_t i) {
-      return stream.binomial(n, static_cast<T>(p.data<double>()[i]));
-    });
-  return each(count, [&](double n, int64_t i) {
+    return in_turn(count, prob, generator, op,
+                   []<class T>(runtime::TorchStream& stream, T n, T p) { return stream.binomial(n, p); });
+  return each(count, prob, [=](double n, double p, int64_t i) {
     Stream random(seed, position, i);
-    return binomial_draw(n, p.data<double>()[i], random);
+    return binomial_draw(n, p, random);
   });
 }
 
@@ -287,10 +303,9 @@ Tensor gamma_draw_derivative(const Tensor& concentration, const Tensor& draw, co
   if (!same(concentration.sizes(), draw.sizes()))
     fail(op, "(): shapes ", to_string(concentration.sizes()), " and ", to_string(draw.sizes()),
          " must be the same");
-  const Tensor x = copy_of(draw, DType::Float64);
   const bool single = concentration.dtype() != DType::Float64;
-  return each(concentration,
-              [&](double a, int64_t i) { return gamma_derivative(a, x.data<double>()[i], single); });
+  return each(concentration, draw,
+              [=](double a, double x, int64_t) { return gamma_derivative(a, x, single); });
 }
 
 }  // namespace kernels
