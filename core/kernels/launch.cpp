@@ -5,7 +5,8 @@
 
 #include "for_size.h"
 #include "kernels/copy.h"
-#include "kernels/walk.h"
+#include "kernels/slices.h"
+#include "runtime/function_ref.h"
 #include "tensor/checked.h"
 #include "tensor/sparse.h"
 
@@ -27,18 +28,13 @@ TensorList written(Kind kind, const void* at) {
   return kind == Kind::Outs ? *static_cast<const TensorList*>(at) : TensorList();
 }
 
-/// f(first byte, bytes) for stretches that are the elements of `t`, and of no other tensor.
-template <class F>
-void each_stretch(const Tensor& t, const F& f) {
-  if (t.numel() == 0) return;
-  Walk walk(t.sizes());
-  walk.add(t);
-  walk.plan();
-  const int64_t item = t.itemsize();
-  walk.run(INT64_MAX, [&](char* const* p, const int64_t* strides, int64_t n) {
-    if (strides[0] == item) return f(p[0], static_cast<size_t>(n * item));
-    for (int64_t i = 0; i < (strides[0] ? n : 1); ++i) f(p[0] + i * strides[0], static_cast<size_t>(item));
-  });
+/// f(first byte, bytes) for stretches that are elements of a tensor, and no bytes between them.
+using Stretches = runtime::FunctionRef<void(char*, size_t)>;
+void each_stretch(char* at, IntList sizes, IntList strides, int64_t item, Stretches f) {
+  if (sizes.empty()) return f(at, static_cast<size_t>(item));
+  if (sizes.size() == 1 && strides[0] == 1) return f(at, static_cast<size_t>(sizes[0] * item));
+  for (int64_t i = 0; i < sizes[0]; ++i)
+    each_stretch(at + i * strides[0] * item, sizes.subspan(1), strides.subspan(1), item, f);
 }
 
 }  // namespace
@@ -73,9 +69,11 @@ class OnHost {
   void copy_back(const Tensor& t) {
     if (!t.defined() || !t->is(TensorImpl::kElsewhere)) return;
     const Memory& m = memory_of(t);
-    each_stretch(t, [&](char* at, size_t n) {
+    const auto back = [&](char* at, size_t n) {
       runtime::copy_in(m.owner->device, at, m.here->data + (at - m.owner->data), n);
-    });
+    };
+    if (without_gaps(t)) return back(t.bytes(), static_cast<size_t>(t.numel() * t.itemsize()));
+    each_stretch(t.bytes(), t.sizes(), t.strides(), t.itemsize(), back);
   }
 
  private:
@@ -112,28 +110,28 @@ Moved moved_list(const void* list, OnHost& host) {
 void on_host(const Routine& routine, const void* const* at) {
   OnHost host;
   const auto move = [&](size_t i) {
-    return routine.moved[i] ? routine.moved[i](at[i], host) : Moved(nullptr, nullptr);
+    return routine.arguments[i].moved ? routine.arguments[i].moved(at[i], host) : Moved(nullptr, nullptr);
   };
   {
     const DeviceScope here(Device::CPU);
-    for (size_t i = 0; i < routine.count; ++i) move(i);
+    for (size_t i = 0; i < routine.arguments.size(); ++i) move(i);
     host.copy_in();
     std::vector<Moved> moved;
     const void* there[Routine::kMost];
-    for (size_t i = 0; i < routine.count; ++i) {
+    for (size_t i = 0; i < routine.arguments.size(); ++i) {
       moved.push_back(move(i));
       there[i] = moved[i] ? moved[i].get() : at[i];
     }
     routine.call(there);
   }
-  for (size_t i = 0; i < routine.count; ++i)
-    for (const Tensor& t : written(routine.kinds[i], at[i])) host.copy_back(t);
+  for (size_t i = 0; i < routine.arguments.size(); ++i)
+    for (const Tensor& t : written(routine.arguments[i].kind, at[i])) host.copy_back(t);
   launches.fetch_add(1, std::memory_order_relaxed);
 }
 
 void elsewhere(const Routine& routine, const void* const* at) {
-  for (size_t i = 0; i < routine.count; ++i)
-    for (const Tensor& t : written(routine.kinds[i], at[i]))
+  for (size_t i = 0; i < routine.arguments.size(); ++i)
+    for (const Tensor& t : written(routine.arguments[i].kind, at[i]))
       if (t.defined() && is_meta(t)) return;  // numbers may be on the CPU
   on_host(routine, at);
 }

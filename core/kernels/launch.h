@@ -21,6 +21,7 @@
 #include <concepts>
 #include <memory>
 #include <optional>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -123,36 +124,39 @@ constexpr auto moved_as() -> Moved (*)(const void*, OnHost&) {
   }
 }
 
+struct Argument {
+  Kind kind = Kind::Value;
+  Moved (*moved)(const void*, OnHost&) = nullptr;
+};
 /// A routine that can be called with the addresses of its arguments.
 struct Routine {
-  static constexpr size_t kMost = 16;
+  static constexpr size_t kMost = 17;
   void (*call)(const void* const* at);
-  size_t count;
-  Kind kinds[kMost];
-  Moved (*moved[kMost])(const void*, OnHost&);
+  std::span<const Argument> arguments;
 };
+template <class... X>
+inline constexpr Argument arguments_of[]{{As<X>::kind, moved_as<typename As<X>::Type>()}...};
 template <auto routine, class... X>
 inline constexpr Routine routine_of{[](const void* const* at) {
                                       [&]<size_t... I>(std::index_sequence<I...>) {
                                         routine(*static_cast<const typename As<X>::Type*>(at[I])...);
                                       }(std::index_sequence_for<X...>());
                                     },
-                                    sizeof...(X),
-                                    {As<X>::kind...},
-                                    {moved_as<typename As<X>::Type>()...}};
-/// One that finds something: it goes to the std::optional at the first address.
+                                    arguments_of<X...>};
+/// One that finds something, which goes to a std::optional.
+struct Found {
+  void* optional;
+};
 template <auto routine, class... X>
-inline constexpr Routine finder_of{[](const void* const* at) {
-                                     [&]<size_t... I>(std::index_sequence<I...>) {
-                                       using Found = decltype(routine(std::declval<const X&>()...));
-                                       auto* to =
-                                           static_cast<std::optional<Found>*>(const_cast<void*>(at[0]));
-                                       to->emplace(routine(*static_cast<const X*>(at[I + 1])...));
-                                     }(std::index_sequence_for<X...>());
-                                   },
-                                   sizeof...(X) + 1,
-                                   {},
-                                   {nullptr, moved_as<X>()...}};
+inline constexpr Routine finder_of{
+    [](const void* const* at) {
+      [&]<size_t... I>(std::index_sequence<I...>) {
+        using Result = decltype(routine(std::declval<const X&>()...));
+        auto* to = static_cast<const Found*>(at[0])->optional;
+        static_cast<std::optional<Result>*>(to)->emplace(routine(*static_cast<const X*>(at[I + 1])...));
+      }(std::index_sequence_for<X...>());
+    },
+    arguments_of<Found, X...>};
 
 /// Whether what a routine writes is elsewhere than on the CPU; where it writes nothing, that is not.
 inline bool is_elsewhere(const Out& x) { return x.value.defined() && x.value->is(TensorImpl::kElsewhere); }
@@ -172,7 +176,8 @@ void bring(Tensor& t, const Tensor& first);
 template <auto routine, class... X>
 [[gnu::cold, gnu::noinline]] auto found_elsewhere(const Tensor& first, const X&... others) {
   std::optional<decltype(routine(first, others...))> found;
-  const void* at[] = {&found, &first, &others...};
+  const Found to{&found};
+  const void* at[] = {&to, &first, &others...};
   on_host(finder_of<routine, Tensor, X...>, at);
   if constexpr (HoldsTensors<decltype(routine(first, others...))>)
     each_tensor_of(*found, [&](Tensor& t) { bring(t, first); });
