@@ -11,6 +11,6 @@
 #include "ops/op.h"
 #include "ops/structured.h"
 #include "runtime/parallel.h"
-#include "tensor/access.h"
+#include "tensor/device.h"
 #include "tensor/tensor.h"
 #include "transforms/transformed.h"

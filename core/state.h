@@ -12,7 +12,7 @@ struct BatchLevel;   // transforms/batching.h
 struct Interpreter;  // transforms/interpreter.h
 struct Observer;
 class DualLevel;              // transforms/tangents.h
-enum class Device : uint8_t;  // tensor/device.h
+enum class Device : uint8_t;  // runtime/device.h
 class SavedHooks;             // autograd/saved.h
 class Destination;            // tensor/destination.h
 class Autocast;               // transforms/autocast.h

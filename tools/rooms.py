@@ -30,12 +30,11 @@ ROOMS = {
     "bind": "",  # Python
 }
 #: The rooms that touch elements. Elsewhere each place that does is one too many: what it computes belongs behind a routine
-#: of kernels/. How many places each room still has; a number here may only become smaller. In bind they are where Python's
-#: own data goes in and out: lists, buffers, addresses, a generator's state. In dispatch, the loops of element-wise calls,
-#: whose short way has no room for anything between, and the walk of a value with its tangent.
+#: of kernels/. Of how many places bind still has, a number that may only become smaller, each is one where Python's own data
+#: goes in and out: lists, buffers, addresses, a generator's state.
 MEMORY = "kernels tensor runtime replay adjoint".split()
-PLACES_OF_ELEMENTS = {"bind": 15, "dispatch": 8}
-ELEMENTS = re.compile(r"\bdata<|[.>]bytes\(\)|\bAccess\b(?!\.h)|\b(?:read|write)_element\(")
+PLACES_OF_ELEMENTS = {"bind": 13}
+ELEMENTS = re.compile(r"\bdata<|[.>]bytes\(\)|\b(?:read|write)_element\(")
 #: Python and nanobind are known to this room alone.
 PYTHON = re.compile(r"(Python|structmember|frameobject|datetime)\.h|nanobind/")
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)

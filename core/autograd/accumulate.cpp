@@ -4,7 +4,7 @@
 
 #include "autograd/arithmetic.h"
 #include "autograd/views.h"
-#include "tensor/access.h"
+#include "tensor/device.h"
 #include "tensor/sparse.h"
 #include "transforms/interpreter.h"
 #include "transforms/tangents.h"

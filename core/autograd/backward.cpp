@@ -37,7 +37,7 @@ Tensor seed_of(const GraphEnd& root, const Edge& edge, Tensor g, size_t i) {
         "dtype: grad_output[",
         i, "] has a dtype of ", name_of(g.dtype()), " and output[", i, "] has a dtype of ",
         name_of(info.dtype()), ".");
-  if (device_of(g) != info.device() && (g.dim() != 0 || device_of(g) == Device::Meta))
+  if (device_of(g) != info.device() && (g.dim() != 0 || is_meta(g)))
     fail("invalid gradient at index ", i, " - expected device ", name_of(info.device()), " but got ",
          name_of(device_of(g)),
          ": a gradient is on the device of what it is the gradient of; move it with .to()");

@@ -11,7 +11,7 @@
 #include "runtime/memory_at_rest.h"
 #include "runtime/parallel.h"
 #include "runtime/workers.h"
-#include "tensor/access.h"
+#include "tensor/device.h"
 #include "transforms/thread_modes.h"
 
 namespace adjoint {

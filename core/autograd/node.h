@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "state.h"
-#include "tensor/access.h"
+#include "tensor/device.h"
 #include "tensor/tensor.h"
 
 namespace adjoint {

@@ -38,8 +38,7 @@ std::atomic<bool> checking_external{true};
 
 uint32_t SavedTensor::external_stamp(const Tensor& t, Node* owner) {
   const uint32_t change = owner->object() ? 0 : change_by_data(*t.get());
-  if (!t->storage->checked || !checking_external.load(std::memory_order_relaxed) ||
-      device_of(t) == Device::Meta)
+  if (!t->storage->checked || !checking_external.load(std::memory_order_relaxed) || is_meta(t))
     return version_of_both(t) + change;
   // Of a tensor that stands for a batch, all samples.
   const Tensor* whole = &t;

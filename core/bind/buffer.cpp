@@ -3,7 +3,7 @@
 #include "bind/convert.h"
 #include "bind/object.h"
 #include "for_size.h"
-#include "tensor/access.h"
+#include "tensor/device.h"
 #include "tensor/sparse.h"
 #include "transforms/batching.h"
 #include "transforms/interpreter.h"
@@ -58,7 +58,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     PyErr_Format(PyExc_TypeError,
                  "can't convert %s device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
                  "memory first.",
-                 name_of(device_of(t)));
+                 name_of(device_of(t)).c_str());
     return -1;
   }
   try {

@@ -13,7 +13,7 @@
 #include "bind/plain_call.h"
 #include "bind/sparse.h"
 #include "state.h"
-#include "tensor/access.h"
+#include "tensor/device.h"
 
 namespace adjoint::bind {
 

@@ -12,9 +12,11 @@
 #include "dispatch/operator.h"
 #include "for_size.h"
 #include "kernels/copy.h"
+#include "kernels/launch.h"
 #include "ops/shape.h"
+#include "runtime/device.h"
 #include "runtime/random.h"
-#include "tensor/access.h"
+#include "tensor/device.h"
 #include "tensor/number.h"
 #include "tensor/sparse.h"
 #include "transforms/interpreter.h"
@@ -186,20 +188,34 @@ void bind_creation(nb::module_& m) {
   m.def(
       "_set_default_device",
       [](int number) {
-        if (number < 0 || number >= kDevices) fail<ValueError>("there is no device number ", number);
+        if (!is_device(number)) fail<ValueError>("there is no device number ", number);
         return static_cast<int>(std::exchange(thread_state.default_device, static_cast<Device>(number)));
       },
       "Where this thread makes tensors from nothing, by number; gives back where it did before.");
   m.def(
       "_default_device", [] { return static_cast<int>(thread_state.default_device); }, "Where it does now.");
   m.def(
-      "_device_names",
+      "_device_kinds",
       [] {
         nb::list names;
-        for (int i = 0; i < kDevices; ++i) names.append(name_of(static_cast<Device>(i)));
+        for (unsigned kind = 0; const auto* f = runtime::functions_of(kind); ++kind)
+          names.append(nb::make_tuple(f->name, f->count));
         return names;
       },
-      "The devices that there are, by number.");
+      "The kinds of devices that there are, by number, and how many of each. A device's number is that of "
+      "its "
+      "kind and eight times its index.");
+  m.def("_device_name", [](int number) { return name_of(static_cast<Device>(number)); }, "cpu, meta, far:1");
+  m.def(
+      "_register_device",
+      [](const nb::capsule& functions) {
+        const void* table = PyCapsule_GetPointer(functions.ptr(), "adjoint.device");
+        if (!table) throw nb::python_error();
+        return runtime::register_device(*static_cast<const runtime::DeviceFunctions*>(table));
+      },
+      "Let there be another kind of devices: runtime::DeviceFunctions, in a capsule named adjoint.device.");
+  m.def("_launches_on_host", &launches_on_host,
+        "How many launches for other devices ran on the host, for want of a routine of their own.");
   m.def(
       "_fill_uninitialized", [](bool on) { fill_uninitialized = on; },
       "Whether empty() fills its memory: with NaN, or the largest integer.");

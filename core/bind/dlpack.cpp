@@ -8,7 +8,7 @@
 #include "bind/buffer.h"
 #include "bind/caster.h"
 #include "for_size.h"
-#include "tensor/access.h"
+#include "tensor/device.h"
 #include "transforms/batching.h"
 #include "transforms/interpreter.h"
 
@@ -96,7 +96,7 @@ PyObject* export_as(const Tensor& t, bool copied) {
   DLTensor& d = e->managed.tensor;
   refuse_memory(t, "__dlpack__");
   if (device_of(t) != Device::CPU) {
-    PyErr_Format(PyExc_BufferError, "Cannot pack tensors on %s", name_of(device_of(t)));
+    PyErr_Format(PyExc_BufferError, "Cannot pack tensors on %s", name_of(device_of(t)).c_str());
     throw PythonError{};
   }
   e->loan.emplace(t);

@@ -9,7 +9,7 @@
 
 #include <Python.h>
 
-#include "tensor/access.h"
+#include "tensor/device.h"
 #include "tensor/memory_in_use.h"
 
 namespace adjoint::bind {

@@ -5,7 +5,7 @@
 #include "for_size.h"
 #include "kernels/cpu/optimizer.h"
 #include "ops/optimizer.h"
-#include "tensor/access.h"
+#include "tensor/device.h"
 
 namespace nb = nanobind;
 

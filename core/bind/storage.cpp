@@ -9,7 +9,8 @@
 #include "dispatch/forms.h"
 #include "for_size.h"
 #include "kernels/copy.h"
-#include "tensor/access.h"
+#include "kernels/launch.h"
+#include "tensor/device.h"
 #include "tensor/sparse.h"
 #include "transforms/batching.h"
 #include "transforms/interpreter.h"
@@ -62,10 +63,10 @@ void resize_storage(const Tensor& t, int64_t bytes) {
     fail("resize_(): the storage has ", old.capacity, " bytes and would have to move for ", bytes,
          " of them, but other tensors share it. Resize it before they are made, or clone() what is to grow");
   const DeviceScope scope(old.device);
-  const Access access(t);
-  Ref<Storage> moved = allocate_storage(wanted);
-  std::memcpy(moved->data, old.data, old.nbytes);
-  std::memset(moved->data + old.nbytes, 0, wanted - old.nbytes);
+  const int64_t sizes[] = {bytes};
+  const Tensor longer = empty(sizes, DType::UInt8);
+  on<&lengthen>(Out(longer), bytes_over(t, 0, static_cast<int64_t>(old.nbytes)));
+  Ref<Storage> moved = Ref<Storage>::share(longer->storage);
   moved->version.store(old.version.load() + 1);
   char* const first = moved->data + (t->data - old.data);
   t->replace_storage(std::move(moved), first, t.dtype(), t.sizes(), t.strides().data());

@@ -13,7 +13,7 @@
 #include "bind/replay.h"
 #include "for_size.h"
 #include "kernels/copy.h"
-#include "tensor/access.h"
+#include "tensor/device.h"
 #include "tensor/sparse.h"
 #include "transforms/interpreter.h"
 
@@ -149,7 +149,7 @@ PyObject* get_is_sparse(PyObject* s, void*) {
   return guard(
       [&] { return PyBool_FromLong(is_sparse(unwrap(s)) && sparse_parts(unwrap(s)).layout == layout); });
 }
-PyObject* get_is_meta(PyObject* s, void*) { return PyBool_FromLong(device_of(unwrap(s)) == Device::Meta); }
+PyObject* get_is_meta(PyObject* s, void*) { return PyBool_FromLong(is_meta(unwrap(s))); }
 
 PyGetSetDef getset[] = {
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
@@ -218,8 +218,7 @@ PyObject* m_data_ptr(PyObject* s, PyObject*) {
     need_elements(unwrap(s));
     tell_read(unwrap(s), "data_ptr");
     refuse_memory(unwrap(s), "data_ptr");
-    return PyLong_FromVoidPtr(unwrap(s).numel() && device_of(unwrap(s)) != Device::Meta ? unwrap(s).bytes()
-                                                                                        : nullptr);
+    return PyLong_FromVoidPtr(unwrap(s).numel() && !is_meta(unwrap(s)) ? unwrap(s).bytes() : nullptr);
   });
 }
 PyObject* m_storage_offset(PyObject* s, PyObject*) {
@@ -331,8 +330,9 @@ PyObject* m_tolist(PyObject* s, PyObject*) {
     need_elements(t);
     tell_read(t, "tolist");
     refuse_memory(t, "tolist");
-    const Access access(t, t.dim() ? "copy" : "item");
-    return list_from(t.bytes(), t.dtype(), t.sizes(), t.strides());
+    if (is_meta(t)) refuse_meta(t.dim() ? "copy" : "item");
+    const Tensor here = device_of(t) == Device::CPU ? t : copy_of(t);
+    return list_from(here.bytes(), here.dtype(), here.sizes(), here.strides());
   });
 }
 

@@ -31,20 +31,7 @@ template <int A>
     return false;
   const int64_t n = lead->numel;
   result = lead->ndim == 0 ? empty_scalar(r.result_type) : empty(lead->sizes(), r.result_type);
-  const Loop loop = op.loops.forward[loop_slot(r.type)];
-  bool alike = n <= StraightCall::kSerial;
-  const void* data[A];
-  for (int i = 0; i < A; ++i) {
-    if (i) alike &= in[i].numel() == in[0].numel();
-    data[i] = in[i].bytes();
-  }
-  if (alike) {
-    loop(result.bytes(), data, n, parameters);
-  } else {
-    StraightCall call{loop, parameters, itemsize(r.result_type)};
-    for (int i = 0; i < A; ++i) call.add(i, in[i], n);
-    call.run(result.bytes(), n);
-  }
+  run_straight<A>(op.loops.forward[loop_slot(r.type)], parameters, result, itemsize(r.result_type), in, n);
   if (r.tracked) record<A>(op, in, result, nullptr, r.type, parameters);
   return true;
 }
@@ -68,7 +55,7 @@ bool write_straight(const ElementwiseInfo& op, const Tensor* in, const double* p
   StraightCall call{op.loops.forward[loop_slot(r.type)], parameters, itemsize(r.type)};
   for (int i = 0; i < op.arity; ++i) call.add(i, in[i], out.numel());
   check_writable(out, op.name, false);
-  write(out, op.name, [&] { call.run(out.bytes(), out.numel()); });
+  write(out, op.name, [&] { call.run(out); });
   return true;
 }
 

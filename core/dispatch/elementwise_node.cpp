@@ -14,6 +14,7 @@
 #include "kernels/copy.h"
 #include "kernels/run_loop.h"
 #include "transforms/interpreter.h"
+#include "transforms/transformed.h"
 
 namespace adjoint {
 
@@ -51,11 +52,11 @@ SavedValue saved_parameter(const ElementwiseInfo& op, DType type, int k, double 
 [[gnu::noinline]] Tensor fused_general(const ElementwiseInfo& op, int i, DType type, const double* parameters,
                                        const Tensor& g, const Tensor* values) {
   const int takes = op.takes[i];
-  unsigned flags = g->flags;
+  // What carries a tangent, stands for a batch or is sparse is no memory for a loop.
+  bool fits = !is_transformed(g);
   for (int k = 0; k < 4; ++k)
-    if (takes >> k & 1) flags |= values[k]->flags;
-  // What carries a tangent or stands for a batch is no memory for a loop.
-  if (flags & TensorImpl::kTransformed) [[unlikely]]
+    if (takes >> k & 1) fits &= !is_transformed(values[k]);
+  if (!fits) [[unlikely]]
     return op.recorded[i](g, values, values[3], parameters);
   const DType c = compute_dtype(type);
   Tensor out = empty(g.sizes(), type);
@@ -100,7 +101,7 @@ SavedValue saved_parameter(const ElementwiseInfo& op, DType type, int k, double 
   if (!straight(op, i, type, parameters, g, values, call, flags) || flags & TensorImpl::kTransformed)
     return fused_general(op, i, type, parameters, g, values);
   Tensor out = g.dim() == 0 ? empty_scalar(type) : empty(g.sizes(), type);
-  call.run(out.bytes(), g.numel());
+  call.run(out);
   return out;
 }
 

@@ -10,12 +10,12 @@
 #include "autograd/arithmetic.h"
 #include "dispatch/elementwise.h"
 #include "for_size.h"
+#include "kernels/dual_walk.h"
 #include "kernels/run_loop.h"
 #include "ops/arithmetic.h"
 #include "ops/complex.h"
 #include "ops/shape.h"
-#include "runtime/parallel.h"
-#include "tensor/access.h"
+#include "tensor/device.h"
 #include "transforms/forward.h"
 #include "transforms/transformed.h"
 
@@ -99,47 +99,6 @@ Tensor elementwise_tangent(const DualCall& c) {
   return sum;
 }
 
-namespace {
-
-/// A walk over memory in blocks, in which loops of the value and of the tangent follow one another while a
-/// block is near.
-struct DualWalk {
-  static constexpr int64_t kBlock = 512;
-  static constexpr int kMost = 2 * kMostInputs;
-  int count = 0;
-  const char* data[kMost];
-  int64_t item[kMost];
-  unsigned constant = 0;
-
-  /// Take an operand of n elements, or of one number, in; false where it lies otherwise.
-  bool add(const Tensor& t, int64_t n) {
-    const bool one = t.numel() == 1;
-    if (t->flags & (TensorImpl::kBatched | TensorImpl::kElsewhere) || !t.is_contiguous() ||
-        (t.numel() != n && !one))
-      return false;
-    constant |= unsigned{one} << count;
-    data[count] = t.bytes();
-    item[count++] = t.itemsize();
-    return true;
-  }
-  /// f(addresses of the operands, at, elements) for each block.
-  template <class F>
-  void run(int64_t n, const F& f) const {
-    runtime::parallel_for(0, n, StraightCall::kSerial, [&](int64_t begin, int64_t end) {
-      alignas(64) char repeated[kMost][kBlock * sizeof(double)];
-      const char* p[kMost];
-      for (int k = 0; k < count; ++k)
-        if (constant >> k & 1) repeat_value(repeated[k], data[k], item[k], kBlock);
-      for (int64_t at = begin; at < end; at += kBlock) {
-        for (int k = 0; k < count; ++k) p[k] = constant >> k & 1 ? repeated[k] : data[k] + at * item[k];
-        f(p, at, std::min(kBlock, end - at));
-      }
-    });
-  }
-};
-
-}  // namespace
-
 bool elementwise_dual(DualCall& c, std::span<const Tensor> all, Results& results) {
   if (thread_state.watched || thread_state.device != Device::CPU || c.op.writes) return false;
   const Unboxed unboxed(c.op, c.arguments.data());
@@ -158,51 +117,32 @@ bool elementwise_dual(DualCall& c, std::span<const Tensor> all, Results& results
   DualWalk walk;
   for (int i = 0; i < op.arity; ++i)
     if (!walk.add(in[i], n)) return false;
-  int tangents[kMostInputs];
+  DualWalk::Term of[kMostInputs];
   int terms = 0;
   bool computes = false;
   for (int i = 0; i < op.arity; ++i) {
-    tangents[i] = -1;
     const Tensor t =
         i == op.condition || op.rules[i] == RuleKind::Zero ? Tensor() : tangent_of(in[i], *level);
     if (!t.defined()) continue;
     if (op.rules[i] == RuleKind::Missing || t.dtype() != type || t.numel() != in[i].numel() ||
         (thread_state.grad && t.requires_grad()))
       return false;
-    tangents[i] = walk.count;
+    of[terms].tangent = walk.count;
     if (!walk.add(t, n)) return false;
+    if (op.rules[i] != RuleKind::One) {
+      const bool negative = op.rules[i] == RuleKind::MinusOne;
+      of[terms].loop = negative ? info_of<Neg>().loops.forward[slot] : op.loops.backward[i][slot];
+      of[terms].takes = op.takes[i];
+      computes = true;
+    }
     ++terms;
-    computes |= op.rules[i] != RuleKind::One;
     c.tangents[i] = t;  // held while its memory is read
   }
   // One term is a walk of its own as quickly: processors read few streams ahead better than many.
   if (terms < 2 || !computes) return false;
   const Tensor value = empty(r.sizes, type), tangent = empty(r.sizes, type);
-  const Loop add = info_of<Add>().loops.forward[slot], negate = info_of<Neg>().loops.forward[slot];
-  walk.run(n, [&](const char* const* p, int64_t at, int64_t m) {
-    alignas(64) char other[DualWalk::kBlock * sizeof(double)];
-    char* const y = value.bytes() + at * itemsize(type);
-    char* const t = tangent.bytes() + at * itemsize(type);
-    const void* operands[StraightCall::kOperands] = {};
-    std::copy_n(p, op.arity, operands);
-    op.loops.forward[slot](y, operands, m, parameters);
-    const char* sum = nullptr;
-    for (int i = 0; i < op.arity; ++i) {
-      if (tangents[i] < 0) continue;
-      const char* term = p[tangents[i]];
-      if (op.rules[i] != RuleKind::One) {
-        char* const to = sum == t ? other : t;
-        const void* taken[StraightCall::kOperands] = {term};
-        for (int k = 0; k < 4; ++k)
-          if (op.takes[i] >> k & 1) taken[k + 1] = k == 3 ? y : p[k];
-        (op.rules[i] == RuleKind::MinusOne ? negate : op.loops.backward[i][slot])(to, taken, m, parameters);
-        term = to;
-      }
-      const void* terms[StraightCall::kOperands] = {sum, term};
-      if (sum) add(t, terms, m, nullptr);
-      sum = sum ? t : term;
-    }
-  });
+  walk.run(op.loops.forward[slot], info_of<Add>().loops.forward[slot], parameters, op.arity,
+           {of, static_cast<size_t>(terms)}, value, tangent);
   results.one = value;
   set_tangent(value, *level, tangent, true);
   return true;

@@ -9,9 +9,9 @@
 #include "kernels/slices.h"
 #include "ops/writing.h"
 #include "runtime/warning.h"
-#include "tensor/access.h"
 #include "tensor/checked.h"
 #include "tensor/destination.h"
+#include "tensor/device.h"
 #include "transforms/interpreter.h"
 #include "transforms/transformed.h"
 

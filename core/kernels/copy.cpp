@@ -8,7 +8,6 @@
 #include "kernels/launch.h"
 #include "kernels/walk.h"
 #include "runtime/parallel.h"
-#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -83,17 +82,13 @@ void move_planes(const Walk& walk, int64_t item) {
 }
 
 namespace {
-void fill(const Tensor& to, const Tensor& from);
-void fill_here(const Tensor& to, const Tensor& from) { fill(to, from); }
-
 void fill(const Tensor& to, const Tensor& from) {
-  if ((to->flags | from->flags) & TensorImpl::kBatched) [[unlikely]]
-    refuse_memory_of_batch(to->is(TensorImpl::kBatched) ? to : from, "copy");
-  if (to->is(TensorImpl::kElsewhere) && to->storage->device == kRecorded) [[unlikely]]
-    return on<&fill_here>(Out(to), from);
-  const Access written(to);
-  if (!written) return;
-  const Access read(from, "copy");
+  if ((to->flags | from->flags) & (TensorImpl::kBatched | TensorImpl::kElsewhere)) [[unlikely]] {
+    if ((to->flags | from->flags) & TensorImpl::kBatched)
+      refuse_memory_of_batch(to->is(TensorImpl::kBatched) ? to : from, "copy");
+    const void* at[] = {&to, &from};
+    return launch::elsewhere(launch::routine_of<&fill, Out, Tensor>, at);
+  }
   if (to.numel() == 0) return;
   const DType a = to.dtype(), b = from.dtype();
   // One run, and too short for a second thread: single numbers, vectors, row-major tensors of one shape.
@@ -122,6 +117,12 @@ void copy_into(const Tensor& to, const Tensor& from) {
   fill(to, from);
   if (thread_state.watched) [[unlikely]]
     announce_copied(to, from, false);
+}
+
+void lengthen(const Tensor& to, const Tensor& from) {
+  const auto n = static_cast<size_t>(from.numel());
+  std::memcpy(to.bytes(), from.bytes(), n);
+  std::memset(to.bytes() + n, 0, static_cast<size_t>(to.numel()) - n);
 }
 
 Tensor copy_of(const Tensor& t, DType dtype) {

@@ -15,6 +15,8 @@ void move_planes(const Walk& walk, int64_t item);
 /// Fill `to` with the elements of `from`, broadcast to its shape. Handles overlap only when both are the
 /// same.
 void copy_into(const Tensor& to, const Tensor& from);
+/// The bytes of `from`, and zeros after them: both are vectors of bytes. A routine, which nobody is told of.
+void lengthen(const Tensor& to, const Tensor& from);
 /// A row-major copy, of another type where asked.
 Tensor copy_of(const Tensor& t, DType dtype);
 inline Tensor copy_of(const Tensor& t) { return copy_of(t, t.dtype()); }

@@ -7,11 +7,20 @@
 #include "kernels/copy.h"
 #include "kernels/cpu/indexing.h"
 #include "kernels/cpu/variants.h"
-#include "tensor/access.h"
+#include "kernels/launch.h"
 
 namespace adjoint {
 
 namespace {
+
+/// The first of these int64 that is not in [low, high).
+std::optional<int64_t> first_outside(const Tensor& index, int64_t low, int64_t high) {
+  const int64_t *v = index.data<int64_t>(), n = index.numel();
+  if (best_variant<IndexTable>().within(v, n, low, high)) [[likely]]
+    return {};
+  for (const int64_t* const last = v + n - 1; v < last && *v >= low && *v < high;) ++v;
+  return *v;
+}
 
 bool is_mask(const Tensor& t) { return t.dtype() == DType::Bool || t.dtype() == DType::UInt8; }
 
@@ -112,17 +121,17 @@ IndexPlan::IndexPlan(const Tensor& self, TensorList indices, bool wrap, const ch
     if (!indices[d].defined()) continue;
     const Tensor index =
         dense(indices[d].dtype() == DType::Int64 ? indices[d] : copy_of(indices[d], DType::Int64));
-    const int64_t n = index.numel(), size = sizes[d], lowest = wrap ? -size : 0;
-    const int64_t* v = index.data<int64_t>();
-    const Access access(index);
-    if (access && positions && !best_variant<IndexTable>().within(v, n, lowest, size)) [[unlikely]] {
-      for (const int64_t* const last = v + n - 1; v < last && *v >= lowest && *v < size;) ++v;
-      if (size == 0)
-        fail<IndexError>(op, op[0] ? "(): " : "", phrase,
-                         "index is out of bounds for dimension with size 0: index ", *v, " of dimension ", d);
-      fail<IndexError>(op, op[0] ? "(): " : "", phrase, "index ", *v, " is out of bounds for dimension ", d,
-                       " with size ", size, phrase[0] ? ": INDICES element is out of DATA bounds" : "");
-    }
+    const int64_t size = sizes[d];
+    if (positions)
+      if (const auto outside = check<&first_outside>(index, wrap ? -size : 0, size)) [[unlikely]] {
+        if (size == 0)
+          fail<IndexError>(op, op[0] ? "(): " : "", phrase,
+                           "index is out of bounds for dimension with size 0: index ", *outside,
+                           " of dimension ", d);
+        fail<IndexError>(op, op[0] ? "(): " : "", phrase, "index ", *outside,
+                         " is out of bounds for dimension ", d, " with size ", size,
+                         phrase[0] ? ": INDICES element is out of DATA bounds" : "");
+      }
     Entry e{index, Dims(common_.size(), 0), size, strides[d] * item};
     const auto own = index.sizes();
     const Dims steps = contiguous_strides(own);
@@ -263,7 +272,7 @@ void put_at(const Tensor& self, const Tensor& values, TensorList indices, bool a
   if (!accumulate && all_masked(self, indices)) {
     const Tensor mask = dense(indices[0]);
     const bool single = values.numel() == 1;
-    if (!single && device_of(self) == Device::Meta) return;
+    if (!single && is_meta(self)) return;
     const int64_t count[] = {single ? 1 : count_true(mask)};
     const Tensor v = single ? values : fitted(values, count, "");
     const bool apart = v->storage != self->storage && mask->storage != self->storage;

@@ -35,6 +35,10 @@ struct IndexPlan {
   /// Of the indexed dimension, where there is but one: its size, and its stride in bytes. Else 0.
   int64_t slots = 0, slot_step = 0;
 
+  template <class F>
+  void each_tensor(const F& f) {
+    for (Entry& e : entries_) f(e.index);
+  }
   int64_t rows() const { return product(before.span()); }
   int64_t row_length() const { return product(after.span()); }
   /// Whether the elements of a row lie side by side.

@@ -8,13 +8,14 @@
 //     if (check<&kernels::any_zero>(divisor)) fail(…);        // what may be refused by its values
 //
 // On the CPU each is the call itself. On the meta device the first does nothing, `ask` refuses in the name of
-// its operator, and `check` finds nothing. In guarded memory they open it, call, and close it; and what
-// writes is run first on copies of what it writes, where it must write the same: so a routine is known by
-// what it is called with, and could be called later, or elsewhere.
+// its operator, and `check` finds nothing. For any other device the host's routine runs on copies in memory
+// of the host, which lie as the originals do and overlap where these do, and what it wrote goes back: so
+// every routine is right on every device, and `launches_on_host` says how many a device had none of its own
+// for.
 //
-// Arguments are therefore values: tensors, numbers, small structs of these, and lists, which who keeps them
-// copies; a source of random numbers is a `Generator*`, a loop its function. No other pointers. A struct with
-// tensors in it says which (`each_tensor`).
+// Arguments are therefore values: tensors, numbers, small structs of these, which name their tensors
+// (`each_tensor`), and lists, which who keeps them copies; a source of random numbers is a `Generator*`, a
+// loop its function. No other pointers.
 //
 // On the device kRecorded, where there are no elements, launches and checks are shown to the thread's
 // `Recorder`, and not done; all else that would look at elements throws NotLaunched. So what was shown is all
@@ -22,11 +23,14 @@
 #pragma once
 
 #include <concepts>
+#include <optional>
+#include <span>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "runtime/function_ref.h"
-#include "tensor/access.h"
+#include "tensor/device.h"
 
 namespace adjoint {
 
@@ -50,26 +54,36 @@ namespace launch {
 /// What an argument is: bytes; a list of whole numbers; something to be copied by a function, if by any.
 enum class Kind : uint8_t { Value, Numbers, Other, Generator, Tensor, Tensors, Out, Outs };
 
-/// How an argument that is more than bytes is kept.
-struct Keeping {
-  void* (*copy)(const void*);
-  void (*release)(void*);
-  void (*each_tensor)(void*, runtime::FunctionRef<void(Tensor&)>);
+// f(t) for each tensor within an argument, or a result.
+template <class F>
+void each_tensor_of(Tensor& t, const F& f) {
+  f(t);
+}
+template <class F>
+void each_tensor_of(Tensors& all, const F& f) {
+  for (Tensor& t : all) f(t);
+}
+template <class... T, class F>
+void each_tensor_of(std::tuple<T...>& all, const F& f) {
+  std::apply([&](T&... each) { (each_tensor_of(each, f), ...); }, all);
+}
+template <class X, class F>
+  requires requires(X& x, const F& f) { x.each_tensor(f); }
+void each_tensor_of(X& x, const F& f) {
+  x.each_tensor(f);
+}
+struct Nothing {
+  void operator()(Tensor&) const {}
 };
 template <class X>
-inline constexpr bool has_tensors = requires(X& x, void (*f)(Tensor&)) { x.each_tensor(f); };
+concept HoldsTensors = requires(X& x) { each_tensor_of(x, Nothing()); };
+
 template <class X>
 inline constexpr bool is_view = std::same_as<X, std::string_view>;
 template <class T>
 inline constexpr bool is_view<std::span<T>> = true;
 template <class X>
-inline constexpr bool is_bytes = std::is_trivially_copyable_v<X> && !is_view<X> && !has_tensors<X>;
-template <class X>
-inline constexpr Keeping keeping_of{[](const void* x) -> void* { return new X(*static_cast<const X*>(x)); },
-                                    [](void* x) { delete static_cast<X*>(x); },
-                                    [](void* x, runtime::FunctionRef<void(Tensor&)> f) {
-                                      if constexpr (has_tensors<X>) static_cast<X*>(x)->each_tensor(f);
-                                    }};
+inline constexpr bool is_bytes = std::is_trivially_copyable_v<X> && !is_view<X> && !HoldsTensors<X>;
 
 /// An argument as a routine gets it.
 template <class X>
@@ -84,63 +98,86 @@ struct As {
                                : std::same_as<X, IntList>           ? Kind::Numbers
                                : is_bytes<X>                        ? Kind::Value
                                                                     : Kind::Other;
-  static constexpr size_t size = is_bytes<X> ? sizeof(X) : 0;
-  /// What is neither bytes nor known to be a value by itself cannot be kept.
-  static constexpr const Keeping* keeping() {
-    if constexpr (kind == Kind::Other && (has_tensors<X> || std::same_as<X, Dims>)) return &keeping_of<X>;
-    return nullptr;
-  }
   static const X& of(const X& x) { return x; }
 };
-struct NotKept {
-  static constexpr size_t size = 0;
-  static constexpr const Keeping* keeping() { return nullptr; }
-};
 template <>
-struct As<Out> : NotKept {
+struct As<Out> {
   using Type = Tensor;
   static constexpr Kind kind = Kind::Out;
   static const Tensor& of(const Out& x) { return x.value; }
 };
 template <>
-struct As<Outs> : NotKept {
+struct As<Outs> {
   using Type = TensorList;
   static constexpr Kind kind = Kind::Outs;
   static const TensorList& of(const Outs& x) { return x.value; }
 };
 
+/// How an argument that is more than bytes is kept: copied, so that its tensors can be replaced.
+struct Keeping {
+  void* (*copy)(const void*);
+  void (*release)(void*);
+  void (*each_tensor)(void*, runtime::FunctionRef<void(Tensor&)>);
+};
+template <class X>
+inline constexpr Keeping keeping_of{[](const void* x) -> void* { return new X(*static_cast<const X*>(x)); },
+                                    [](void* x) { delete static_cast<X*>(x); },
+                                    [](void* x, runtime::FunctionRef<void(Tensor&)> f) {
+                                      if constexpr (HoldsTensors<X>) each_tensor_of(*static_cast<X*>(x), f);
+                                    }};
+
+struct Argument {
+  Kind kind;
+  uint16_t size = 0;                 // of one of Kind::Value
+  const Keeping* keeping = nullptr;  // of one of Kind::Other; null: of bytes that somebody else has
+};
+template <class X>
+constexpr Argument argument_of() {
+  if constexpr (As<X>::kind == Kind::Value) {
+    return {Kind::Value, sizeof(X)};
+  } else if constexpr (As<X>::kind == Kind::Other && (HoldsTensors<X> || std::same_as<X, Dims>)) {
+    return {Kind::Other, 0, &keeping_of<X>};
+  } else {
+    static_assert(As<X>::kind != Kind::Other || (is_view<X> && !std::convertible_to<const X&, TensorList>),
+                  "say which tensors it holds: each_tensor(f)");
+    return {As<X>::kind};
+  }
+}
 /// A routine that can be called with the addresses of its arguments. True where it looks for something
 /// (`check`) and finds it.
 struct Routine {
-  static constexpr size_t kMost = 16;
+  static constexpr size_t kMost = 17;
   bool (*call)(const void* const* at);
-  /// Of the argument of Kind::Other; null where there are several, or it cannot be kept.
-  const Keeping* keeping;
-  uint8_t count;
-  Kind kinds[kMost];
-  uint16_t sizes[kMost];  // of those of Kind::Value
+  std::span<const Argument> arguments;
 };
 template <class... X>
-constexpr const Keeping* keeping_among() {
-  const Keeping* found = nullptr;
-  int others = 0;
-  ((As<X>::kind == Kind::Other ? (++others, found = As<X>::keeping()) : nullptr), ...);
-  return others == 1 ? found : nullptr;
-}
+  requires(sizeof...(X) <= Routine::kMost)
+inline constexpr Argument arguments_of[]{argument_of<X>()...};
 template <auto routine, class... X>
-inline constexpr Routine routine_of{
-    [](const void* const* at) -> bool {
+inline constexpr Routine routine_of{[](const void* const* at) {
+                                      [&]<size_t... I>(std::index_sequence<I...>) {
+                                        routine(*static_cast<const typename As<X>::Type*>(at[I])...);
+                                      }(std::index_sequence_for<X...>());
+                                      return false;
+                                    },
+                                    arguments_of<X...>};
+/// One that finds something, which goes to a std::optional, if there is one.
+struct Found {
+  void* optional;
+};
+template <auto routine, class... X>
+inline constexpr Routine finder_of{
+    [](const void* const* at) {
       return [&]<size_t... I>(std::index_sequence<I...>) {
-        if constexpr (std::is_void_v<decltype(routine(std::declval<const typename As<X>::Type&>()...))>)
-          return routine(*static_cast<const typename As<X>::Type*>(at[I])...), false;
-        else
-          return static_cast<bool>(routine(*static_cast<const typename As<X>::Type*>(at[I])...));
+        auto found = routine(*static_cast<const X*>(at[I + 1])...);
+        bool is_true = false;
+        if constexpr (requires { static_cast<bool>(found); }) is_true = static_cast<bool>(found);
+        if (auto* to = static_cast<const Found*>(at[0])->optional)
+          static_cast<std::optional<decltype(found)>*>(to)->emplace(std::move(found));
+        return is_true;
       }(std::index_sequence_for<X...>());
     },
-    keeping_among<X...>(),
-    sizeof...(X),
-    {As<X>::kind...},
-    {static_cast<uint16_t>(As<X>::size)...}};
+    arguments_of<Found, X...>};
 
 /// Sees what is launched in its thread on kRecorded, and keeps it.
 class Recorder {
@@ -162,8 +199,26 @@ bool is_elsewhere(const X&) {
   return false;
 }
 
-/// Call where the memory is that is written: on copies, and, for what it writes, as it is.
+/// Call where the memory is that is written.
 [[gnu::cold]] void elsewhere(const Routine& routine, const void* const* at);
+/// Call on copies of the host, wherever its tensors are.
+[[gnu::cold]] void on_host(const Routine& routine, const void* const* at);
+/// A result of the host, where `first` is.
+void bring(Tensor& t, const Tensor& first);
+
+template <auto routine, bool is_check, class... X>
+[[gnu::cold, gnu::noinline]] auto found_elsewhere(const Tensor& first, const X&... others) {
+  using Result = decltype(routine(first, others...));
+  std::optional<Result> found;
+  Found to{nullptr};
+  const void* at[] = {&to, &first, &others...};
+  if constexpr (is_check)
+    if (checked(first, finder_of<routine, Tensor, X...>, at)) return Result();
+  to.optional = &found;
+  on_host(finder_of<routine, Tensor, X...>, at);
+  if constexpr (HoldsTensors<Result>) each_tensor_of(*found, [&](Tensor& t) { bring(t, first); });
+  return std::move(*found);
+}
 
 }  // namespace launch
 
@@ -184,7 +239,10 @@ template <auto routine, class... X>
 auto ask(const char* op, const Tensor& first, const X&... others) {
   if (thread_state.watched) [[unlikely]]
     announce_read(first, op);
-  const Access access(first, op);
+  if (first->is(TensorImpl::kElsewhere)) [[unlikely]] {
+    if (is_meta(first)) refuse_meta(op);
+    return launch::found_elsewhere<routine, false>(first, others...);
+  }
   return routine(first, others...);
 }
 
@@ -192,13 +250,12 @@ auto ask(const char* op, const Tensor& first, const X&... others) {
 /// result; nothing where there are no elements. No reader, and so not told.
 template <auto routine, class... X>
 auto check(const Tensor& first, const X&... others) -> decltype(routine(first, others...)) {
-  if (first->is(TensorImpl::kElsewhere)) [[unlikely]] {
-    const void* at[] = {&first, &launch::As<X>::of(others)...};
-    if (launch::checked(first, launch::routine_of<routine, Tensor, X...>, at))
-      return decltype(routine(first, others...))();
-  }
-  if (const Access access(first); access) return routine(first, others...);
-  return decltype(routine(first, others...))();
+  if (!first->is(TensorImpl::kElsewhere)) return routine(first, others...);
+  if (is_meta(first)) return {};
+  return launch::found_elsewhere<routine, true>(first, others...);
 }
+
+/// How many launches ran on the host for want of a routine of their device.
+int64_t launches_on_host();
 
 }  // namespace adjoint

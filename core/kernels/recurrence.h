@@ -23,6 +23,9 @@ struct Steps {
   Kind kind;
   int64_t batch, hidden, total = 0;
   std::vector<Step> steps;
+
+  template <class F>
+  void each_tensor(const F&) {}  // it holds none
 };
 
 /// x (total, gates) is what inputs and biases give; h0 and c0 (batch, hidden) the first state; weight (gates,

@@ -8,7 +8,6 @@
 #include "kernels/gathered.h"
 #include "kernels/launch.h"
 #include "kernels/walk.h"
-#include "tensor/access.h"
 
 namespace adjoint {
 
@@ -201,10 +200,9 @@ void run_kept(const Tensor& out, TensorList operands, const KeptLoop& kept) {
 }  // namespace
 
 void run_loop(const LoopCall& call, const Tensor& out) {
-  if (out->is(TensorImpl::kElsewhere) && out->storage->device == kRecorded) [[unlikely]]
+  if (out->is(TensorImpl::kElsewhere)) [[unlikely]]
     return launch_loop(call, out);
-  const Access access(out);
-  if (!access || out.numel() == 0) return;
+  if (out.numel() == 0) return;
   if (out.is_contiguous() && out.dtype() == call.out_type) {
     StraightCall straight{call.loop, call.parameters, itemsize(call.out_type)};
     bool fits = true;

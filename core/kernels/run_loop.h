@@ -35,6 +35,8 @@ struct StraightCall {
       run_long(out, n);
   }
 
+  void run(const Tensor& out) const { run(out.bytes(), out.numel()); }
+
   /// Elements below which a second thread costs more than it brings.
   static constexpr int64_t kSerial = 16384;
 
@@ -46,6 +48,23 @@ struct StraightCall {
   }
   void run_long(void* out, int64_t n) const;
 };
+
+/// Into `out`, which is of n elements and row-major, from operands of which each lies so too or is one
+/// number.
+template <int A>
+[[gnu::always_inline]] inline void run_straight(Loop loop, const double* parameters, const Tensor& out,
+                                                int64_t out_item, const Tensor* in, int64_t n) {
+  bool alike = n <= StraightCall::kSerial;
+  const void* data[A];
+  for (int i = 0; i < A; ++i) {
+    if (i) alike &= in[i].numel() == in[0].numel();
+    data[i] = in[i].bytes();
+  }
+  if (alike) return loop(out.bytes(), data, n, parameters);
+  StraightCall call{loop, parameters, out_item};
+  for (int i = 0; i < A; ++i) call.add(i, in[i], n);
+  call.run(out.bytes(), n);
+}
 
 /// n times the same value, of `item` bytes. Written is up to the next multiple of 16 bytes.
 void repeat_value(char* to, const void* value, int64_t item, int64_t n);

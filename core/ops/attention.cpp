@@ -12,7 +12,7 @@
 #include "ops/selection.h"
 #include "ops/shape.h"
 #include "ops/softmax.h"
-#include "tensor/access.h"
+#include "tensor/device.h"
 
 namespace adjoint {
 

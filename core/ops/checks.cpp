@@ -38,7 +38,7 @@ void refuse_fill(const char* op, const Tensor& value, DType type) {
   if (value.dim() != 0)
     fail(op, "() only supports a 0-dimensional value tensor, but got tensor with ", value.dim(),
          " dimension(s).");
-  if (device_of(value) != Device::Meta) refuse_overflow(item(value), type, op);
+  if (!is_meta(value)) refuse_overflow(item(value), type, op);
 }
 
 }  // namespace adjoint::inline ADJOINT_ISA

@@ -31,7 +31,7 @@ IntList checked(IntList sizes, const char* op) {
 
 /// The device of that number; that of `t` where none is given.
 Device device_or_that_of(const Tensor& t, std::optional<int64_t> number) {
-  if (number && (*number < 0 || *number >= kDevices)) fail<ValueError>("there is no device number ", *number);
+  if (number && !is_device(*number)) fail<ValueError>("there is no device number ", *number);
   return number ? static_cast<Device>(*number) : device_of(t);
 }
 

@@ -33,7 +33,7 @@ Tensor tabled(int64_t rows, int64_t columns, DType dtype, const F& f) {
   std::vector<double> numbers(static_cast<size_t>(t.numel()));
   for (int64_t i = 0; i < t.numel(); ++i)
     numbers[static_cast<size_t>(i)] = f(static_cast<size_t>(i / columns), i % columns);
-  on<&kernels::write_numbers>(Out(t), numbers);
+  on<&kernels::write_numbers>(Out(t), std::span<const double>(numbers));
   return as_dtype(constant_of(t, "ctc_loss"), dtype);
 }
 

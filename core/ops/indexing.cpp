@@ -184,7 +184,7 @@ Tensor PutIndex::forward(const Tensor& self, Sizes shape, OptionalTensorList ind
   const Tensor out = empty(shape, self.dtype());
   if (all_masked(out, indices)) {
     const Tensor mask = dense(indices[0]);
-    if (device_of(out) == Device::Meta) return out;
+    if (is_meta(out)) return out;
     const int64_t count[] = {count_true(mask)};
     expand_into(out, mask, dense(fitted(self, count, name)), true, false);
     return out;

@@ -149,7 +149,7 @@ Four Slogdet::forward(const Tensor& self) {
 Two Qr::forward(const Tensor& self, bool complete) {
   need_matrices(self, name);
   const int64_t m = self.size(-2), n = self.size(-1), k = least(self), wide = complete ? m : k;
-  if (device_of(self) != Device::Meta && kernel::is_small(self)) {
+  if (!is_meta(self) && kernel::is_small(self)) {
     const Tensor q = kernel::columns(kernel::batch_and(self, {m, wide}).span(), self.dtype()),
                  r = kernel::columns(kernel::batch_and(self, {wide, n}).span(), self.dtype());
     on<&kernel::small_qr>(Out(q), Out(r), self);

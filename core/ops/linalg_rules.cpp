@@ -21,7 +21,7 @@
 #include "ops/selection.h"
 #include "ops/shape.h"
 #include "ops/sorting.h"
-#include "tensor/access.h"
+#include "tensor/device.h"
 
 namespace adjoint::linalg {
 namespace {
@@ -89,7 +89,7 @@ double small_part(DType dtype) { return real_dtype(dtype) == DType::Float32 ? 0.
 /// Whether a pivot of some matrix is zero (its determinant is then zero, or NaN), or at most `part` of the
 /// largest of its matrix.
 bool singular(const Tensor& det, const Tensor& lu, double part) {
-  if (device_of(det) == Device::Meta) return false;
+  if (is_meta(det)) return false;
   if (part <= 0 && !ask<&kernels::linalg::any_vanishes>("det", copy_of(alias(every_sample(det)))))
     return false;
   return ask<&kernels::linalg::any_small>("det", copy_of(call<Abs>(diagonal(alias(every_sample(lu))))), part);

@@ -14,7 +14,7 @@
 #include "ops/shape.h"
 #include "ops/sorting.h"
 #include "ops/spread.h"
-#include "tensor/access.h"
+#include "tensor/device.h"
 
 namespace adjoint {
 

@@ -4,7 +4,7 @@
 #include "dispatch/family.h"
 #include "kernels/slices.h"
 #include "ops/reduction.h"
-#include "tensor/access.h"
+#include "tensor/device.h"
 
 namespace adjoint {
 
@@ -286,7 +286,7 @@ Tensor To::forward(const Tensor& self, DType dtype) {
 }
 
 Tensor ToDevice::forward(const Tensor& self, int64_t device, int64_t) {
-  if (device < 0 || device >= kDevices) fail<ValueError>(name, "(): there is no device number ", device);
+  if (!is_device(device)) fail<ValueError>(name, "(): there is no device number ", device);
   const DeviceScope scope(static_cast<Device>(device));
   return Clone::forward(self);
 }

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "ops/op.h"
-#include "tensor/access.h"
+#include "tensor/device.h"
 
 namespace adjoint {
 

@@ -13,7 +13,7 @@
 #include "ops/reduction.h"
 #include "ops/selection.h"
 #include "ops/shape.h"
-#include "tensor/access.h"
+#include "tensor/device.h"
 #include "tensor/number.h"
 
 namespace adjoint {
@@ -148,7 +148,7 @@ Tensor ScatterMultiply::source_gradient(const Tensor& g, const Tensor& self, int
                                         const Tensor& src) {
   const Recorded zero(call<Equal>(src, zero_like(src))), one(wrap_number(Scalar(1), src.dtype())),
       none(wrap_number(Scalar(0), src.dtype()));
-  if (recording() && src.requires_grad() && device_of(src) != Device::Meta &&
+  if (recording() && src.requires_grad() && !is_meta(src) &&
       item(call<Any>(zero.tensor, OptionalInts(), false)).as_int())
     fail<NotImplemented>(
         "Double backward is unsupported for src where it has zeros: the second derivative of 'scatter' with "
@@ -245,7 +245,7 @@ Tensor IndexFill::forward(const Tensor& self, Dim dim, const Tensor& index, cons
   if (value.dim() != 0)
     fail("index_fill(): only supports a 0-dimensional value tensor, but got tensor with ", value.dim(),
          " dimension(s)");
-  if (device_of(value) != Device::Meta) refuse_overflow(item(value), self.dtype(), name);
+  if (!is_meta(value)) refuse_overflow(item(value), self.dtype(), name);
   const AlongDimension s(self, dim, index, name, true);
   copy_into(s.out, self);
   write_at(s.line, s.plan, value);
@@ -283,7 +283,7 @@ Tensor MaskedScatter::forward(const Tensor& self, const Tensor& mask, const Tens
   const Dims shape = broadcast_shapes(self.sizes(), mask.sizes(), name);
   const Tensor out = copy_of(Expand::forward(self, shape.span()));
   const Tensor where = dense(Expand::forward(mask, shape.span())), from = dense(source);
-  if (device_of(out) == Device::Meta) return out;
+  if (is_meta(out)) return out;
   const int64_t count = count_true(where);
   if (count > from.numel())
     fail("masked_scatter: the mask holds at ", count, " places but the source has only ", from.numel(),

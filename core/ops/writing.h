@@ -99,6 +99,7 @@ struct SetBasic : Structured {
   static constexpr auto linear = LinearIn<0, 1>{};
   /// Whether its part overlaps itself is looked at when that is known.
   static constexpr bool writes_one_value = true;
+  static constexpr bool crosses_devices = true;
   static Tensor forward(const Tensor& self, const Tensor& value, IndexSpec spec);
   static Tensor source(const Tensor& g, IntList sizes, IntList spec);
   static constexpr auto vjp =

@@ -41,12 +41,13 @@ class Keeper final : public launch::Recorder {
   void launched(const launch::Routine& routine, const void* const* at) override {
     Launches::Call& call = launches_.calls.emplace_back();
     call.routine = &routine;
-    for (size_t i = 0; i < routine.count; ++i) switch (routine.kinds[i]) {
+    for (size_t i = 0; i < routine.arguments.size(); ++i) {
+      const auto [kind, size, keeping] = routine.arguments[i];
+      switch (kind) {
         case Kind::Value: {
           std::array<std::byte, 16> piece{};
-          for (size_t k = 0; k < routine.sizes[i]; k += sizeof piece) {
-            std::memcpy(&piece, static_cast<const char*>(at[i]) + k,
-                        std::min(sizeof piece, routine.sizes[i] - k));
+          for (size_t k = 0; k < size; k += sizeof piece) {
+            std::memcpy(&piece, static_cast<const char*>(at[i]) + k, std::min(sizeof piece, size - k));
             call.bytes.push_back(piece);
           }
           break;
@@ -55,9 +56,9 @@ class Keeper final : public launch::Recorder {
           call.numbers.emplace_back(*static_cast<const IntList*>(at[i]));
           break;
         case Kind::Other:
-          if (!routine.keeping) throw NotLaunched();
-          call.other = {routine.keeping->copy(at[i]), routine.keeping->release};
-          routine.keeping->each_tensor(call.other.get(), [&](Tensor& t) {
+          if (!keeping) throw NotLaunched();
+          call.others.push_back({keeping->copy(at[i]), keeping->release});
+          keeping->each_tensor(call.others.back().get(), [&](Tensor& t) {
             call.tensors.push_back(operand(t, false));
             t = Tensor();
           });
@@ -66,15 +67,16 @@ class Keeper final : public launch::Recorder {
           throw NotLaunched();
         case Kind::Tensor:
         case Kind::Out:
-          call.tensors.push_back(operand(*static_cast<const Tensor*>(at[i]), routine.kinds[i] == Kind::Out));
+          call.tensors.push_back(operand(*static_cast<const Tensor*>(at[i]), kind == Kind::Out));
           break;
         case Kind::Tensors:
         case Kind::Outs:
           call.lengths.push_back(static_cast<const TensorList*>(at[i])->size());
           for (const Tensor& t : *static_cast<const TensorList*>(at[i]))
-            call.tensors.push_back(operand(t, routine.kinds[i] == Kind::Outs));
+            call.tensors.push_back(operand(t, kind == Kind::Outs));
           break;
       }
+    }
   }
 
   /// The launches, if these are the results that the trace has.
@@ -219,19 +221,20 @@ BoundLaunch::BoundLaunch(const Launches::Call& call,
   const Launches::Operand* operand = call.tensors.data();
   const size_t* length = call.lengths.data();
   const std::array<std::byte, 16>* bytes = call.bytes.data();
-  for (size_t i = 0; i < routine_->count; ++i) switch (routine_->kinds[i]) {
+  const std::shared_ptr<void>* other = call.others.data();
+  for (const auto& [kind, size, keeping] : routine_->arguments) switch (kind) {
       case Kind::Value:
         at_.push_back(bytes);
-        bytes += (routine_->sizes[i] + sizeof *bytes - 1) / sizeof *bytes;
+        bytes += (size + sizeof *bytes - 1) / sizeof *bytes;
         break;
       case Kind::Numbers:
         numbers_.push_back(call.numbers[numbers_.size()].span());
         at_.push_back(&numbers_.back());
         break;
       case Kind::Other:
-        other_ = {routine_->keeping->copy(call.other.get()), routine_->keeping->release};
-        routine_->keeping->each_tensor(other_.get(), [&](Tensor& t) { t = tensor(*operand++); });
-        at_.push_back(other_.get());
+        others_.push_back({keeping->copy((other++)->get()), keeping->release});
+        keeping->each_tensor(others_.back().get(), [&](Tensor& t) { t = tensor(*operand++); });
+        at_.push_back(others_.back().get());
         break;
       case Kind::Generator:
         break;

@@ -30,7 +30,7 @@ struct Launches {
     std::vector<size_t> lengths;   // of lists of tensors
     std::vector<std::array<std::byte, 16>> bytes;
     std::vector<Dims> numbers;
-    std::shared_ptr<void> other;
+    std::vector<std::shared_ptr<void>> others;
   };
   std::vector<Call> calls;
   std::vector<size_t> made;  // how many bytes each
@@ -49,7 +49,7 @@ class BoundLaunch {
   std::vector<Tensor> tensors_;
   std::vector<TensorList> lists_;
   std::vector<IntList> numbers_;
-  std::shared_ptr<void> other_;
+  std::vector<std::shared_ptr<void>> others_;
   std::vector<const void*> at_;
 };
 

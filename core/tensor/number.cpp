@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tensor/access.h"
+#include "tensor/device.h"
 
 namespace adjoint {
 

@@ -31,7 +31,7 @@ Tensor sparse_tensor(SparseParts parts, IntList sizes) {
   auto* body = new Body;
   body->parts = std::move(parts);
   Ref<Storage> storage = external_storage(nullptr, 0, [](void* b) { delete static_cast<Body*>(b); }, body);
-  storage->device = Device::Sparse;
+  storage->layout = Storage::Layout::Sparse;
   storage->checked = false;
   sparse_in_use.store(true, std::memory_order_relaxed);
   // Strides that no elements in order have, so that nothing takes them for such.

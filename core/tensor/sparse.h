@@ -1,8 +1,8 @@
 // Sparse tensors: a shape and a type over indices and values, without elements of their own. See Note: sparse
 // tensors.
 //
-// A sparse tensor is a TensorImpl whose storage holds no bytes but `SparseParts`, and is marked as a place of
-// its own, `Device::Sparse`. So the flag `kElsewhere` leads every call with one away from the kernels, which
+// A sparse tensor is a TensorImpl whose storage holds no bytes but `SparseParts`, and says so by its
+// layout. So the flag `kElsewhere` leads every call with one away from the kernels, which
 // would read memory that is not there (transforms/sparse.h), and calls without any pay nothing. Start reading
 // at `SparseParts`.
 #pragma once
@@ -37,7 +37,7 @@ struct SparseParts {
 extern std::atomic<bool> sparse_in_use;
 
 inline bool is_sparse(const TensorImpl* t) {
-  return t->is(TensorImpl::kElsewhere) && t->storage->device == Device::Sparse;
+  return t->is(TensorImpl::kElsewhere) && t->storage->layout == Storage::Layout::Sparse;
 }
 inline bool is_sparse(const Tensor& t) { return is_sparse(t.get()); }
 

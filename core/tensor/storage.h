@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <string>
 
+#include "runtime/device.h"
 #include "runtime/intrusive.h"
-#include "tensor/device.h"
 
 namespace adjoint {
 
@@ -20,6 +20,8 @@ using runtime::Ref;
 
 struct Storage {
   enum class Kind : uint8_t { Embedded, Owned, External };
+  /// Sparse: there are no elements in order, but SparseParts (tensor/sparse.h).
+  enum class Layout : uint8_t { Strided, Sparse };
 
   /// Owners: tensors over these bytes, and for an embedded storage nobody else.
   std::atomic<uint32_t> refcount{1};
@@ -27,7 +29,8 @@ struct Storage {
   std::atomic<uint32_t> version{0};
   char* data = nullptr;
   size_t nbytes = 0;
-  Kind kind = Kind::Owned;
+  Kind kind : 4 = Kind::Owned;
+  Layout layout : 4 = Layout::Strided;
   Device device = Device::CPU;
   uint8_t readonly : 1 = false;
   /// For external bytes: whether their contents are compared when what was saved of them is used.
@@ -61,6 +64,8 @@ struct Storage {
   bool made_inside(uint64_t level) const {
     return made_in && static_cast<int32_t>(made_in - static_cast<uint32_t>(level)) >= 0;
   }
+  /// Whether the host's kernels can take the elements as they lie.
+  bool is_here() const { return device == Device::CPU && layout == Layout::Strided; }
   bool viewed() const { return marks.load(std::memory_order_relaxed) & kViewed; }
   bool saved() const { return marks.load(std::memory_order_relaxed) & kSaved; }
   void mark(Mark m) {

@@ -7,14 +7,12 @@
 #include <new>
 
 #include "runtime/allocator.h"
-#include "runtime/guarded.h"
 #include "runtime/pages.h"
-#include "runtime/parallel.h"
-#include "runtime/repeat.h"
 #include "state.h"
-#include "tensor/access.h"
 #include "tensor/destination.h"
+#include "tensor/device.h"
 #include "tensor/memory_in_use.h"
+#include "tensor/sparse.h"
 
 namespace adjoint {
 
@@ -93,7 +91,7 @@ Tensor over_with(TensorImpl* impl, Ref<Storage> storage, DType dtype, IntList si
   Tensor t = Tensor::steal(impl);
   impl->dtype = dtype;
   impl->data = storage->data + offset * itemsize(dtype);
-  impl->flags = storage->device == Device::CPU ? 0u : uint32_t{TensorImpl::kElsewhere};
+  impl->flags = storage->is_here() ? 0u : uint32_t{TensorImpl::kElsewhere};
   impl->storage = storage.detach();
   impl->set_geometry(sizes, strides.data());
   return t;
@@ -116,14 +114,8 @@ namespace {
   Ref<Storage> owner = Ref<Storage>::steal(storage);
   storage->nbytes = nbytes;
   storage->capacity = thread_state.device == Device::Meta ? SIZE_MAX : nbytes;
-  if (thread_state.device == Device::Guarded)
-    storage->data = static_cast<char*>(runtime::guarded::allocate(nbytes));
-  if (thread_state.device == kRecorded) {
-    // No two at one address, and none where anything can lie.
-    thread_local uintptr_t next = uintptr_t{1} << 62;
-    storage->data = reinterpret_cast<char*>(next);
-    next += (nbytes + 127) & ~size_t{63};
-  }
+  if (thread_state.device != Device::Meta)
+    storage->data = static_cast<char*>(runtime::allocate_on(thread_state.device, nbytes));
   storage->device = thread_state.device;
   storage->made_in = thread_state.made_in;
   if (thread_state.device != kRecorded) devices_in_use.store(true, std::memory_order_relaxed);
@@ -182,6 +174,7 @@ Ref<Storage> recounted_storage(Ref<Storage> bytes, uint32_t version, Ref<Storage
   Ref<Storage> s = external_storage(memory.data, memory.nbytes, release_recounted, context);
   s->readonly = memory.readonly;
   s->device = memory.device;
+  s->layout = memory.layout;
   s->made_in = memory.made_in;
   s->checked = memory.kind == Storage::Kind::External && memory.checked;
   s->version.store(version, std::memory_order_relaxed);
@@ -237,7 +230,7 @@ void Storage::destroy(Storage* storage) noexcept {
     return;
   }
   if (storage->device != Device::CPU && storage->kind == Kind::Owned) {
-    if (storage->device == Device::Guarded) runtime::guarded::deallocate(storage->data);
+    if (storage->data) runtime::deallocate_on(storage->device, storage->data, storage->capacity);
   } else if (storage->kind == Kind::Owned)
     runtime::deallocate(storage->data, storage->capacity);
   else if (storage->deleter)
@@ -304,7 +297,7 @@ void TensorImpl::replace_storage(Ref<Storage> other, char* first, DType type, In
   Storage* const old = std::exchange(storage, other.detach());
   if (old && old != own) give_up(old);
   if (storage == own) runtime::release_count(storage);
-  set(kElsewhere, storage->device != Device::CPU);
+  set(kElsewhere, !storage->is_here());
 }
 
 bool base_requires_grad(const TensorImpl* view) {
@@ -373,53 +366,6 @@ Tensor empty_scalar(DType dtype) {
   return Tensor::steal(impl);
 }
 
-namespace {
-/// Whether a new tensor was filled by a launch, where these are kept.
-bool filled_by_launch(const Tensor& t, const Scalar& value) {
-  if (!t->is(TensorImpl::kElsewhere) || t->storage->device != kRecorded) [[likely]]
-    return false;
-  fill_recorded(t, value);
-  return true;
-}
-}  // namespace
-
-Tensor zeros(IntList sizes, DType dtype) {
-  Tensor t = empty(sizes, dtype);
-  if (filled_by_launch(t, Scalar(0))) return t;
-  if (Access access(t); access)
-    runtime::parallel_for(0, t.numel() * t.itemsize(), int64_t{1} << 20, [&](int64_t b, int64_t e) {
-      std::memset(t.bytes() + b, 0, static_cast<size_t>(e - b));
-    });
-  if (thread_state.watched) [[unlikely]]
-    announce_filled(t, Scalar(0));
-  return t;
-}
-
-Tensor full(IntList sizes, const Scalar& value, DType dtype) {
-  Tensor t = empty(sizes, dtype);
-  if (filled_by_launch(t, value)) return t;
-  if (Access access(t); access) {
-    alignas(16) char bytes[16];
-    write_element(bytes, dtype, value);
-    const int64_t item = t.itemsize();
-    runtime::parallel_for(0, t.numel(), 32768, [&](int64_t b, int64_t e) {
-      runtime::repeat(t.bytes() + b * item, bytes, item, e - b);
-    });
-  }
-  if (thread_state.watched) [[unlikely]]
-    announce_filled(t, value);
-  return t;
-}
-
-Tensor scalar_tensor(const Scalar& value, DType dtype) {
-  Tensor t = empty_scalar(dtype);
-  if (filled_by_launch(t, value)) return t;
-  if (Access access(t); access) write_element(t.bytes(), dtype, value);
-  if (thread_state.watched) [[unlikely]]
-    announce_filled(t, value);
-  return t;
-}
-
 Tensor over(Ref<Storage> storage, DType dtype, IntList sizes, IntList strides, int64_t offset) {
   ViewImpl* impl = new_impl();
   impl->can_be_view = true;
@@ -471,8 +417,12 @@ Scalar item(const Tensor& t, const char* by) {
   if (t.numel() != 1)
     fail("a Tensor with ", t.numel(), " elements cannot be converted to Scalar: its shape is ",
          to_string(t.sizes()), "; index one element, reduce it, or use tolist()");
-  Access access(t, "item");
-  return read_element(t.bytes(), t.dtype());
+  if (!t->is(TensorImpl::kElsewhere)) return read_element(t.bytes(), t.dtype());
+  if (is_meta(t)) refuse_meta("item");
+  if (is_sparse(t)) refuse_sparse(t, "item");
+  alignas(16) char bytes[16];
+  runtime::copy_out(device_of(t), bytes, t.bytes(), static_cast<size_t>(t.itemsize()));
+  return read_element(bytes, t.dtype());
 }
 
 std::string to_string(const Scalar& value) {

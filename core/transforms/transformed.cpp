@@ -4,7 +4,7 @@
 #include "dispatch/forms.h"
 #include "for_size.h"
 #include "ops/writing.h"
-#include "tensor/access.h"
+#include "tensor/device.h"
 #include "transforms/forward.h"
 #include "transforms/sparse.h"
 

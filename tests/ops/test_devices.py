@@ -1,12 +1,13 @@
 """Every operator of the table on other devices than the CPU, from its samples.
 
 On the meta device a result has the sizes, dtype, strides and device that it would have, and nothing is read or written: there
-is no memory, and an access would end the process. So it would on the guarded device, whose memory only kernels can reach;
-there the values are those of the CPU. Start reading at `test_meta_results`.
+is no memory, and an access would end the process. So it would on the far device, whose memory the host cannot read
+(far_device.py); there the values are those of the CPU, bit for bit. Start reading at `test_meta_results`, then at `PROGRAMS`.
 """
 
-import functools
+import warnings
 
+import far_device  # noqa: F401
 import numpy as np
 import pytest
 from helpers import array
@@ -14,6 +15,8 @@ from samples import OPERATORS, cases
 from structured_reference import INVARIANTS
 
 import adjoint as ad
+import adjoint.autograd.forward_ad as forward_ad
+from adjoint import _C
 
 #: Rows whose results have a shape that depends on values, and the name by which they refuse to tell it on the meta device.
 BY_VALUES = {
@@ -126,31 +129,90 @@ def test_meta_gradients(row):
         assert all(g is None or g.is_meta for g in there)
 
 
-def compare(here, there, case, close=np.testing.assert_array_equal):
-    assert len(here) == len(there), case
-    for a, b in zip(here, there, strict=True):
-        if a is None:
-            assert b is None, case
+def values(case, device):
+    return called(case, moved(case, device), device)
+
+
+def batched(case, device):
+    """Under vmap, over three samples of all inputs."""
+    tensors = [ad.stack([t, t.flip(0) if t.dim() else t, t]) for t in moved(case, device)]
+    if not tensors:
+        return []
+    with ad.device(device):
+        return listed(ad.func.vmap(lambda *xs: tuple(listed(case.call(list(xs)))))(*tensors))
+
+
+def tangents(case, device):
+    """In forward mode, by all inputs at once."""
+    tensors = moved(case, device)
+    with ad.device(device), forward_ad.dual_level():
+        for k in case.varied():
+            tensors[k] = forward_ad.make_dual(tensors[k], ad.full_like(tensors[k], 0.5))
+        pairs = [forward_ad.unpack_dual(y) for y in listed(case.call(tensors))]
+    return [t for pair in pairs for t in pair]
+
+
+#: What is done with a case on both devices, and with rows of which kind.
+PROGRAMS = {
+    "values": (values, lambda row: dtypes_of(row)),
+    "gradients": (gradients, lambda row: ["float64", "complex128"] if row["differentiable"] else []),
+    "batched": (batched, lambda row: ["float64", "int64"]),
+    "tangents": (tangents, lambda row: ["float64"] if row["differentiable"] else []),
+}
+
+
+def outcome(program, case, device):
+    ad.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return [None if t is None else t.detach() for t in program(case, device)]
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            return type(error)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@named(
+    [row for row in OPERATORS if "empty" not in row["name"]]
+)  # whose elements are whatever the memory held
+def test_far_is_the_cpu_bit_for_bit(row, name):
+    program, dtypes = PROGRAMS[name]
+    for case in [c for dtype in dtypes(row) if dtype in row["types"] for c in cases(row, dtype)]:
+        here = outcome(program, case, "cpu")
+        there = outcome(program, case, "far:1")
+        if isinstance(here, type) or isinstance(there, type):
+            assert here is there, (case, here, there)
             continue
-        assert b.device.type == "guarded" or says_device(case), case
-        assert (tuple(a.shape), a.dtype, a.stride()) == (tuple(b.shape), b.dtype, b.stride()), case
-        close(array(b.detach().cpu()), array(a.detach()), err_msg=str(case))
+        assert len(here) == len(there), case
+        for a, b in zip(here, there, strict=True):
+            if a is None:
+                assert b is None, case
+                continue
+            assert str(b.device) == "far:1" or says_device(case), case
+            assert (tuple(a.shape), a.dtype, a.stride()) == (tuple(b.shape), b.dtype, b.stride()), case
+            np.testing.assert_array_equal(array(b.cpu()), array(a), err_msg=str(case))
 
 
-@named(OPERATORS)
-def test_guarded_results(row):
-    if "empty" in row["name"]:
-        pytest.skip("its elements are whatever the memory held")
-    for case in every_case(row):
-        ad.manual_seed(0)
-        here = called(case, case.tensors(), "cpu")
-        ad.manual_seed(0)
-        compare(here, called(case, moved(case, "guarded"), "guarded"), case)
+def test_what_runs_on_the_host_is_counted():
+    x = ad.arange(6.0, device="far")
+    before = _C._launches_on_host()
+    (x.reshape(2, 3).T * 2).sum()
+    assert _C._launches_on_host() == before + 2
+    x.reshape(2, 3)[1:].T.detach()
+    assert _C._launches_on_host() == before + 2
 
 
-@named([row for row in OPERATORS if row["differentiable"]])
-def test_guarded_gradients(row):
-    for case in cases(row, "float64" if "float64" in row["types"] else "complex128"):
-        # Of an element-wise operator one loop computes them on the CPU, and operators do elsewhere.
-        close = functools.partial(np.testing.assert_allclose, rtol=1e-10, atol=1e-12)
-        compare(gradients(case, "cpu"), gradients(case, "guarded"), case, close)
+def test_parts_of_one_memory():
+    """Copies on the host overlap where the originals do, and nothing else of the memory is written."""
+    for device in ("cpu", "far:0"):
+        x = ad.arange(12.0, device=device).reshape(3, 4)
+        x[:, 1:3].mul_(x[:, 0:2])
+        x[1:].copy_(x[:-1].clone())
+        x[::2, ::2] += x.T[::2, :2][:2]
+        if device == "cpu":
+            wanted = x
+    assert ad.equal(x.cpu(), wanted)
+    y = x.cpu()
+    y[0] = x[1]  # between devices
+    x[2] = y[0]
+    assert ad.equal(x[2].cpu(), x[1].cpu())

@@ -1,5 +1,6 @@
 """Steps of optimisers are calls like any other: seen by interpreters and observers, counted as writes, done on every device."""
 
+import far_device  # noqa: F401
 import numpy as np
 import pytest
 from helpers import array
@@ -99,7 +100,7 @@ def test_writes_are_told_to_observers():
 @pytest.mark.parametrize("name", STEPS)
 @pytest.mark.parametrize("dtype", [ad.float32, ad.float64])
 def test_other_devices(name, dtype):
-    here, there, nowhere = (parameters(d, dtype) for d in ("cpu", "guarded", "meta"))
+    here, there, nowhere = (parameters(d, dtype) for d in ("cpu", "far:1", "meta"))
     for ps in (here, there, nowhere):
         optimizer = STEPS[name][0](ps)
         optimizer.step()
@@ -107,12 +108,12 @@ def test_other_devices(name, dtype):
             optimizer.step()
         assert [c[0] for c in mode.calls].count(STEPS[name][1]) == 1, mode.calls
     for a, b, c in zip(here, there, nowhere, strict=True):
-        assert b.device.type == "guarded" and c.is_meta
+        assert str(b.device) == "far:1" and c.is_meta
         np.testing.assert_array_equal(array(b.detach().cpu()), array(a.detach()))
 
 
 def test_parameters_on_several_devices():
-    here, there = parameters(), parameters("guarded")
+    here, there = parameters(), parameters("far:1")
     wanted = parameters()
     ad.optim.Adam(here + there, lr=0.1).step()
     ad.optim.Adam(wanted, lr=0.1).step()

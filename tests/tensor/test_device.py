@@ -88,7 +88,7 @@ MAKERS = {
 @pytest.mark.parametrize("name", ["cuda", "cuda:1"])
 def test_only_making_something_there_fails(make, name):
     for device in (name, ad.device(name)):
-        with pytest.raises(RuntimeError, match=f"no device '{name}': the devices are 'cpu' and 'meta'"):
+        with pytest.raises(RuntimeError, match=f"no device '{name}': the devices are 'cpu'(,| and) 'meta'"):
             make(device)
     make("cpu")
     make(ad.device("cpu:0"))
@@ -316,3 +316,62 @@ def test_shapes_follow_in_place():
     x[:, ad.tensor([0, 1])] = meta(3, 2)
     x[meta(3, 4, dtype=ad.bool)] = 1.0
     assert x.is_meta and x._version == 3
+
+
+def test_kinds_of_a_library():
+    import far_device  # noqa: F401
+
+    x = ad.ones(2, 3, device="far:1")
+    assert x.device == ad.device("far", 1) and x.get_device() == 1 and not x.is_cpu and not x.is_meta
+    assert ad.zeros(1, device="far").device == ad.device("far:0")
+    assert hash(x.device) == hash(ad.device("far:1")) != hash(ad.device("far:0"))
+    assert pickle.loads(pickle.dumps(x.device)) == copy.deepcopy(x.device) == x.device
+    assert str(x) == "tensor([[1., 1., 1.],\n        [1., 1., 1.]], device='far:1')"
+    with x.device:
+        assert ad.rand(2).device == ad.device("far:1") and ad.tensor([1.0]).tolist() == [1.0]
+    for y in (
+        copy.deepcopy(x),
+        pickle.loads(pickle.dumps(x)),
+        x.to("far:0").to("far:1"),
+        x.cpu().to(x.device),
+    ):
+        assert y.device == x.device and y.tolist() == x.tolist()
+    assert ad.ones_like(x).device == x.new_zeros(2).device == (x * 2.0).device == x.device
+    with pytest.raises(RuntimeError, match="no device 'far:2': of this kind there are 2, 'far:0' to 'far:1'"):
+        ad.ones(1, device="far:2")
+    with pytest.raises(RuntimeError, match="far:0 out of memory. Tried to allocate 536870912 bytes"):
+        ad.empty(2**27, device="far:0")
+    with pytest.raises(TypeError, match="can't convert far:1 device type tensor to numpy"):
+        x.numpy()
+    with pytest.raises(BufferError, match="tensors on far:1"):
+        x.__dlpack__()
+
+
+def test_mixed_devices_are_both_named():
+    import far_device  # noqa: F401
+
+    x, y = ad.ones(2, device="far:0"), ad.ones(2, device="far:1")
+    with pytest.raises(RuntimeError, match="at least two devices, far:0 and far:1"):
+        x + y
+    with pytest.raises(RuntimeError, match="at least two devices, far:1 and cpu"):
+        y.add_(ad.ones(2))
+    with pytest.raises(RuntimeError, match="from device far:1 to device far:0"):
+        ad.exp(y, out=x)
+    w = ad.ones(2, device="far:1", requires_grad=True)
+    (w * y).sum().backward()
+    assert w.grad.device == w.device
+    with pytest.raises(RuntimeError, match="far:1"):
+        w.grad = x
+
+
+def test_storages_elsewhere():
+    import far_device  # noqa: F401
+
+    x = ad.arange(4.0, device="far:1")
+    x.resize_(6)
+    assert x.tolist()[:4] == [0, 1, 2, 3] and str(x.device) == "far:1"
+    x.data = ad.zeros(2, device="far:1")
+    assert x.tolist() == [0, 0]
+    net = nn.Linear(3, 2).to("far")
+    assert {str(p.device) for p in net.parameters()} == {"far:0"}
+    assert {str(t.device) for t in net.state_dict().values()} == {"far:0"}

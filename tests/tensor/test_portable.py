@@ -50,7 +50,7 @@ def test_answers():
     assert x.new_empty_strided((2, 2), (1, 2)).stride() == (1, 2)
     assert ad.typename(ad.ones(1)) == "adjoint.FloatTensor" and ad.typename(3) == "int"
     assert ad.get_default_device() == ad.device("cpu")
-    with pytest.raises(RuntimeError, match="the devices are 'cpu' and 'meta'"):
+    with pytest.raises(RuntimeError, match="the devices are 'cpu'(,| and) 'meta'"):
         ad.set_default_device("cuda")
     for refused, why in ((x.cuda, "no device 'cuda'"), (x.pin_memory, "there is no")):
         with pytest.raises(RuntimeError, match=why):

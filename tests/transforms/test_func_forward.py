@@ -2,6 +2,7 @@
 
 import threading
 
+import far_device  # noqa: F401
 import pytest
 
 import adjoint as ad
@@ -177,7 +178,7 @@ def test_memory_of_a_large_expression():
     assert peak(lambda: jvp(f, (x,), (t,))) <= 2 * plain + 0.1
 
 
-@pytest.mark.parametrize("device", ["meta", "guarded"])
+@pytest.mark.parametrize("device", ["meta", "far:1"])
 def test_large_tensors_elsewhere_have_tangents_there(device):
     x = ad.ones(20_000).to(device)
     value, tangent = jvp(lambda x: x * x, (x,), (x,))

@@ -20,7 +20,6 @@
 #include "runtime/blas.h"
 #include "runtime/parallel.h"
 #include "runtime/scratch.h"
-#include "tensor/access.h"
 
 namespace adjoint::kernels::attention {
 
@@ -88,6 +87,10 @@ struct Problem {
   Options options;
   int64_t mask_down = 0, mask_across = 0;
 
+  template <class F>
+  void each_tensor(const F& f) {
+    for (Tensor* t : {&q, &k, &v, &mask}) f(*t);
+  }
   Problem(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& m, const Options& o,
           const char* op)
       : options(o) {
@@ -214,10 +217,10 @@ void forward_of(const Problem& p, const Tensor& out, const Tensor& log_sum) {
       });
 }
 
-/// What backward works on beside the problem.
+/// What backward works on beside the problem; borrowed.
 struct Cotangents {
-  Tensor g, means;  // of the result; and per query the mean that softmax takes off
-  Tensor q, k, v, mask;
+  const Tensor &g, &means;  // of the result; and per query the mean that softmax takes off
+  const Tensor &q, &k, &v, &mask;
   int64_t needs;
 };
 
@@ -344,6 +347,17 @@ void backward_of(const Problem& p, const Cotangents& c, const Tensor& log_sum) {
                         });
 }
 
+void backward_all(const Tensor& means, const Tensor& of_q, const Tensor& of_k, const Tensor& of_v,
+                  const Tensor& of_mask, const Problem& p, const Tensor& g, const Tensor& g_log_sum,
+                  const Tensor& result, const Tensor& log_sum, int64_t needs) {
+  const Cotangents c{g, means, of_q, of_k, of_v, of_mask, needs};
+  const auto run = [&]<class T>(T*) {
+    if (needs & 11) find_means<T>(p, g, g_log_sum, result, means);
+    backward_of<T>(p, c, log_sum);
+  };
+  p.type == DType::Float64 ? run(static_cast<double*>(nullptr)) : run(static_cast<float*>(nullptr));
+}
+
 void forward_all(const Tensor& out, const Tensor& log_sum, const Problem& p) {
   p.type == DType::Float64 ? forward_of<double>(p, out, log_sum) : forward_of<float>(p, out, log_sum);
 }
@@ -375,32 +389,24 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& g, const Tenso
   if (needs & 8 && (!mask.defined() || !is_floating(mask.dtype())))
     fail(op, "(): a mask that is no term has no gradient");
   if (needs & 11 && !result.defined()) fail(op, "(): these gradients need the result");
-  Cotangents c{with_rows(g, p.type), zeros(rows.span(), p.type), {}, {}, {}, {}, needs};
-  if (needs & 1) copy_into(c.q = p.make(p.q, p.queries, p.width), scalar_tensor(Scalar(0), p.type));
-  if (needs & 2) c.k = p.make(p.k, p.keys, p.width);
-  if (needs & 4) c.v = p.make(p.v, p.keys, p.values);
+  const Tensor means = zeros(rows.span(), p.type);
+  Tensor of_q, of_k, of_v, of_mask;
+  if (needs & 1) copy_into(of_q = p.make(p.q, p.queries, p.width), scalar_tensor(Scalar(0), p.type));
+  if (needs & 2) of_k = p.make(p.k, p.keys, p.width);
+  if (needs & 4) of_v = p.make(p.v, p.keys, p.values);
   if (needs & 8) {
     Dims sizes(mask.sizes().first(static_cast<size_t>(std::max<int64_t>(0, mask.dim() - 2))));
     sizes.push_back(p.queries);
     sizes.push_back(p.keys);
-    c.mask = zeros(sizes.span(), p.type);
+    of_mask = zeros(sizes.span(), p.type);
   }
-  const Tensor y = result.defined() ? with_rows(result, p.type) : result, l = dense_as(log_sum, p.type);
-  const Tensor of_l = g_log_sum.defined() ? dense_as(g_log_sum, p.type) : g_log_sum;
-  const auto run = [&]<class T>(T*) {
-    if (needs & 11) find_means<T>(p, c.g, of_l, y, c.means);
-    backward_of<T>(p, c, l);
-  };
-  if (p.queries == 0) c.needs &= ~int64_t{8};
-  const Access access(c.g);
-  if (access && p.count && p.keys) {
-    if (p.type == DType::Float64)
-      run(static_cast<double*>(nullptr));
-    else
-      run(static_cast<float*>(nullptr));
-  }
+  if (p.count && p.keys)
+    on<&backward_all>(Out(means), Out(of_q), Out(of_k), Out(of_v), Out(of_mask), p, with_rows(g, p.type),
+                      g_log_sum.defined() ? dense_as(g_log_sum, p.type) : g_log_sum,
+                      result.defined() ? with_rows(result, p.type) : result, dense_as(log_sum, p.type),
+                      p.queries ? needs : needs & ~int64_t{8});
   const auto back = [&](const Tensor& t) { return t.defined() ? as_dtype(t, q.dtype()) : t; };
-  return {back(c.q), back(c.k), back(c.v), c.mask.defined() ? as_dtype(c.mask, mask.dtype()) : c.mask};
+  return {back(of_q), back(of_k), back(of_v), of_mask.defined() ? as_dtype(of_mask, mask.dtype()) : of_mask};
 }
 
 static void write_factors(const Tensor& out, const Options& options) {

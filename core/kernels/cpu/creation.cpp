@@ -88,7 +88,7 @@ void identity(const Tensor& t) {
     write_element(t.bytes() + (i * t.size(1) + i) * t.itemsize(), t.dtype(), Scalar(1));
 }
 
-void write_numbers(const Tensor& t, const std::vector<double>& numbers) {
+void write_numbers(const Tensor& t, std::span<const double> numbers) {
   std::copy(numbers.begin(), numbers.end(), t.data<double>());
 }
 

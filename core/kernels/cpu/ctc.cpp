@@ -12,9 +12,9 @@
 #include "kernels/cpu/ctc.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/cpu/with_number.h"
+#include "kernels/launch.h"
 #include "kernels/slices.h"
 #include "runtime/scratch.h"
-#include "tensor/access.h"
 
 namespace adjoint::kernels {
 
@@ -24,7 +24,6 @@ constexpr int64_t kPad = 2;  // places before and after those of a target, that 
 
 struct Call {
   int64_t batch = 1, steps, count, classes, letters;
-  IntList leading;
 
   Call(const Tensor& x, const Tensor& targets, const Spelling& how, const char* op) {
     const IntList s = x.sizes(), t = targets.sizes();
@@ -33,8 +32,7 @@ struct Call {
         t[lead] != s[lead + 1] || is_differentiable(targets.dtype()) || targets.dtype() == DType::Bool)
       fail(op, "(): expected log_probs (T, N, C) and integers (N, S), but got ", name_of(x.dtype()), " ",
            to_string(s), " and ", name_of(targets.dtype()), " ", to_string(t));
-    leading = s.first(lead);
-    batch = product(leading);
+    batch = product(s.first(lead));
     steps = s[lead], count = s[lead + 1], classes = s[lead + 2], letters = t[lead + 1];
     const auto within = [&](IntList lengths, int64_t most) {
       return static_cast<int64_t>(lengths.size()) == count &&
@@ -129,17 +127,22 @@ struct Sample {
   }
 };
 
-/// The letters as long integers, each of which is a class.
-Tensor letters_of(const Tensor& targets, const Call& s, const Spelling& how) {
-  const Tensor letters = copy_of(targets, DType::Int64);  // which no other thread writes
+/// Throws what it finds.
+bool check_letters(const Tensor& letters, const Call& s, IntList lengths) {
   for (int64_t i = 0; i < s.batch * s.count; ++i) {
     const int64_t* from = letters.data<int64_t>() + i * s.letters;
     const auto n = static_cast<size_t>(i % s.count);
-    for (int64_t k = 0; k < how.letters[n]; ++k)
+    for (int64_t k = 0; k < lengths[n]; ++k)
       if (from[k] < 0 || from[k] >= s.classes)
         fail<IndexError>("ctc_loss: index ", from[k], " is out of bounds: the target of sample ", n,
                          " holds classes from 0 to ", s.classes - 1);
   }
+  return false;
+}
+/// The letters as long integers, each of which is a class.
+Tensor letters_of(const Tensor& targets, const Call& s, const Spelling& how) {
+  const Tensor letters = copy_of(targets, DType::Int64);  // which no other thread writes
+  check<&check_letters>(letters, s, how.letters);
   return letters;
 }
 
@@ -152,25 +155,46 @@ void each_sample(const Call& s, const F& f) {
                         });
 }
 
+void lose(const Tensor& loss, const Tensor& x, const Tensor& letters, const Call& s, IntList steps,
+          IntList lengths, int64_t blank, bool zero_infinity) {
+  const Spelling how{steps, lengths, blank, zero_infinity};
+  with_floating(loss.dtype(), [&]<class T>(TypeTag<T>) {
+    each_sample(s, [&](int64_t i) {
+      const Sample<T> sample(s, how, x, letters, i);
+      const runtime::Scratch<T> rows = sample.filled(3);
+      const T sum = sample.forward(rows.get(), false, rows.get() + 2 * sample.row);
+      loss.data<T>()[i] = zero_infinity && sum == sample.never ? T(0) : -sum;
+    });
+  });
+}
+
+void lose_backward(const Tensor& to, const Tensor& g, const Tensor& x, const Tensor& letters, const Call& s,
+                   IntList steps, IntList lengths, int64_t blank, bool zero_infinity) {
+  const Spelling how{steps, lengths, blank, zero_infinity};
+  with_floating(to.dtype(), [&]<class T>(TypeTag<T>) {
+    each_sample(s, [&](int64_t i) {
+      const Sample<T> sample(s, how, x, letters, i);
+      sample.backward(g.data<T>()[i], zero_infinity, to.data<T>() + (sample.x - x.data<T>()));
+    });
+  });
+}
+
+/// (…, N) of (…, T, N, C).
+Dims sizes_of_losses(const Tensor& log_probs) {
+  const IntList sizes = log_probs.sizes();
+  Dims losses(sizes.first(sizes.size() - 3));
+  losses.push_back(log_probs.size(-2));
+  return losses;
+}
+
 }  // namespace
 
 Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Spelling& how, const char* op) {
   const Call s(log_probs, targets, how, op);
   const DType c = compute_dtype(log_probs.dtype());
-  Dims sizes(s.leading);
-  sizes.push_back(s.count);
-  const Tensor x = dense_as(log_probs, c), loss = empty(sizes.span(), c);
-  if (const Access access(x); access) {
-    const Tensor letters = letters_of(targets, s, how);
-    with_floating(c, [&]<class T>(TypeTag<T>) {
-      each_sample(s, [&](int64_t i) {
-        const Sample<T> sample(s, how, x, letters, i);
-        const runtime::Scratch<T> rows = sample.filled(3);
-        const T sum = sample.forward(rows.get(), false, rows.get() + 2 * sample.row);
-        loss.data<T>()[i] = how.zero_infinity && sum == sample.never ? T(0) : -sum;
-      });
-    });
-  }
+  const Tensor loss = empty(sizes_of_losses(log_probs).span(), c);
+  on<&lose>(Out(loss), dense_as(log_probs, c), letters_of(targets, s, how), s, how.steps, how.letters,
+            how.blank, how.zero_infinity);
   return as_dtype(loss, log_probs.dtype());
 }
 
@@ -178,21 +202,13 @@ Tensor ctc_loss_backward(const Tensor& gradient, const Tensor& log_probs, const 
                          const Spelling& how, const char* op) {
   const Call s(log_probs, targets, how, op);
   const DType c = compute_dtype(log_probs.dtype());
-  Dims sizes(s.leading);
-  sizes.push_back(s.count);
+  const Dims sizes = sizes_of_losses(log_probs);
   if (!same(gradient.sizes(), sizes.span()))
     fail(op, "(): expected a gradient of shape ", to_string(sizes.span()), ", but got ",
          to_string(gradient.sizes()));
-  const Tensor x = dense_as(log_probs, c), g = dense_as(gradient, c), to = zeros(log_probs.sizes(), c);
-  if (const Access access(x); access) {
-    const Tensor letters = letters_of(targets, s, how);
-    with_floating(c, [&]<class T>(TypeTag<T>) {
-      each_sample(s, [&](int64_t i) {
-        const Sample<T> sample(s, how, x, letters, i);
-        sample.backward(g.data<T>()[i], how.zero_infinity, to.data<T>() + (sample.x - x.data<T>()));
-      });
-    });
-  }
+  const Tensor to = zeros(log_probs.sizes(), c);
+  on<&lose_backward>(Out(to), dense_as(gradient, c), dense_as(log_probs, c), letters_of(targets, s, how), s,
+                     how.steps, how.letters, how.blank, how.zero_infinity);
   return as_dtype(to, log_probs.dtype());
 }
 

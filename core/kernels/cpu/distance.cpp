@@ -21,6 +21,8 @@ struct Pairs {
   int64_t batch = 1, n, m, d;
   Dims result;
 
+  template <class F>
+  void each_tensor(const F&) {}  // it holds none
   Pairs(const Tensor& x, const Tensor& y, const char* op) {
     const IntList a = x.sizes(), b = y.sizes();
     const size_t lead = a.size() - 2;

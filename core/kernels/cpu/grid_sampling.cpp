@@ -23,6 +23,8 @@ struct Call {
   int64_t batch = 1, channels, places = 1, plane = 1;
   Dims read;  // (…, C, places)
 
+  template <class F>
+  void each_tensor(const F&) {}  // it holds none
   /// `leading` is (…, C): the sizes of what is read, or of what is given back, without the rest.
   Call(IntList leading, IntList sizes, const Tensor& grid, const GridSampling& how, const char* op) {
     const auto n = static_cast<int64_t>(sizes.size()), lead = static_cast<int64_t>(leading.size()) - 1;

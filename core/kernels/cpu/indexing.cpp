@@ -75,6 +75,10 @@ struct Values {
     tensor = as_it_is ? from : copy_of(from, self.dtype());
     step = single ? 0 : 1;
   }
+  template <class F>
+  void each_tensor(const F& f) {
+    f(tensor);
+  }
   Tensor tensor;
   bool single;
   int64_t step;  // in elements

@@ -8,7 +8,7 @@
 
 namespace adjoint::kernels {
 
-static void join_all(const Tensor& out, TensorList tensors, int d, const Dims& lengths) {
+static void join_all(const Tensor& out, TensorList tensors, int d, IntList lengths) {
   const int64_t item = out.itemsize(), total = out.size(d);
   bool plain = true;
   for (size_t i = 0; i < tensors.size(); ++i)
@@ -54,7 +54,7 @@ static void join_all(const Tensor& out, TensorList tensors, int d, const Dims& l
 }
 
 void join(const Tensor& out, TensorList tensors, int d, const Dims& lengths) {
-  if (out.numel() != 0) on<&join_all>(Out(out), tensors, d, lengths);
+  if (out.numel() != 0) on<&join_all>(Out(out), tensors, d, lengths.span());
 }
 
 }  // namespace adjoint::kernels

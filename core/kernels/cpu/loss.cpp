@@ -13,7 +13,6 @@
 #include "kernels/reduction.h"
 #include "kernels/slices.h"
 #include "runtime/scratch.h"
-#include "tensor/access.h"
 
 namespace adjoint::kernels {
 
@@ -29,7 +28,8 @@ struct Classes {
 
   const char* op = "";
 
-  void each_tensor(runtime::FunctionRef<void(Tensor&)> f) {
+  template <class F>
+  void each_tensor(const F& f) {
     f(target);
     f(weight);
   }
@@ -44,8 +44,10 @@ struct Classes {
   }
 };
 
-void check_each(const Tensor&, const Classes& c) {
+/// Throws what it finds.
+bool check_each(const Tensor&, const Classes& c) {
   for (int64_t p = 0; p < c.count(); ++p) c.at(p);
+  return false;
 }
 
 /// Everything that can be wrong is found here, before anything is computed.

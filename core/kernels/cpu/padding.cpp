@@ -67,6 +67,8 @@ struct Plan {
   int64_t outer = 1, block = 1, in = 1, rows = 1;
   Dims result;
 
+  template <class F>
+  void each_tensor(const F&) {}  // it holds none
   Plan(IntList sizes, IntList pad, std::string_view mode, const char* op) : result(sizes) {
     constexpr std::string_view modes[] = {"constant", "reflect", "replicate", "circular"};
     const auto found = std::ranges::find(modes, mode);

@@ -174,6 +174,8 @@ struct Signature {
   int64_t from[3], to[3];
   double scales[3];
   bool operator==(const Signature&) const = default;
+  template <class F>
+  void each_tensor(const F&) {}  // it holds none
 };
 
 /// What follows from a signature.

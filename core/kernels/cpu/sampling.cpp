@@ -12,7 +12,6 @@
 #include "kernels/launch.h"
 #include "runtime/parallel.h"
 #include "runtime/philox.h"
-#include "tensor/access.h"
 
 namespace adjoint {
 namespace {
@@ -182,44 +181,60 @@ void need_floating(const Tensor& t, const char* op) {
   if (!t.is_floating()) fail(op, "(): expected a floating-point tensor, but got ", name_of(t.dtype()));
 }
 
-/// draw(stream, value, element) for each element of a tensor, in its type.
+/// draw(stream, value, other value) for each element.
 template <class F>
-Tensor each(const Tensor& t, int64_t seed, int64_t position, const F& draw) {
-  const Tensor in = copy_of(t, DType::Float64), out = empty(t.sizes(), DType::Float64);
-  const Access access(out);
+void draw_each(const Tensor& out, const Tensor& in, const Tensor& other, int64_t seed, int64_t position,
+               const F& draw) {
   const auto words = best_variant<SamplingTable>().words;
   const uint64_t key = static_cast<uint64_t>(seed);
-  if (access)
-    runtime::parallel_for(0, t.numel(), 512, [&](int64_t begin, int64_t end) {
-      uint64_t made[kMade * 2 * kAbreast];
-      for (int64_t first = begin; first < end; first += kAbreast) {
-        const uint64_t block = static_cast<uint64_t>(position) + static_cast<uint64_t>(first);
-        for (uint32_t k = 0; k < kMade; ++k) words(key, block, k + 1, made + k * 2 * kAbreast);
-        for (int64_t i = first; i < std::min(end, first + kAbreast); ++i) {
-          Stream random(key, block + static_cast<uint64_t>(i - first), made + 2 * (i - first));
-          out.data<double>()[i] = draw(random, in.data<double>()[i], i);
-        }
+  const double* const more = other.defined() ? other.data<double>() : nullptr;
+  runtime::parallel_for(0, out.numel(), 512, [&](int64_t begin, int64_t end) {
+    uint64_t made[kMade * 2 * kAbreast];
+    for (int64_t first = begin; first < end; first += kAbreast) {
+      const uint64_t block = static_cast<uint64_t>(position) + static_cast<uint64_t>(first);
+      for (uint32_t k = 0; k < kMade; ++k) words(key, block, k + 1, made + k * 2 * kAbreast);
+      for (int64_t i = first; i < std::min(end, first + kAbreast); ++i) {
+        Stream random(key, block + static_cast<uint64_t>(i - first), made + 2 * (i - first));
+        out.data<double>()[i] = draw(random, in.data<double>()[i], more ? more[i] : 0);
       }
-    });
+    }
+  });
+}
+
+/// The same in the type of `t`. `draw` holds numbers alone.
+template <class F>
+Tensor each(const Tensor& t, const Tensor& other, int64_t seed, int64_t position, const F& draw) {
+  const Tensor out = empty(t.sizes(), DType::Float64);
+  on<&draw_each<F>>(Out(out), copy_of(t, DType::Float64),
+                    other.defined() ? copy_of(other, DType::Float64) : other, seed, position, draw);
   return t.dtype() == DType::Float64 ? out : copy_of(out, t.dtype());
 }
 
-/// draw(stream, value, element) for each element, one after another, in the type in which torch computes.
 template <class F>
-Tensor in_turn(const Tensor& t, runtime::Generator& generator, const char* op, const F& draw) {
-  const DType type = t.dtype() == DType::Float64 ? DType::Float64 : DType::Float32;
-  const Tensor in = copy_of(t, type), out = empty(t.sizes(), type);
-  const Access access(out);
+void draw_in_turn(const Tensor& out, const Tensor& in, const Tensor& other, runtime::Generator* generator,
+                  const char* op, const F& draw) {
+  const double* const more = other.defined() ? other.data<double>() : nullptr;
   const auto draw_all = [&]<class T>(runtime::TorchStream& stream, const T* from, T* to) {
-    for (int64_t i = 0; i < t.numel(); ++i) to[i] = static_cast<T>(draw(stream, from[i], i));
+    for (int64_t i = 0; i < out.numel(); ++i)
+      to[i] = static_cast<T>(draw(stream, from[i], static_cast<T>(more ? more[i] : 0)));
   };
-  const bool drawn = !access || generator.draw_torch([&](runtime::TorchStream& stream) {
-    if (type == DType::Float64)
+  const bool drawn = generator->draw_torch([&](runtime::TorchStream& stream) {
+    if (out.dtype() == DType::Float64)
       draw_all(stream, in.data<double>(), out.data<double>());
     else
       draw_all(stream, in.data<float>(), out.data<float>());
   });
   if (!drawn) fail(op, "(): expected a generator of torch's numbers");
+}
+
+/// draw(stream, value, other value) for each element, one after another, in the type in which torch computes.
+template <class F>
+Tensor in_turn(const Tensor& t, const Tensor& other, runtime::Generator* generator, const char* op,
+               const F& draw) {
+  const DType type = t.dtype() == DType::Float64 ? DType::Float64 : DType::Float32;
+  const Tensor out = empty(t.sizes(), type);
+  on<&draw_in_turn<F>>(Out(out), copy_of(t, type), other.defined() ? copy_of(other, DType::Float64) : other,
+                       generator, op, draw);
   return t.dtype() == type ? out : copy_of(out, t.dtype());
 }
 
@@ -242,16 +257,16 @@ namespace kernels {
 Tensor sample_gamma(const Tensor& concentration, int64_t seed, int64_t position,
                     runtime::Generator* generator, const char* op) {
   need_floating(concentration, op);
-  const double least = least_of(concentration.dtype());
+  const DType type = concentration.dtype();
+  const double least = least_of(type);
   if (generator)
-    return in_turn(concentration, *generator, op, [&]<class T>(runtime::TorchStream& stream, T a, int64_t) {
-      const DType type = concentration.dtype();
+    return in_turn(concentration, {}, generator, op, [=]<class T>(runtime::TorchStream& stream, T a, T) {
       const T raised = type == DType::Float16    ? T(Half(float(a + 1)))
                        : type == DType::BFloat16 ? T(BFloat16(float(a + 1)))
                                                  : a + 1;
       return std::max(stream.gamma(a, raised), least);
     });
-  return each(concentration, seed, position, [&](Stream& random, double a, int64_t) {
+  return each(concentration, {}, seed, position, [=](Stream& random, double a, double) {
     const double x = gamma_draw(a, random);
     return x < least ? least : x;
   });
@@ -260,13 +275,16 @@ Tensor sample_gamma(const Tensor& concentration, int64_t seed, int64_t position,
 Tensor sample_poisson(const Tensor& rate, int64_t seed, int64_t position, runtime::Generator* generator,
                       const char* op) {
   need_floating(rate, op);
+  const auto need = [](double r) {
+    if (r < 0) fail("invalid Poisson rate, expected rate to be non-negative, but got ", r);
+  };
   if (generator)
-    return in_turn(rate, *generator, op, [](runtime::TorchStream& stream, double r, int64_t) {
-      if (r < 0) fail("invalid Poisson rate, expected rate to be non-negative, but got ", r);
+    return in_turn(rate, {}, generator, op, [=](runtime::TorchStream& stream, double r, double) {
+      need(r);
       return stream.poisson(r);
     });
-  return each(rate, seed, position, [&](Stream& random, double r, int64_t) {
-    if (r < 0) fail("invalid Poisson rate, expected rate to be non-negative, but got ", r);
+  return each(rate, {}, seed, position, [=](Stream& random, double r, double) {
+    need(r);
     return poisson_draw(r, random);
   });
 }
@@ -280,14 +298,11 @@ Tensor sample_binomial(const Tensor& count, const Tensor& prob, int64_t seed, in
   if (!same(count.sizes(), prob.sizes()))
     fail(op, "(): count of shape ", to_string(count.sizes()), " and prob of shape ", to_string(prob.sizes()),
          " must have one shape");
-  const Tensor p = copy_of(prob, DType::Float64);
   if (generator)
-    return in_turn(count, *generator, op, [&]<class T>(runtime::TorchStream& stream, T n, int64_t i) {
-      return stream.binomial(n, static_cast<T>(p.data<double>()[i]));
-    });
-  return each(count, seed, position, [&](Stream& random, double n, int64_t i) {
-    return binomial_draw(n, p.data<double>()[i], random);
-  });
+    return in_turn(count, prob, generator, op,
+                   []<class T>(runtime::TorchStream& stream, T n, T p) { return stream.binomial(n, p); });
+  return each(count, prob, seed, position,
+              [](Stream& random, double n, double p) { return binomial_draw(n, p, random); });
 }
 
 static void differentiate_draws(const Tensor& out, const Tensor& a, const Tensor& x, bool single) {

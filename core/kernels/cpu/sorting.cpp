@@ -18,7 +18,6 @@
 #include "kernels/launch.h"
 #include "kernels/slices.h"
 #include "runtime/scratch.h"
-#include "tensor/access.h"
 
 namespace adjoint::kernels {
 
@@ -123,10 +122,8 @@ template <class T, class E>
 /// f(entries, other, x, n, put) for every slice of a row-major tensor: the slice's entries, scratch room for
 /// as many, its first element; put(k, entry) writes result k.
 template <class F>
-void each_row(const Tensor& x, int64_t dim, bool descending, const Tensor& values, const Tensor& indices,
+void run_rows(const Tensor& indices, const Tensor& values, const Tensor& x, int64_t dim, bool descending,
               int64_t results, const F& f) {
-  const Access access(x);
-  if (!access) return;
   const Slices s(x.sizes(), dim);
   visit(x.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (!is_complex_v<T>) {
@@ -159,6 +156,12 @@ void each_row(const Tensor& x, int64_t dim, bool descending, const Tensor& value
       }
     }
   });
+}
+
+template <class F>
+void each_row(const Tensor& x, int64_t dim, bool descending, const Tensor& values, const Tensor& indices,
+              int64_t results, const F& f) {
+  on<&run_rows<F>>(Out(indices), Out(values), x, dim, descending, results, f);
 }
 
 Dims with_size(IntList sizes, int64_t dim, int64_t size) {

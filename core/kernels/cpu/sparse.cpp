@@ -13,7 +13,6 @@
 #include "kernels/slices.h"
 #include "runtime/parallel.h"
 #include "runtime/scratch.h"
-#include "tensor/access.h"
 #include "tensor/checked.h"
 
 namespace adjoint::kernels {
@@ -89,14 +88,9 @@ void need_matrix(const Tensor& t, DType dtype, const char* what, const char* op)
 
 }  // namespace
 
-Tensor flat_positions(const Tensor& given, IntList size, const char* op) {
-  if (given.dtype() != DType::Int64 || given.dim() != 2 || given.size(0) != static_cast<int64_t>(size.size()))
-    fail(op, "(): indices must be a matrix of int64 with a row for each of the ", size.size(),
-         " sparse dimensions, but they are ", name_of(given.dtype()), " of shape ", to_string(given.sizes()));
-  const Tensor indices = dense(given);
+static Tensor flat_of(const Tensor& indices, IntList size, const char* op) {
   const int64_t n = indices.size(1);
   const Tensor flat = empty({&n, 1}, DType::Int64);
-  const Access access(flat, op);
   int64_t* to = flat.data<int64_t>();
   std::fill_n(to, n, 0);
   for (size_t d = 0; d < size.size(); ++d) {
@@ -113,11 +107,16 @@ Tensor flat_positions(const Tensor& given, IntList size, const char* op) {
   return flat;
 }
 
-std::tuple<Tensor, Tensor> sort_positions(const Tensor& given, IntList size, const char* op) {
-  const Tensor indices = copy_of(given), flat = flat_positions(indices, size, op);
+Tensor flat_positions(const Tensor& given, IntList size, const char* op) {
+  if (given.dtype() != DType::Int64 || given.dim() != 2 || given.size(0) != static_cast<int64_t>(size.size()))
+    fail(op, "(): indices must be a matrix of int64 with a row for each of the ", size.size(),
+         " sparse dimensions, but they are ", name_of(given.dtype()), " of shape ", to_string(given.sizes()));
+  return ask<&flat_of>(op, dense(given), size, op);
+}
+
+static std::tuple<Tensor, Tensor> sorted_positions(const Tensor& flat, const Tensor& indices) {
   const int64_t n = flat.size(0), dims = indices.size(0);
   const Tensor inverse = empty({&n, 1}, DType::Int64);
-  const Access access(inverse);
   const int64_t* key = flat.data<int64_t>();
   int64_t* which = inverse.data<int64_t>();
   bool sorted = true;
@@ -127,7 +126,7 @@ std::tuple<Tensor, Tensor> sort_positions(const Tensor& given, IntList size, con
     largest = std::max(largest, key[i]);
     which[i] = i;
   }
-  if (sorted) return {copy_of(indices), inverse};
+  if (sorted) return {indices, inverse};
   runtime::Scratch<Keyed> all(n);
   for (int64_t i = 0; i < n; ++i) all[i] = {static_cast<uint64_t>(key[i]), i};
   sort_by_key(all, n, static_cast<uint64_t>(largest));
@@ -146,6 +145,11 @@ std::tuple<Tensor, Tensor> sort_positions(const Tensor& given, IntList size, con
     for (int64_t d = 0; d < dims; ++d) to[d * count + k] = from[d * n + all[i].at];
   }
   return {positions, inverse};
+}
+
+std::tuple<Tensor, Tensor> sort_positions(const Tensor& given, IntList size, const char* op) {
+  const Tensor indices = copy_of(given);
+  return ask<&sorted_positions>(op, flat_positions(indices, size, op), indices);
 }
 
 static void look_up(const Tensor& out, const Tensor& sorted, const Tensor& wanted, int64_t absent) {

@@ -1,7 +1,7 @@
 """Where tensors live, and how they lie there: `device`, `layout`, `memory_format`, and members of Tensor that ask for them.
 
-There are the CPU and the meta device, whose tensors have a shape and a dtype and no elements; others can be named. Start
-reading at `device`.
+There are the CPU and the meta device, whose tensors have a shape and a dtype and no elements, and those that a library has
+registered; others can be named. Start reading at `device`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,16 @@ __all__ = [
 
 
 #: What a device may be called: torch's names, so that programs can pass devices around which they will not use.
-TYPES = "cpu cuda ipu xpu mkldnn opengl opencl ideep hip ve fpga maia xla lazy vulkan mps meta hpu mtia privateuseone guarded".split()
+TYPES = "cpu cuda ipu xpu mkldnn opengl opencl ideep hip ve fpga maia xla lazy vulkan mps meta hpu mtia privateuseone".split()
+
+
+#: Kinds of devices that are always there: the CPU and the meta device.
+_KINDS = 2
+
+
+def _registered():
+    """The names of kinds that came by a library."""
+    return [name for name, _ in _C._device_kinds()[_KINDS:]]
 
 
 class device:
@@ -94,9 +103,9 @@ class device:
                     f"type (string) must not include an index because index was passed explicitly: {type}"
                 )
             index = int(number)
-        if name not in TYPES:
+        if name not in TYPES and name not in (registered := _registered()):
             raise RuntimeError(
-                f"Expected one of {', '.join(TYPES)} device type at start of device string: {type}"
+                f"Expected one of {', '.join([*TYPES, *registered])} device type at start of device string: {type}"
             )
         if index is not None and index < 0:
             raise RuntimeError(f"Device index must not be negative, but got {index}")
@@ -143,10 +152,16 @@ def _name_of(value):
 
 cpu: device = device("cpu")
 
-#: The devices that there are, and their numbers.
-_NAMES = _C._device_names()
-_PLACES = [device(name) for name in _NAMES]
-_NUMBERS: dict = {name: number for number, name in enumerate(_NAMES)}
+
+class _Places(dict):
+    """Devices by the numbers that the core knows them by."""
+
+    def __missing__(self, number):
+        self[number] = found = device(_C._device_name(number))
+        return found
+
+
+_PLACES = _Places({0: cpu})
 
 
 def device_number(value: Any) -> int:
@@ -154,14 +169,26 @@ def device_number(value: Any) -> int:
     if value is cpu or value is None:
         return 0
     asked = device(value)
-    if asked.type not in _NUMBERS:
-        known = {"cuda": "CUDA", "xpu": "XPU"}.get(asked.type)
-        raise NoDeviceError(
-            f"this build has no device {str(asked)!r}: the devices are 'cpu' and 'meta'"
-            + (f" (Torch not compiled with {known} enabled)" if known else "")
-            + "; leave device= out, or pass 'cpu'"
-        )
-    return _NUMBERS[asked.type]
+    if asked.type == "cpu":
+        return 0
+    kinds = _C._device_kinds()
+    for kind, (name, count) in enumerate(kinds):
+        if name == asked.type:
+            if kind < _KINDS:
+                return kind
+            if (asked.index or 0) < count:
+                return kind + 8 * (asked.index or 0)
+            raise NoDeviceError(
+                f"invalid device ordinal: there is no device {str(asked)!r}: of this kind there are {count}, "
+                f"'{name}:0' to '{name}:{count - 1}'"
+            )
+    known = {"cuda": "CUDA", "xpu": "XPU"}.get(asked.type)
+    there = [repr(name) for name, _ in kinds]
+    raise NoDeviceError(
+        f"this build has no device {str(asked)!r}: the devices are {', '.join(there[:-1])} and {there[-1]}"
+        + (f" (Torch not compiled with {known} enabled)" if known else "")
+        + "; leave device= out, or pass 'cpu'"
+    )
 
 
 _thread: list = []
@@ -311,7 +338,8 @@ class Location(Members):
 
     def get_device(self) -> int:
         """The number of the device among those of its kind: -1 for the CPU and the meta device, of which there is one."""
-        return -1
+        index = self.device.index
+        return -1 if index is None else index
 
     def pin_memory(self, device: Device | None = None) -> Tensor:
         """Refused: memory is pinned for transfers to a device, and there is none."""

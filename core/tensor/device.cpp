@@ -1,30 +1,12 @@
-#include "tensor/access.h"
+#include "tensor/device.h"
 
 #include <string_view>
 
 #include "for_size.h"
-#include "runtime/guarded.h"
-#include "tensor/sparse.h"
 
 namespace adjoint {
 
 std::atomic<bool> devices_in_use{false};
-
-Device Access::begin(const Tensor& t) {
-  const Device d = t->storage->device;
-  if (d == Device::Sparse) refuse_sparse(t, "elements");
-  if (d == kRecorded) throw NotLaunched();
-  if (d == Device::Guarded) runtime::guarded::open();
-  return d;
-}
-
-Device Access::begin(const Tensor& t, const char* op) {
-  if (t->storage->device == Device::Meta) refuse_meta(op);
-  if (t->storage->device == Device::Sparse) refuse_sparse(t, op);
-  return begin(t);
-}
-
-void Access::end() noexcept { runtime::guarded::close(); }
 
 void refuse_meta(const char* op) {
   if (std::string_view(op) == "item")

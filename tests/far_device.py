@@ -1,0 +1,37 @@
+"""The test device: importing this lets there be `far:0` and `far:1`, whose memory the host cannot read (far/far.cpp).
+
+It is a library of its own, which comes to the core as one for real hardware would; a C++ compiler has to be there.
+"""
+
+import ctypes
+import pathlib
+import subprocess
+import sysconfig
+import tempfile
+
+from adjoint import _C
+
+HERE = pathlib.Path(__file__).resolve().parent
+NAME = b"adjoint.device"  # a capsule does not copy it
+
+
+def build(folder):
+    """Compile the library into a folder; its path."""
+    library = pathlib.Path(folder) / "libfar.so"
+    compiler = (sysconfig.get_config_var("CXX") or "c++").split()[0]
+    command = [compiler, "-std=c++20", "-O1", "-shared", "-fPIC", f"-I{HERE.parent / 'core'}"]
+    subprocess.run([*command, HERE / "far" / "far.cpp", "-o", library], check=True)
+    return library
+
+
+def register():
+    with tempfile.TemporaryDirectory() as folder:
+        library = ctypes.CDLL(str(build(folder)))
+    make = ctypes.pythonapi.PyCapsule_New
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    functions = ctypes.addressof(ctypes.c_char.in_dll(library, "adjoint_device"))
+    _C._register_device(make(functions, NAME, None))
+    return library
+
+
+library = register()
