@@ -58,8 +58,8 @@ def test_a_replay_that_writes_is_interrupted():
         f(x)
     for delay in (0.001, 0.003, 0.01):
         timer = threading.Timer(delay, signal.raise_signal, (signal.SIGINT,))
-        timer.start()
         with pytest.raises(KeyboardInterrupt):
+            timer.start()
             for _ in range(10_000):
                 f(x)
         timer.join()
