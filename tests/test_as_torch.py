@@ -454,13 +454,14 @@ def test_training_as_written_for_torch():
 
 
 def test_children_are_not_touched(tmp_path):
-    # The program's own subprocesses find what they would find alone.
+    # Where the program asks for torch's names itself, its subprocesses find what they would find alone (those of
+    # `python -m adjoint.as_torch` do find them: test_as_torch_processes.py).
     child = "import sys; print(list(map(str, sys.meta_path)))"
     code = (
         "import subprocess, sys; "
         f"print(subprocess.run([sys.executable, '-c', {child!r}], capture_output=True, text=True).stdout)"
     )
     # Elsewhere: the folder of the sources would be found before what is installed.
-    command = [sys.executable, "-m", "adjoint.as_torch", "-c", code]
+    command = [sys.executable, "-c", "import adjoint; adjoint.as_torch(); " + code]
     found = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
     assert "BuiltinImporter" in found and "as_torch" not in found

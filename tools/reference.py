@@ -52,11 +52,11 @@ def signature(value):
     """The parameters, as they are written; defaults that are objects by their name."""
     try:
         found = inspect.signature(value)
-    except (TypeError, ValueError):
+        # Types are in the docstrings, and would make the lines of the tables long.
+        plain = [p.replace(annotation=p.empty) for p in found.parameters.values()]
+        text = str(found.replace(parameters=plain, return_annotation=found.empty))
+    except (TypeError, ValueError):  # of enumerations Python gives none, or one that it refuses itself
         return "(…)"
-    # Types are in the docstrings, and would make the lines of the tables long.
-    plain = [p.replace(annotation=p.empty) for p in found.parameters.values()]
-    text = str(found.replace(parameters=plain, return_annotation=found.empty))
     text = re.sub(r"<(?:function|class|module) '?([\w.]+)'?[^>]*>", r"\1", text)
     return escape(re.sub(r"\((self|cls)(?:, )?", "(", re.sub(r" at 0x\w+", "", text)))
 

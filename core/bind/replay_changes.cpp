@@ -1,6 +1,6 @@
-// What a run changed of what it could reach, and how two layouts differ. Changes are read from the very objects
-// that were collected, which a layout holds until it is told to release them.
-// Start reading at `Comparison`.
+// What a run changed of what it could reach, and how two layouts differ. Changes are read from the very
+// objects that were collected, which a layout holds until it is told to release them. Start reading at
+// `Comparison`.
 #include <algorithm>
 #include <unordered_map>
 

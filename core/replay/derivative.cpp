@@ -313,7 +313,8 @@ class ReplayNode final : public Node {
         if (!packed && inputs[k]->data != elements_[k])
           fail(
               "jit: this backward pass needs the function once more, and a tensor that it reads was given "
-              "other memory since the call (by .data =, set_() or swap_tensors()); differentiate before that, "
+              "other memory since the call (by .data =, set_() or swap_tensors()); differentiate before "
+              "that, "
               "or call the function without jit");
       }
     }

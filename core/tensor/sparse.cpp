@@ -59,8 +59,8 @@ void refuse_sparse(const Tensor& t, const char* op) {
   const SparseLayout layout = sparse_parts(t).layout;
   fail<NotImplemented>("Could not run 'aten::", op, "' with arguments from the 'Sparse",
                        layout == SparseLayout::Coo ? "" : "Csr", "CPU' backend: ", op,
-                       "() is not implemented for tensors of layout ", name_of(layout), ", of which one has shape ",
-                       to_string(t.sizes()),
+                       "() is not implemented for tensors of layout ", name_of(layout),
+                       ", of which one has shape ", to_string(t.sizes()),
                        "; call it on x.to_dense(), or on x.values() where it is element by element");
 }
 

@@ -53,7 +53,7 @@ def test_a_declaration_takes_the_place_of_one_of_its_name():
         (
             lambda: primitive("f(x)", vjp=lambda g, z: g)(lambda x: x),
             ValueError,
-            "vjp of f takes 'z', which is none of",
+            "vjp of f takes 'z', which is not one of",
         ),
         (lambda: primitive("f(x)", vjp=lambda: 1)(lambda x: x), TypeError, "the gradient or tangent first"),
         (lambda: primitive("f(x)", vjp={"z": lambda g: g})(lambda x: x), ValueError, "no tensor 'z'"),

@@ -15,6 +15,7 @@ import threading
 import time
 from collections import deque
 
+from adjoint._types import Callable
 from adjoint.distributed._messages import (
     ABORT,
     ACCEPT,
@@ -58,7 +59,7 @@ class Side:
         self.peers = {peer: Peer(peer, connection) for peer, connection in connections.items()}
         self._collectives = collectives
         #: What reasons end with: whose ranks they speak of.
-        self.whose = str
+        self.whose: Callable[[], str] = str
         self._answers: dict = {}
         self._changed = threading.Condition()
         self._closed = False

@@ -243,7 +243,7 @@ class CodeGen:
                 options = {"repr_fn": known.value}
                 if "repr_fn" not in inspect.signature(self.generate_output).parameters:
                     options = {}
-                body.append(self.generate_output(node.args[0], **options) + "\n")  # type: ignore[arg-type]
+                body.append(self.generate_output(node.args[0], **options) + "\n")
                 continue
             body.append(_line(node, root_module, known, _annotation(node, known, verbose)))
             if node.meta.get("is_wrapped"):

@@ -135,7 +135,7 @@ class Patches:
             self.count += 1
             if self.count == 1:
                 self.call = nn.Module.__call__
-                nn.Module.__call__ = _call  # type: ignore[method-assign, assignment]
+                nn.Module.__call__ = _call  # type: ignore[method-assign]
                 nn.Module.__getattr__ = _getattr  # type: ignore[method-assign]
             for (_, name), space in list(_wrapped.items()):
                 self.put(space, name)

@@ -307,7 +307,7 @@ class Graph:
         return n
 
     def erase_node(self, to_erase: Node) -> None:
-        """Take out a node that nobody uses.
+        """Take out a node without users.
 
         Raises
         ------
@@ -333,7 +333,7 @@ class Graph:
         to_erase._input_nodes = {}
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
-        """Take out all nodes whose value nobody takes and that do nothing else.
+        """Take out all nodes without users and without side effects.
 
         Parameters
         ----------

@@ -1,6 +1,6 @@
 """Lists and dicts that cannot be changed: what arguments of nodes are kept in, so that no user is missed.
 
-Both are leaves for nobody: `adjoint.tree` goes into them as into lists and dicts.
+Neither is a leaf: `adjoint.tree` goes into them as into lists and dicts.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def _fixed(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
 class immutable_list(list):
     """A list that cannot be changed."""
 
-    __delitem__ = __iadd__ = __imul__ = __setitem__ = append = clear = extend = insert = _fixed  # type: ignore[assignment]
-    pop = remove = reverse = sort = _fixed  # type: ignore[assignment]
+    __delitem__ = __iadd__ = __imul__ = __setitem__ = append = clear = extend = insert = _fixed
+    pop = remove = reverse = sort = _fixed
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(self))
@@ -37,7 +37,7 @@ class immutable_list(list):
 class immutable_dict(dict):
     """A dict that cannot be changed."""
 
-    __delitem__ = __ior__ = __setitem__ = clear = pop = popitem = setdefault = update = _fixed  # type: ignore[assignment]
+    __delitem__ = __ior__ = __setitem__ = clear = pop = popitem = setdefault = update = _fixed
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset(self.items()))

@@ -110,7 +110,7 @@ class Interpreter:
         return None
 
     def boxed_run(self, args_list: list[Any]) -> Any:
-        """Like `run`, of arguments in a list, which is emptied, so that nobody else holds them."""
+        """Like `run`, of arguments in a list, which is emptied, so that the interpreter alone holds them."""
         taken = [n for n in self.graph.nodes if n.op == "placeholder"]
         if len(args_list) != len(taken):
             raise RuntimeError(

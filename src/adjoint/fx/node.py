@@ -299,7 +299,7 @@ class Node:
             self._next.prepend(x)
 
     def _leave(self) -> None:
-        # Its own references stay: whoever iterates and stands here goes on.
+        # Its own references stay: an iterator that stands here goes on.
         self._prev._next, self._next._prev = self._next, self._prev
         self.graph._moved()
 
@@ -328,7 +328,7 @@ class Node:
         self.meta["stack_trace"] = trace
 
     def is_impure(self, impure_random: bool = True) -> bool:
-        """Whether it does more than give a value, so that it stays although nobody takes that.
+        """Whether it does more than give a value, so that it stays without users.
 
         Known are arguments and results, functions that `has_side_effect` marks, writes by ``out=``, ``inplace=True`` and
         the underscore, and random draws.
@@ -351,7 +351,7 @@ class Node:
             if name.endswith("_") and not name.endswith("__"):
                 return True
             return impure_random and _draws(self.target)
-        # Torch lets a method that writes in place go as well as any other when nobody takes what it returns; that would
+        # Torch lets a method that writes in place go as well as any other when its result has no users; that would
         # change what the function computes, so such a method stays.
         return self.op == "call_method" and self.target.endswith("_") and not self.target.endswith("__")
 

@@ -392,4 +392,4 @@ for _name in OPERATORS:
         setattr(Proxy, f"__r{_word}__", _reflected(f"__r{_word}__", _target))
 Proxy.__abs__ = _operator("__abs__", operator.abs)  # type: ignore[attr-defined]
 # Comparisons make nodes, so what a proxy is known by is itself.
-Proxy.__hash__ = object.__hash__  # type: ignore[assignment, method-assign]
+Proxy.__hash__ = object.__hash__  # type: ignore[method-assign]

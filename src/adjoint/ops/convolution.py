@@ -121,7 +121,8 @@ def _convolve(op, n, input, weight, bias, stride, padding, dilation, groups):
             groups,
         )
         if (found := _fits.get(key)) is not None:
-            return _C._convolution(input, weight, *found, groups, bias)
+            stride, padding, dilation = found
+            return _C._convolution(input, weight, stride, padding, dilation, groups, bias)
     stride, dilation = numbers(stride, n, "stride"), numbers(dilation, n, "dilation")
     if not isinstance(padding, str):
         padding = numbers(padding, n, "padding")

@@ -61,7 +61,7 @@ class SubgraphMatcher:
         for node in pattern.nodes:
             if node.op not in ("output", "placeholder") and not node.users:
                 raise AssertionError(
-                    f"SubgraphMatcher cannot be initialized with an pattern with dead code: nobody takes {node}"
+                    f"SubgraphMatcher cannot be initialized with an pattern with dead code: {node} has no users"
                 )
         self.pattern = pattern
         self.match_output = match_output
