@@ -47,6 +47,11 @@ std::tuple<Tensor, Tensor> both_of(const Tensor& t, const Pair& pair) {
   const double sum = t.data<double>()[0] + pair.first.data<double>()[0];
   return {scalar_tensor(Scalar(sum), DType::Float64), copy_of(pair.second)};
 }
+void write_product(const Tensor& out, const Pair& pair, double number) {
+  ++calls;
+  for (int64_t i = 0; i < out.numel(); ++i)
+    out.data<double>()[i] = pair.first.data<double>()[i] * pair.second.data<double>()[i] * number;
+}
 double first_of(const Tensor& t) {
   ++calls;
   return t.data<double>()[0];
@@ -155,8 +160,9 @@ void test_kept_launches() {
   CHECK(check<&first_of>(other) == 0);
   CHECK_THROWS(NotLaunched, ask<&first_of>("test", t));
   CHECK_THROWS(NotLaunched, item(scalar_tensor(Scalar(1), DType::Float64)));
-  // Nothing was done: zeros, a copy, a number, a check, and the number's own memory.
-  CHECK(counted(before) == 0 && seen.routines.size() == 5);
+  on<&write_product>(Out(t), Pair{other, t}, 2.0);
+  // Nothing was done: zeros, a copy, a number, a check, the number's own memory, a product.
+  CHECK(counted(before) == 0 && seen.routines.size() == 6);
   // What was shown can be done elsewhere.
   const DeviceScope here(Device::CPU);
   const Tensor result = empty(kSizes, DType::Float64);
@@ -168,6 +174,16 @@ void test_kept_launches() {
   const launch::Found nowhere{nullptr};
   const void* const looked[] = {&nowhere, &result};
   CHECK(seen.routines[3]->call(looked));  // finds something now
+  // What is more than bytes is copied, and its tensors replaced.
+  const launch::Routine& product = *seen.routines[5];
+  const launch::Keeping* keeping = product.arguments[1].keeping;
+  const Pair pair{copy_of(result), result};
+  void* const kept = keeping->copy(&pair);
+  keeping->each_tensor(kept, [&](Tensor& each) { each = pair.first; });
+  const void* const factors[] = {&result, kept, &number};
+  product.call(factors);
+  keeping->release(kept);
+  CHECK(at(result, 4) == 64 && at(pair.first, 4) == 4);
 }
 
 }  // namespace

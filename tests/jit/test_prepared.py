@@ -79,6 +79,24 @@ def test_rows_of_small_networks_are_prepared():
     assert twice.picture(jitted(x, target)) == twice.picture(step(x, target))
 
 
+def gathered(x, i, q):
+    """Rows whose launches have plans and problems among their arguments, which hold tensors."""
+    y = x.index_put((i,), q[0, :5], accumulate=True)[i - 1] + F.pad(x, (1, 1), mode="reflect")[:5, 2:]
+    return F.scaled_dot_product_attention(q, q, q) * ad.cdist(y, y)[0, 0], y
+
+
+def test_rows_with_plans_are_prepared():
+    x, i, q = ad.randn(6, 4), ad.tensor([0, 5, 2, 2, 1]), ad.randn(2, 7, 4)
+    jitted = ad.jit(gathered)
+    for k in range(6):
+        call = x * k, (i + k) % 6 - 2, q + k
+        assert twice.picture(jitted(*call)) == twice.picture(gathered(*call))
+    assert counts(jitted)["rows"] == 0, str(ad.jit.explain(jitted))
+    for wrong in (i + 1, i - 7):
+        assert outcome(jitted, (x, wrong, q), {}) == outcome(gathered, (x, wrong, q), {})
+    assert twice.picture(jitted(x, i, q)) == twice.picture(gathered(x, i, q))
+
+
 @pytest.mark.parametrize("dtype", [ad.float32, ad.float64, ad.float16, ad.complex64])
 @pytest.mark.parametrize("n", [1024, 1025, 1032, 4096, 20_000])
 def test_reductions_end_chains_with_eager_bits(n, dtype):
