@@ -309,3 +309,11 @@ def test_importing_adjoint_does_not_import_what_joins_processes():
     code = "import sys, adjoint, adjoint.nn, adjoint.utils.data; print('adjoint.distributed' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
     assert done.stdout == "False\n", done.stderr
+
+
+def test_nccl_is_refused_by_name(tmp_path):
+    dist = ad.distributed
+    assert not dist.is_nccl_available()
+    with pytest.raises(RuntimeError, match="NCCL built in: there is no such device.*'gloo'.*'mpi'"):
+        dist.init_process_group("nccl", init_method=f"file://{tmp_path}/meet", rank=0, world_size=1)
+    assert not dist.is_initialized()
