@@ -107,10 +107,10 @@ struct Elu : Activation {
       int left = 0;
       for (int64_t i = at; i < at + m; ++i) left |= x[i] > T(0) ? 0 : 1;
       if (left) {
-#pragma GCC ivdep
+        ADJOINT_INDEPENDENT
         for (int64_t i = at; i < at + m; ++i) out[i] = forward(x[i], alpha, scale, input_scale);
       } else {
-#pragma GCC ivdep
+        ADJOINT_INDEPENDENT
         for (int64_t i = at; i < at + m; ++i) out[i] = scale * x[i];
       }
     }

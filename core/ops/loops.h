@@ -61,7 +61,7 @@ template <class Op>
 #if ADJOINT_LEVEL > 0
   uint64_t rare = 0;
   n &= -8;
-#pragma GCC ivdep
+  ADJOINT_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) {
     rare += Op::regular(x[i]) ? 0 : 1;
     out[i] = Op::in_double(x[i]);
@@ -106,7 +106,7 @@ ADJOINT_INLINE void quick_loop(T* out, int64_t n, Quick quick, Full full) {
   for (int64_t at = 0; at < n; at += kBlock) {
     const int64_t m = n - at < kBlock ? n - at : kBlock;
     int unknown = 0;
-#pragma GCC ivdep
+    ADJOINT_INDEPENDENT
     for (int64_t i = 0; i < m; ++i) {
       const T y = quick(at + i);
       values[i] = y;
@@ -135,7 +135,7 @@ void forward_loop(void* out, const void* const* in, int64_t n, const double* p) 
         for (int64_t at = 0; at < n; at += kNearBlock) {
           const int64_t end = at + kNearBlock < n ? at + kNearBlock : n;
           if (all_near<Op>(a + at, end - at)) {
-#pragma GCC ivdep
+            ADJOINT_INDEPENDENT
             for (int64_t i = at; i < end; ++i) o[i] = Op::forward_near(a[i]);
           } else {
             for (int64_t i = at; i < end; ++i) o[i] = Op::forward(a[i]);
@@ -143,7 +143,7 @@ void forward_loop(void* out, const void* const* in, int64_t n, const double* p) 
         }
         return;
       }
-#pragma GCC ivdep
+      ADJOINT_INDEPENDENT
       for (int64_t i = 0; i < n; ++i) o[i] = Op::forward(a[i], parameters[K]...);
     } else if constexpr (Op::arity == 2) {
       const auto* a = static_cast<const input_t<Op, 0, T>*>(in[0]);
@@ -156,7 +156,7 @@ void forward_loop(void* out, const void* const* in, int64_t n, const double* p) 
         return quick_loop(
             o, n, [=](int64_t i) __attribute__((always_inline)) { return Op::forward_quick(a[i], b[i]); },
             [=](int64_t i) { return Op::forward(a[i], b[i]); });
-#pragma GCC ivdep
+      ADJOINT_INDEPENDENT
       for (int64_t i = 0; i < n; ++i) o[i] = Op::forward(read(a, i), read(b, i), parameters[K]...);
     } else {
       const auto* a = static_cast<const input_t<Op, 0, T>*>(in[0]);
@@ -164,7 +164,7 @@ void forward_loop(void* out, const void* const* in, int64_t n, const double* p) 
       const auto* c = static_cast<const input_t<Op, 2, T>*>(in[2]);
       if constexpr (requires { Op::uniform(o, a, *b, *c, n); })
         if (uniform(b, n) && uniform(c, n) && Op::uniform(o, a, *b, *c, n)) return;
-#pragma GCC ivdep
+      ADJOINT_INDEPENDENT
       for (int64_t i = 0; i < n; ++i)
         o[i] = Op::forward(read(a, i), read(b, i), read(c, i), parameters[K]...);
     }
@@ -211,7 +211,7 @@ void backward_loop(void* out, const void* const* in, int64_t n, const double* p)
       for (int64_t at = 0; at < n; at += kNearBlock) {
         const int64_t end = at + kNearBlock < n ? at + kNearBlock : n;
         if (all_near<Op>(x + at, end - at)) {
-#pragma GCC ivdep
+          ADJOINT_INDEPENDENT
           for (int64_t i = at; i < end; ++i) o[i] = g[i] * Op::derivative_near(First<T>{x[i]});
         } else {
           for (int64_t i = at; i < end; ++i) o[i] = g[i] * Op::derivative(First<T>{x[i]});
@@ -219,7 +219,7 @@ void backward_loop(void* out, const void* const* in, int64_t n, const double* p)
       }
       return;
     }
-#pragma GCC ivdep
+    ADJOINT_INDEPENDENT
     for (int64_t i = 0; i < n; ++i)
       o[i] = Rule<Op, I>::apply(g[i], load<(takes & 1) != 0, A>(a, i), load<(takes & 2) != 0, B>(b, i),
                                 load<(takes & 4) != 0, C>(c, i), load<(takes & 8) != 0, R>(r, i),

@@ -143,7 +143,7 @@ struct Pow : Binary {
   template <class T>
   ADJOINT_INLINE static bool uniform(T* out, const T* a, T b, int64_t n) {
     auto each = [&](auto f) {
-#pragma GCC ivdep
+      ADJOINT_INDEPENDENT
       for (int64_t i = 0; i < n; ++i) out[i] = f(a[i]);
       return true;
     };
@@ -161,7 +161,7 @@ struct Pow : Binary {
   template <class T>
   ADJOINT_INLINE static bool uniform(Wrt<0>, T* out, const T* g, const T* a, T b, int64_t n) {
     auto each = [&](auto f) {
-#pragma GCC ivdep
+      ADJOINT_INDEPENDENT
       for (int64_t i = 0; i < n; ++i) out[i] = g[i] * conj_of(f(a[i]));
       return true;
     };

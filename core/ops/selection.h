@@ -221,7 +221,7 @@ struct Clamp : Ternary {
   template <class T>
   ADJOINT_INLINE static bool uniform(T* out, const T* x, T min, T max, int64_t n) {
     if (min != min || max != max) return false;
-#pragma GCC ivdep
+    ADJOINT_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) {
       const T raised = select(min > x[i], min, x[i]);
       out[i] = select(max < raised, max, raised);

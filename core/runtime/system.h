@@ -42,6 +42,16 @@ class WithoutSignals {
   alignas(8) unsigned char before_[128];
 };
 
+/// log |gamma(x)| without a global that says its sign.
+inline double log_gamma(double x) {
+#if defined(__linux__)
+  int sign = 0;
+  return __builtin_lgamma_r(x, &sign);
+#else
+  return __builtin_lgamma(x);
+#endif
+}
+
 /// Processors that this process may run on; 0 where the system does not say.
 int processors();
 

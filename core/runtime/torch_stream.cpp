@@ -12,6 +12,7 @@
 #include <string>
 
 #include "runtime/philox.h"
+#include "runtime/system.h"
 
 namespace adjoint::runtime {
 
@@ -305,10 +306,7 @@ template double TorchStream::gamma(double, double);
 
 namespace {
 
-double log_factorial(double k) {
-  int sign = 0;
-  return lgamma_r(k + 1, &sign);
-}
+double log_factorial(double k) { return system::log_gamma(k + 1); }
 /// log k! less Stirling's formula.
 template <class T>
 T stirling_rest(T k) {

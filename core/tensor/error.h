@@ -39,10 +39,14 @@ class Piece {
   Piece(std::string_view text) : kind_(Kind::text), text_(text) {}
   Piece(const std::string& text) : Piece(std::string_view(text)) {}
   Piece(const char* text) : Piece(std::string_view(text)) {}
-  Piece(const char& letter) : Piece(std::string_view(&letter, 1)) {}
+  /// A letter: no class that converts to an integer, which would be shown as the character of that number.
+  template <std::same_as<char> T>
+  Piece(const T& letter) : Piece(std::string_view(&letter, 1)) {}
   template <std::signed_integral T>
+    requires(!std::same_as<T, char>)
   Piece(T value) : kind_(Kind::number), number_(value) {}
   template <std::unsigned_integral T>
+    requires(!std::same_as<T, char>)
   Piece(T value) : kind_(Kind::natural), natural_(value) {}
   template <std::floating_point T>
   Piece(T value) : kind_(Kind::real), real_(static_cast<double>(value)) {}

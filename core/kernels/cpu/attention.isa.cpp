@@ -41,7 +41,7 @@ template <class M, class F>
 ADJOINT_INLINE void with_mask(const char* mask, int64_t across, int64_t n, F f) {
   if (across == static_cast<int64_t>(sizeof(M))) {
     const M* m = reinterpret_cast<const M*>(mask);
-#pragma GCC ivdep
+    ADJOINT_INDEPENDENT
     for (int64_t j = 0; j < n; ++j) f(j, m[j]);
   } else {
     for (int64_t j = 0; j < n; ++j) f(j, *reinterpret_cast<const M*>(mask + j * across));
@@ -128,7 +128,7 @@ void forward(const ScoreTile<T>& tile, T* max, T* sum, T* out, int64_t width) {
     // NaN need not be found here: it makes the sum NaN.
     const T highest = n ? More()(max[r], size * fold_row(x, n, lowest<T>(), More())) : max[r];
     const T shift = finite_or_zero(highest);
-#pragma GCC ivdep
+    ADJOINT_INDEPENDENT
     for (int64_t j = 0; j < n; ++j) x[j] = math::exp(x[j] * size - shift);
     const T total = fold_row(x, n, T(0), Plus());
     for (int64_t j = n; j < tile.columns; ++j) x[j] = 0;
@@ -137,7 +137,7 @@ void forward(const ScoreTile<T>& tile, T* max, T* sum, T* out, int64_t width) {
     max[r] = highest;
     if (out && factor != T(1)) {
       T* y = out + r * width;
-#pragma GCC ivdep
+      ADJOINT_INDEPENDENT
       for (int64_t j = 0; j < width; ++j) y[j] *= factor;
     }
     if (tile.dropout.below) {
@@ -163,7 +163,7 @@ void backward(const ScoreTile<T>& tile, T* d, const T* log_sum, const T* mean, T
       row_factors(tile, r, n, kept);
       for (int64_t j = 0; j < n; ++j) d[j] *= kept[j];
     }
-#pragma GCC ivdep
+    ADJOINT_INDEPENDENT
     for (int64_t j = 0; j < n; ++j) {
       const T p = math::exp(x[j] * s - l);
       x[j] = p;

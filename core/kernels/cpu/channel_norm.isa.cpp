@@ -37,16 +37,14 @@ void column_moments(const T* x, int64_t rows, int64_t stride, int64_t columns, d
     const int64_t n = least(kRows, rows - first);
     const T* p = x + first * stride;
     for (int64_t j = 0; j < columns; ++j) sum[j] = 0;
-    for (int64_t k = 0; k < n; ++k)
-#pragma GCC ivdep
-      for (int64_t j = 0; j < columns; ++j) sum[j] += p[k * stride + j];
+    for (int64_t k = 0; k < n; ++k) ADJOINT_INDEPENDENT
+    for (int64_t j = 0; j < columns; ++j) sum[j] += p[k * stride + j];
     for (int64_t j = 0; j < columns; ++j) {
       m[j] = sum[j] / T(n);
       sum[j] = 0;
     }
-    for (int64_t k = 0; k < n; ++k)
-#pragma GCC ivdep
-      for (int64_t j = 0; j < columns; ++j) sum[j] += (p[k * stride + j] - m[j]) * (p[k * stride + j] - m[j]);
+    for (int64_t k = 0; k < n; ++k) ADJOINT_INDEPENDENT
+    for (int64_t j = 0; j < columns; ++j) sum[j] += (p[k * stride + j] - m[j]) * (p[k * stride + j] - m[j]);
     // What `first` rows gave, and what these give, put together.
     const double share = double(n) / double(first + n);
     for (int64_t j = 0; j < columns; ++j) {
@@ -59,15 +57,14 @@ void column_moments(const T* x, int64_t rows, int64_t stride, int64_t columns, d
 
 template <class T>
 void scale(const T* x, T* y, int64_t n, T mean, T scale, T shift) {
-#pragma GCC ivdep
+  ADJOINT_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * scale + shift;
 }
 template <class T>
 void column_scale(const T* x, T* y, int64_t rows, int64_t stride, int64_t columns, const T* mean,
                   const T* scale, const T* shift) {
-  for (int64_t k = 0; k < rows; ++k, x += stride, y += stride)
-#pragma GCC ivdep
-    for (int64_t j = 0; j < columns; ++j) y[j] = (x[j] - mean[j]) * scale[j] + shift[j];
+  for (int64_t k = 0; k < rows; ++k, x += stride, y += stride) ADJOINT_INDEPENDENT
+  for (int64_t j = 0; j < columns; ++j) y[j] = (x[j] - mean[j]) * scale[j] + shift[j];
 }
 
 template <class T>
@@ -93,12 +90,11 @@ void column_sums(const T* g, const T* x, int64_t rows, int64_t stride, int64_t c
   for (int64_t j = 0; j < columns; ++j) of_g[j] = of_gx[j] = 0;
   for (int64_t first = 0; first < rows; first += kRows) {
     for (int64_t j = 0; j < columns; ++j) s[j] = t[j] = 0;
-    for (int64_t k = first; k < least(rows, first + kRows); ++k)
-#pragma GCC ivdep
-      for (int64_t j = 0; j < columns; ++j) {
-        s[j] += g[k * stride + j];
-        t[j] += g[k * stride + j] * (x[k * stride + j] - mean[j]);
-      }
+    for (int64_t k = first; k < least(rows, first + kRows); ++k) ADJOINT_INDEPENDENT
+    for (int64_t j = 0; j < columns; ++j) {
+      s[j] += g[k * stride + j];
+      t[j] += g[k * stride + j] * (x[k * stride + j] - mean[j]);
+    }
     for (int64_t j = 0; j < columns; ++j) {
       of_g[j] += double(s[j]);
       of_gx[j] += double(t[j]);
@@ -108,15 +104,14 @@ void column_sums(const T* g, const T* x, int64_t rows, int64_t stride, int64_t c
 
 template <class T>
 void back(const T* g, const T* x, T* gx, int64_t n, T mean, T scale, T slope, T shift) {
-#pragma GCC ivdep
+  ADJOINT_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) gx[i] = g[i] * scale + ((x[i] - mean) * slope + shift);
 }
 template <class T>
 void column_back(const T* g, const T* x, T* gx, int64_t rows, int64_t stride, int64_t columns, const T* mean,
                  const T* scale, const T* slope, const T* shift) {
-  for (int64_t k = 0; k < rows; ++k, g += stride, x += stride, gx += stride)
-#pragma GCC ivdep
-    for (int64_t j = 0; j < columns; ++j) gx[j] = g[j] * scale[j] + ((x[j] - mean[j]) * slope[j] + shift[j]);
+  for (int64_t k = 0; k < rows; ++k, g += stride, x += stride, gx += stride) ADJOINT_INDEPENDENT
+  for (int64_t j = 0; j < columns; ++j) gx[j] = g[j] * scale[j] + ((x[j] - mean[j]) * slope[j] + shift[j]);
 }
 
 template <class T>

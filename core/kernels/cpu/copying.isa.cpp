@@ -36,7 +36,7 @@ template <class To, class From>
 void convert_all(void* to, const void* from, int64_t n) {
   To* o = static_cast<To*>(to);
   const From* f = static_cast<const From*>(from);
-#pragma GCC ivdep
+  ADJOINT_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) o[i] = cast<To>(f[i]);
 }
 
@@ -141,7 +141,7 @@ ADJOINT_INLINE void put(char* p, U u) {
 template <class U, int To, int From>
 ADJOINT_INLINE void in_steps(char* to, const char* from, int64_t n) {
   constexpr int64_t item = sizeof(U);
-#pragma GCC ivdep
+  ADJOINT_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) put(to + i * To * item, get<U>(from + i * From * item));
 }
 
@@ -281,14 +281,14 @@ void repeat(char* to, const void* value, int64_t item, int64_t n) {
 // --------------------------------------------------------------------------------------------
 
 void ramp(double* to, double first, double step, int64_t start, int64_t n) {
-#pragma GCC ivdep
+  ADJOINT_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) to[i] = __builtin_fma(step, static_cast<double>(start + i), first);
 }
 void whole_ramp(int64_t* to, int64_t first, int64_t step, int64_t start, int64_t n) {
   const uint64_t a = static_cast<uint64_t>(first) +
                      static_cast<uint64_t>(start) * static_cast<uint64_t>(step),
                  s = static_cast<uint64_t>(step);
-#pragma GCC ivdep
+  ADJOINT_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) to[i] = static_cast<int64_t>(a + static_cast<uint64_t>(i) * s);
 }
 

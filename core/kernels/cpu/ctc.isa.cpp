@@ -10,7 +10,7 @@ namespace {
 
 template <class T>
 void step(const T* one, const T* two, const T* three, const T* jump, const T* more, int64_t n, T* to) {
-#pragma GCC ivdep
+  ADJOINT_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) {
     const T a = one[i], b = two[i], c = three[i] + jump[i];
     T most = a > b ? a : b;
@@ -22,7 +22,7 @@ void step(const T* one, const T* two, const T* three, const T* jump, const T* mo
 
 template <class T>
 void occupancy(const T* a, const T* b, T c, int64_t n, T* to) {
-#pragma GCC ivdep
+  ADJOINT_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) to[i] = math::exp(a[i] + b[i] + c);
 }
 

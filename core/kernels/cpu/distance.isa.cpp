@@ -65,9 +65,8 @@ ADJOINT_INLINE void tile(const T* x, const T* packed, int64_t d, T* out, int64_t
     alignas(64) T line[kVectors * W];
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) store<T>(line + v * W, sum[r][v]);
-    if constexpr (std::is_same_v<M, Root>)
-#pragma GCC ivdep
-      for (int i = 0; i < kVectors * W; ++i) line[i] = math::sqrt(line[i]);
+    if constexpr (std::is_same_v<M, Root>) ADJOINT_INDEPENDENT
+    for (int i = 0; i < kVectors * W; ++i) line[i] = math::sqrt(line[i]);
     if (count == kVectors * W)
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) store<T>(out + v * W, load<T>(line + v * W));
@@ -153,7 +152,7 @@ void pull(Metric metric, const T* x, int64_t n, const T* y, int64_t m, int64_t w
 
 template <class T>
 void shares(const T* g, const T* distance, int64_t n, T* to) {
-#pragma GCC ivdep
+  ADJOINT_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) to[i] = distance[i] == 0 ? T(0) : g[i] / distance[i];
 }
 

@@ -64,7 +64,7 @@ void taps_in(const GridImage& s, int d, const T* given, Along<T>& to) {
   if (static_cast<int64_t>(last) >= s.sizes[d]) last = __builtin_nextafterf(static_cast<float>(last), 0);
   constexpr bool cubic = mode == GridMode::Cubic;
   alignas(64) T low[L];
-#pragma GCC ivdep
+  ADJOINT_INDEPENDENT
   for (int i = 0; i < L; ++i) {
     T at = (given[i] + 1) * half - shift, scale = half;
     if constexpr (!cubic) bound<padding>(-shift, span, last, at, scale);
@@ -72,13 +72,12 @@ void taps_in(const GridImage& s, int d, const T* given, Along<T>& to) {
     to.share[i] = at - low[i];
     to.scale[i] = scale;
   }
-  for (int k = 0; k < to.taps; ++k)
-#pragma GCC ivdep
-    for (int i = 0; i < L; ++i) {
-      T tap = low[i] + static_cast<T>(cubic ? k - 1 : k), unused = 1;
-      if constexpr (cubic) bound<padding>(-shift, span, last, tap, unused);
-      to.index[k][i] = place_of(tap, last);
-    }
+  for (int k = 0; k < to.taps; ++k) ADJOINT_INDEPENDENT
+  for (int i = 0; i < L; ++i) {
+    T tap = low[i] + static_cast<T>(cubic ? k - 1 : k), unused = 1;
+    if constexpr (cubic) bound<padding>(-shift, span, last, tap, unused);
+    to.index[k][i] = place_of(tap, last);
+  }
 }
 
 template <GridMode mode, class T>
@@ -150,7 +149,7 @@ ADJOINT_INLINE void weights_of(GridMode mode, const Along<T>& from, int order, T
   if (mode == GridMode::Nearest) {
     for (int i = 0; i < L; ++i) to[0][i] = order == 0;
   } else if (mode == GridMode::Linear) {
-#pragma GCC ivdep
+    ADJOINT_INDEPENDENT
     for (int i = 0; i < L; ++i) {
       const T s = from.share[i], scale = order > 1 ? T(0) : from.scale[i];
       to[0][i] = order == 0 ? 1 - s : -scale;

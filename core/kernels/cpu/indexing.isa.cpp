@@ -58,7 +58,7 @@ ADJOINT_INLINE void add_some(T* to, const T* base, const T* from, const int64_t*
   const T* b = from + order[N > 1 ? 1 : 0] * n;
   const T* c = from + order[N > 2 ? 2 : 0] * n;
   const T* d = from + order[N > 3 ? 3 : 0] * n;
-#pragma GCC ivdep
+  ADJOINT_INDEPENDENT
   for (int64_t j = 0; j < n; ++j) {
     T sum = (HasBase ? base[j] : T(0)) + a[j];
     if (N > 1) sum += b[j];

@@ -27,9 +27,8 @@ inline constexpr int kLong = 16;
 template <int S, class T, class Join>
 ADJOINT_INLINE T join_lanes(T* lane, Join join) {
 #pragma GCC unroll 8
-  for (int width = S / 2; width > 0; width /= 2)
-#pragma GCC ivdep
-    for (int l = 0; l < width; ++l) lane[l] = join(lane[l], lane[l + width]);
+  for (int width = S / 2; width > 0; width /= 2) ADJOINT_INDEPENDENT
+  for (int l = 0; l < width; ++l) lane[l] = join(lane[l], lane[l + width]);
   return lane[0];
 }
 
@@ -39,16 +38,15 @@ ADJOINT_INLINE T join_lanes(T* lane, Join join) {
 template <int S, class T, class Step, class Join>
 ADJOINT_INLINE T fold_whole(int64_t n, T identity, Step step, Join join) {
   alignas(64) T lane[S];
-#pragma GCC ivdep
+  ADJOINT_INDEPENDENT
   for (int l = 0; l < S; ++l) lane[l] = step(identity, l);
   int64_t i = S;
-  for (; i + S <= n; i += S)
-#pragma GCC ivdep
-    for (int l = 0; l < S; ++l) lane[l] = step(lane[l], i + l);
+  for (; i + S <= n; i += S) ADJOINT_INDEPENDENT
+  for (int l = 0; l < S; ++l) lane[l] = step(lane[l], i + l);
   if (i < n) {
     const int64_t first = n - S;
     const int old = static_cast<int>(i - first);
-#pragma GCC ivdep
+    ADJOINT_INDEPENDENT
     for (int l = 0; l < S; ++l) {
       const T next = step(lane[l], first + l);
       lane[l] = l < old ? lane[l] : next;
@@ -63,26 +61,22 @@ template <int V, int S, class T, class Step, class Join>
 ADJOINT_INLINE T fold_long(int64_t n, T identity, Step step, Join join) {
   alignas(64) T lane[V][S];
 #pragma GCC unroll 8
-  for (int v = 0; v < V; ++v)
-#pragma GCC ivdep
-    for (int l = 0; l < S; ++l) lane[v][l] = step(identity, v * S + l);
+  for (int v = 0; v < V; ++v) ADJOINT_INDEPENDENT
+  for (int l = 0; l < S; ++l) lane[v][l] = step(identity, v * S + l);
   int64_t i = V * S;
   for (; i + V * S <= n; i += V * S)
 #pragma GCC unroll 8
-    for (int v = 0; v < V; ++v)
-#pragma GCC ivdep
-      for (int l = 0; l < S; ++l) lane[v][l] = step(lane[v][l], i + v * S + l);
+    for (int v = 0; v < V; ++v) ADJOINT_INDEPENDENT
+  for (int l = 0; l < S; ++l) lane[v][l] = step(lane[v][l], i + v * S + l);
 #pragma GCC unroll 8
-  for (int v = 1; v < V; ++v)
-#pragma GCC ivdep
-    for (int l = 0; l < S; ++l) lane[0][l] = join(lane[0][l], lane[v][l]);
-  for (; i + S <= n; i += S)
-#pragma GCC ivdep
-    for (int l = 0; l < S; ++l) lane[0][l] = step(lane[0][l], i + l);
+  for (int v = 1; v < V; ++v) ADJOINT_INDEPENDENT
+  for (int l = 0; l < S; ++l) lane[0][l] = join(lane[0][l], lane[v][l]);
+  for (; i + S <= n; i += S) ADJOINT_INDEPENDENT
+  for (int l = 0; l < S; ++l) lane[0][l] = step(lane[0][l], i + l);
   if (i < n) {
     const int64_t first = n - S;
     const int old = static_cast<int>(i - first);
-#pragma GCC ivdep
+    ADJOINT_INDEPENDENT
     for (int l = 0; l < S; ++l) {
       const T next = step(lane[0][l], first + l);
       lane[0][l] = l < old ? lane[0][l] : next;
@@ -116,13 +110,12 @@ template <int S, class T, class F>
 ADJOINT_INLINE void sums_whole(int64_t n, T& first, T& second, F f) {
   alignas(64) T a[S] = {}, b[S] = {};
   int64_t i = 0;
-  for (; i + S <= n; i += S)
-#pragma GCC ivdep
-    for (int l = 0; l < S; ++l) f(i + l, a[l], b[l]);
+  for (; i + S <= n; i += S) ADJOINT_INDEPENDENT
+  for (int l = 0; l < S; ++l) f(i + l, a[l], b[l]);
   if (i < n) {
     const int64_t last = n - S;
     const int old = static_cast<int>(i - last);
-#pragma GCC ivdep
+    ADJOINT_INDEPENDENT
     for (int l = 0; l < S; ++l) {
       T x = a[l], y = b[l];
       f(last + l, x, y);
@@ -131,12 +124,11 @@ ADJOINT_INLINE void sums_whole(int64_t n, T& first, T& second, F f) {
     }
   }
 #pragma GCC unroll 8
-  for (int width = S / 2; width > 0; width /= 2)
-#pragma GCC ivdep
-    for (int l = 0; l < width; ++l) {
-      a[l] += a[l + width];
-      b[l] += b[l + width];
-    }
+  for (int width = S / 2; width > 0; width /= 2) ADJOINT_INDEPENDENT
+  for (int l = 0; l < width; ++l) {
+    a[l] += a[l + width];
+    b[l] += b[l + width];
+  }
   first = a[0];
   second = b[0];
 }

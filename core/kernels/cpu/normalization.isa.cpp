@@ -66,7 +66,7 @@ void rows(const T* x, const T* weight, const T* bias, T* y, int64_t rows, int64_
     T* o = y;
     for (int64_t r = 0; r < rows; ++r, p += n, o += n) {
       const Statistics<T> s = statistics(p, n, eps, centred);
-#pragma GCC ivdep
+      ADJOINT_INDEPENDENT
       for (int64_t i = 0; i < n; ++i) {
         T v = (p[i] - s.mean) * s.scale;
         if constexpr (decltype(has_weight)::value) v *= weight[i];
@@ -97,20 +97,20 @@ void rows_backward(const T* g, const T* x, const T* weight, T* gx, T* gw, T* gb,
         a = centred ? a / T(n) : T(0);
         b *= k / T(n);
         T* o = gx + r * n;
-#pragma GCC ivdep
+        ADJOINT_INDEPENDENT
         for (int64_t i = 0; i < n; ++i) o[i] = k * ((h(i) - a) - (p[i] - m) * k * b);
       }
       if (gw && gb) {
-#pragma GCC ivdep
+        ADJOINT_INDEPENDENT
         for (int64_t i = 0; i < n; ++i) {
           gw[i] += q[i] * ((p[i] - m) * k);
           gb[i] += q[i];
         }
       } else if (gw) {
-#pragma GCC ivdep
+        ADJOINT_INDEPENDENT
         for (int64_t i = 0; i < n; ++i) gw[i] += q[i] * ((p[i] - m) * k);
       } else if (gb) {
-#pragma GCC ivdep
+        ADJOINT_INDEPENDENT
         for (int64_t i = 0; i < n; ++i) gb[i] += q[i];
       }
     }

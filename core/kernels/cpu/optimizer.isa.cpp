@@ -131,7 +131,7 @@ template <class T>
 ADJOINT_INLINE void instruct(StepOperation operation, T* d, const T* a, const T* b, const T* c,
                              int64_t size) {
   const auto each = [&](const auto& f) {
-#pragma GCC ivdep
+    ADJOINT_INDEPENDENT
     for (int64_t i = 0; i < size; ++i) d[i] = f(i);
   };
   switch (operation) {

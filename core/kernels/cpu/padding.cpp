@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "kernels/cpu/math/bits.h"
 #include "kernels/cpu/with_number.h"
 #include "kernels/launch.h"
 #include "kernels/slices.h"
@@ -166,7 +167,7 @@ void unpad_rows(const Plan& p, const T* g, T* x) {
                             if (last.count) {
                               T* middle = to + last.start * p.block;
                               const T* given = from + last.first * p.block;
-#pragma GCC ivdep
+                              ADJOINT_INDEPENDENT
                               for (int64_t i = 0; i < last.count * p.block; ++i) middle[i] += given[i];
                             }
                             some(last.first + last.count, n);

@@ -97,12 +97,12 @@ void product(int64_t rows, int64_t n, int64_t k, const T* a, int64_t a_down, con
 
 template <class T>
 ADJOINT_INLINE void sigmoid_of(int64_t n, T* p) {
-#pragma GCC ivdep
+  ADJOINT_INDEPENDENT
   for (int64_t j = 0; j < n; ++j) p[j] = math::sigmoid(p[j]);
 }
 template <class T>
 ADJOINT_INLINE void tanh_of(int64_t n, T* p) {
-#pragma GCC ivdep
+  ADJOINT_INDEPENDENT
   for (int64_t j = 0; j < n; ++j) p[j] = math::tanh(p[j]);
 }
 
@@ -112,7 +112,7 @@ void lstm(int64_t n, T* gates, const T* c_before, T* c, T* h) {
   sigmoid_of(2 * n, i);
   tanh_of(n, g);
   sigmoid_of(n, o);
-#pragma GCC ivdep
+  ADJOINT_INDEPENDENT
   for (int64_t j = 0; j < n; ++j) {
     c[j] = f[j] * c_before[j] + i[j] * g[j];
     h[j] = o[j] * math::tanh(c[j]);
@@ -126,14 +126,13 @@ void lstm_back(int64_t n, const T* gates, const T* c_before, const T* c, const T
   T *di = dx, *df = dx + n, *du = dx + 2 * n, *d_o = dx + 3 * n;
   const T* upper = dh;
   if (g) {  // di is free until then
-#pragma GCC ivdep
+    ADJOINT_INDEPENDENT
     for (int64_t j = 0; j < n; ++j) di[j] = dh[j] + g[j];
     upper = di;
   }
-  if (g_c)
-#pragma GCC ivdep
-    for (int64_t j = 0; j < n; ++j) dc[j] += g_c[j];
-#pragma GCC ivdep
+  if (g_c) ADJOINT_INDEPENDENT
+  for (int64_t j = 0; j < n; ++j) dc[j] += g_c[j];
+  ADJOINT_INDEPENDENT
   for (int64_t j = 0; j < n; ++j) {
     const T t = math::tanh(c[j]), d = upper[j], e = dc[j] + d * o[j] * (T(1) - t * t);
     d_o[j] = d * t * o[j] * (T(1) - o[j]);
@@ -148,9 +147,9 @@ template <class T>
 void gru(int64_t n, const T* x, const T* hidden, const T* h_before, T* kept, T* h) {
   T *r = kept, *u = kept + 2 * n, *p = kept + 3 * n;
   const T* z = kept + n;
-#pragma GCC ivdep
+  ADJOINT_INDEPENDENT
   for (int64_t j = 0; j < 2 * n; ++j) r[j] = math::sigmoid(x[j] + hidden[j]);
-#pragma GCC ivdep
+  ADJOINT_INDEPENDENT
   for (int64_t j = 0; j < n; ++j) {
     p[j] = hidden[2 * n + j];
     u[j] = math::tanh(x[2 * n + j] + r[j] * p[j]);
@@ -161,10 +160,9 @@ void gru(int64_t n, const T* x, const T* hidden, const T* h_before, T* kept, T* 
 template <class T>
 void gru_back(int64_t n, const T* kept, const T* h_before, const T* g, T* dh, T* dx, T* dp) {
   const T *r = kept, *z = kept + n, *u = kept + 2 * n, *p = kept + 3 * n;
-  if (g)
-#pragma GCC ivdep
-    for (int64_t j = 0; j < n; ++j) dh[j] += g[j];
-#pragma GCC ivdep
+  if (g) ADJOINT_INDEPENDENT
+  for (int64_t j = 0; j < n; ++j) dh[j] += g[j];
+  ADJOINT_INDEPENDENT
   for (int64_t j = 0; j < n; ++j) {
     const T d = dh[j], du = d * (T(1) - z[j]) * (T(1) - u[j] * u[j]);
     const T dr = du * p[j] * r[j] * (T(1) - r[j]), dz = d * (h_before[j] - u[j]) * z[j] * (T(1) - z[j]);
@@ -179,7 +177,7 @@ void gru_back(int64_t n, const T* kept, const T* h_before, const T* g, T* dh, T*
 template <class T>
 void elman(int64_t n, bool relu, T* h) {
   if (!relu) return tanh_of(n, h);
-#pragma GCC ivdep
+  ADJOINT_INDEPENDENT
   for (int64_t j = 0; j < n; ++j) h[j] = h[j] < T(0) ? T(0) : h[j];
 }
 
@@ -187,10 +185,10 @@ template <class T>
 void elman_back(int64_t n, bool relu, const T* y, const T* g, const T* dh, T* dx) {
   for (int64_t j = 0; j < n; ++j) dx[j] = g ? dh[j] + g[j] : dh[j];
   if (relu) {
-#pragma GCC ivdep
+    ADJOINT_INDEPENDENT
     for (int64_t j = 0; j < n; ++j) dx[j] = y[j] > T(0) ? dx[j] : T(0);
   } else {
-#pragma GCC ivdep
+    ADJOINT_INDEPENDENT
     for (int64_t j = 0; j < n; ++j) dx[j] *= T(1) - y[j] * y[j];
   }
 }

@@ -137,7 +137,7 @@ struct Additive {
     int64_t r = 0;
     for (; !requires { F::costly; } && r + 8 <= rows; r += 8) {
       const T* q = p + r * s;
-#pragma GCC ivdep
+      ADJOINT_INDEPENDENT
       for (int64_t j = 0; j < columns; ++j) {
         const S low =
             (F::term(q[j], x) + F::term(q[j + s], x)) + (F::term(q[j + 2 * s], x) + F::term(q[j + 3 * s], x));
@@ -148,7 +148,7 @@ struct Additive {
     }
     for (; r < rows; ++r) {
       const T* q = p + r * s;
-#pragma GCC ivdep
+      ADJOINT_INDEPENDENT
       for (int64_t j = 0; j < columns; ++j) a[j] = a[j] + W(F::term(q[j], x));
     }
   }
@@ -221,7 +221,7 @@ struct Joined {
     int64_t r = 0;
     for (; r + 4 <= rows; r += 4) {
       const T* q = p + r * s;
-#pragma GCC ivdep
+      ADJOINT_INDEPENDENT
       for (int64_t j = 0; j < columns; ++j) {
         const W low = F::join(F::take(q[j]), F::take(q[j + s])),
                 high = F::join(F::take(q[j + 2 * s]), F::take(q[j + 3 * s]));
@@ -230,7 +230,7 @@ struct Joined {
     }
     for (; r < rows; ++r) {
       const T* q = p + r * s;
-#pragma GCC ivdep
+      ADJOINT_INDEPENDENT
       for (int64_t j = 0; j < columns; ++j) a[j] = F::join(a[j], F::take(q[j]));
     }
   }
@@ -276,7 +276,7 @@ struct First {
     for (int64_t r = 0; r < rows; ++r) {
       const T* p = static_cast<const T*>(from) + r * s;
       const int64_t here = start + r;
-#pragma GCC ivdep
+      ADJOINT_INDEPENDENT
       for (int64_t j = 0; j < columns; ++j) {
         const bool better = beats(p[j], value[j]) | (index[j] < 0);
         value[j] = better ? p[j] : value[j];
@@ -341,22 +341,20 @@ struct MomentsFold {
         const int64_t m = least(kRows, rows - r);
         const T* p = static_cast<const T*>(from) + r * s + tile;
         for (int64_t j = 0; j < width; ++j) mean[j] = p[j];
-        for (int64_t k = 1; k < m; ++k)
-#pragma GCC ivdep
-          for (int64_t j = 0; j < width; ++j) mean[j] = mean[j] + p[k * s + j];
+        for (int64_t k = 1; k < m; ++k) ADJOINT_INDEPENDENT
+        for (int64_t j = 0; j < width; ++j) mean[j] = mean[j] + p[k * s + j];
         const real_part_t<T> scale = real_part_t<T>(1) / real_part_t<T>(m);
         for (int64_t j = 0; j < width; ++j) {
           mean[j] = mean[j] * scale;
           off[j] = T(0);
           squares[j] = 0;
         }
-        for (int64_t k = 0; k < m; ++k)
-#pragma GCC ivdep
-          for (int64_t j = 0; j < width; ++j) {
-            const T d = p[k * s + j] - mean[j];
-            off[j] = off[j] + d;
-            squares[j] = squares[j] + squared(d);
-          }
+        for (int64_t k = 0; k < m; ++k) ADJOINT_INDEPENDENT
+        for (int64_t j = 0; j < width; ++j) {
+          const T d = p[k * s + j] - mean[j];
+          off[j] = off[j] + d;
+          squares[j] = squares[j] + squared(d);
+        }
         for (int64_t j = 0; j < width; ++j) {
           const W o = W(off[j]) / double(m);
           const double q = double(squares[j]) - norm(o) * double(m);
@@ -411,17 +409,15 @@ struct ExpSumFold {
         const T* p = static_cast<const T*>(from) + r * s + tile;
         T old[kTile];
         for (int64_t j = 0; j < width; ++j) old[j] = max[j];
-        for (int64_t k = 0; k < m; ++k)
-#pragma GCC ivdep
-          for (int64_t j = 0; j < width; ++j) max[j] = larger(max[j], p[k * s + j]);
+        for (int64_t k = 0; k < m; ++k) ADJOINT_INDEPENDENT
+        for (int64_t j = 0; j < width; ++j) max[j] = larger(max[j], p[k * s + j]);
         for (int64_t j = 0; j < width; ++j) {
           shift[j] = finite_or_zero(max[j]);
           more[j] = 0;
         }
-        for (int64_t k = 0; k < m; ++k)
-#pragma GCC ivdep
-          for (int64_t j = 0; j < width; ++j) more[j] += math::exp(p[k * s + j] - shift[j]);
-#pragma GCC ivdep
+        for (int64_t k = 0; k < m; ++k) ADJOINT_INDEPENDENT
+        for (int64_t j = 0; j < width; ++j) more[j] += math::exp(p[k * s + j] - shift[j]);
+        ADJOINT_INDEPENDENT
         for (int64_t j = 0; j < width; ++j) {
           const T scaled = sum[j] * math::exp(finite_or_zero(old[j]) - shift[j]);
           sum[j] = (sum[j] == T(0) ? T(0) : scaled) + more[j];

@@ -10,7 +10,7 @@ namespace {
 
 template <int Terms, class T>
 ADJOINT_INLINE void sum_rows(const T* const* from, const T* weights, int64_t n, T* to) {
-#pragma GCC ivdep
+  ADJOINT_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) {
     T sum = weights[0] * from[0][i];
 #pragma GCC unroll 4
@@ -38,12 +38,11 @@ void rows(const T* from, const int64_t* places, const T* weights, int64_t terms,
   for (int64_t k = first; k < terms; ++k) {
     const T* more = from + places[k] * n;
     const T weight = weights[k];
-#pragma GCC ivdep
+    ADJOINT_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) to[i] += weight * more[i];
   }
-  if (divisor != 1)
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) to[i] /= divisor;
+  if (divisor != 1) ADJOINT_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) to[i] /= divisor;
 }
 
 template <class T>
@@ -75,19 +74,15 @@ void row(const T* from, int64_t n, const ResampledBlock<T>* blocks, int64_t coun
       }
     }
 #endif
-    for (int64_t k = 0; !done && k < b.terms; ++k, places += L, weights += L)
-#pragma GCC ivdep
-      for (int i = 0; i < L; ++i)
-        sum[i] += places[i] < 0 ? T(0) : weights[i] * x[places[i] < 0 ? 0 : places[i]];
-    if (b.divisors)
-#pragma GCC ivdep
-      for (int i = 0; i < L; ++i) sum[i] /= b.divisors[i];
+    for (int64_t k = 0; !done && k < b.terms; ++k, places += L, weights += L) ADJOINT_INDEPENDENT
+    for (int i = 0; i < L; ++i)
+      sum[i] += places[i] < 0 ? T(0) : weights[i] * x[places[i] < 0 ? 0 : places[i]];
+    if (b.divisors) ADJOINT_INDEPENDENT
+    for (int i = 0; i < L; ++i) sum[i] /= b.divisors[i];
     const int64_t m = count - o < L ? count - o : L;
-    if (m == L)
-#pragma GCC ivdep
-      for (int i = 0; i < L; ++i) to[o + i] = sum[i];
-    else
-      for (int64_t i = 0; i < m; ++i) to[o + i] = sum[i];
+    if (m == L) ADJOINT_INDEPENDENT
+    for (int i = 0; i < L; ++i) to[o + i] = sum[i];
+    else for (int64_t i = 0; i < m; ++i) to[o + i] = sum[i];
   }
 }
 

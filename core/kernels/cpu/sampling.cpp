@@ -73,10 +73,7 @@ double gamma_draw(double a, Stream& random) {
   }
 }
 
-double log_factorial(double k) {
-  int sign = 0;
-  return lgamma_r(k + 1, &sign);
-}
+double log_factorial(double k) { return math::lgamma(k + 1); }
 
 double poisson_draw(double rate, Stream& random) {
   if (!(rate >= 0)) return std::nan("");

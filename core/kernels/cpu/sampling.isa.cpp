@@ -19,7 +19,7 @@ void series(const double* a, const double* x, const double* turn, const double* 
   double some = 1;
   for (int n = 1; n < 100000 && some != 0; ++n) {
     some = 0;
-#pragma GCC ivdep
+    ADJOINT_INDEPENDENT
     for (int l = 0; l < L; ++l) {
       const double inverse = 1 / (a[l] + n);
       term[l] *= x[l] * inverse;

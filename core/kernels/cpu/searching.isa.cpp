@@ -19,17 +19,16 @@ void search_block(const T* p, int64_t n, int steps, const T* v, int64_t* to, int
     value[i] = v[i < m ? i : 0];
   }
   // Halving: what is sought lies in [low, high]. Asked this way round, NaN lies beyond all numbers.
-  for (int k = 0; k < steps; ++k)
-#pragma GCC ivdep
-    for (int64_t i = 0; i < kBlock; ++i) {
-      const int64_t middle = (low[i] + high[i]) >> 1, at = middle < n ? middle : n - 1;
-      const T found = p[at];
-      const bool before = right ? found > value[i] : found >= value[i];
-      const int64_t down = before ? middle : high[i], up = before ? low[i] : middle + 1;
-      const bool open = low[i] < high[i];
-      high[i] = open ? down : high[i];
-      low[i] = open ? up : low[i];
-    }
+  for (int k = 0; k < steps; ++k) ADJOINT_INDEPENDENT
+  for (int64_t i = 0; i < kBlock; ++i) {
+    const int64_t middle = (low[i] + high[i]) >> 1, at = middle < n ? middle : n - 1;
+    const T found = p[at];
+    const bool before = right ? found > value[i] : found >= value[i];
+    const int64_t down = before ? middle : high[i], up = before ? low[i] : middle + 1;
+    const bool open = low[i] < high[i];
+    high[i] = open ? down : high[i];
+    low[i] = open ? up : low[i];
+  }
   for (int64_t i = 0; i < m; ++i) to[i] = low[i];
 }
 

@@ -11,7 +11,7 @@
 namespace adjoint::inline ADJOINT_ISA {
 namespace {
 
-#define ADJOINT_LANES _Pragma("GCC ivdep") for (int64_t l = 0; l < kMatrixLanes<T>; ++l)
+#define ADJOINT_LANES ADJOINT_INDEPENDENT for (int64_t l = 0; l < kMatrixLanes<T>; ++l)
 
 template <class T>
 constexpr int64_t kL = kMatrixLanes<T>;

@@ -26,22 +26,20 @@ struct Rows {
           const T *p = x + r * n, shift = max[r];
           sum[r] = lane_sum<T>(n, [p, shift](int64_t i) { return math::exp(p[i] - shift); });
         }
-#pragma GCC ivdep
+        ADJOINT_INDEPENDENT
         for (int64_t r = 0; r < kTogether; ++r) sum[r] = math::log(sum[r]);
-        for (int64_t r = 0; r < m; ++r)
-#pragma GCC ivdep
-          for (int64_t i = 0; i < n; ++i) y[r * n + i] = (x[r * n + i] - max[r]) - sum[r];
+        for (int64_t r = 0; r < m; ++r) ADJOINT_INDEPENDENT
+        for (int64_t i = 0; i < n; ++i) y[r * n + i] = (x[r * n + i] - max[r]) - sum[r];
       } else {
-        for (int64_t r = 0; r < m; ++r)
-#pragma GCC ivdep
-          for (int64_t i = 0; i < n; ++i) y[r * n + i] = math::exp(x[r * n + i] - max[r]);
+        for (int64_t r = 0; r < m; ++r) ADJOINT_INDEPENDENT
+        for (int64_t i = 0; i < n; ++i) y[r * n + i] = math::exp(x[r * n + i] - max[r]);
         for (int64_t r = 0; r < m; ++r) {
           const T* p = y + r * n;
           sum[r] = lane_sum<T>(n, [p](int64_t i) { return p[i]; });
         }
         for (int64_t r = 0; r < m; ++r) {
           const T factor = (scale ? scale[row + r] : T(1)) / sum[r];
-#pragma GCC ivdep
+          ADJOINT_INDEPENDENT
           for (int64_t i = 0; i < n; ++i) y[r * n + i] *= factor;
         }
       }
@@ -52,11 +50,11 @@ struct Rows {
     for (int64_t r = 0; r < rows; ++r, g += n, y += n, gx += n) {
       if (log) {
         const T sum = lane_sum<T>(n, [g](int64_t i) { return g[i]; });
-#pragma GCC ivdep
+        ADJOINT_INDEPENDENT
         for (int64_t i = 0; i < n; ++i) gx[i] = g[i] - math::exp(y[i]) * sum;
       } else {
         const T mean = lane_sum<T>(n, [g, y](int64_t i) { return g[i] * y[i]; });
-#pragma GCC ivdep
+        ADJOINT_INDEPENDENT
         for (int64_t i = 0; i < n; ++i) gx[i] = y[i] * (g[i] - mean);
       }
     }
@@ -79,9 +77,8 @@ struct Tile {
       const int64_t last = first + kRows < n ? first + kRows : n;
       T part[kWidth];
       for (int64_t j = 0; j < width; ++j) part[j] = 0;
-      for (int64_t k = first; k < last; ++k)
-#pragma GCC ivdep
-        for (int64_t j = 0; j < width; ++j) part[j] += term(k, j);
+      for (int64_t k = first; k < last; ++k) ADJOINT_INDEPENDENT
+      for (int64_t j = 0; j < width; ++j) part[j] += term(k, j);
       for (int64_t j = 0; j < width; ++j) sum[j] += part[j];
     }
   }
@@ -91,23 +88,20 @@ struct Tile {
     const int64_t width = W > 0 ? W : columns;
     T max[kWidth], sum[kWidth];
     for (int64_t j = 0; j < width; ++j) max[j] = lowest<T>();
-    for (int64_t k = 0; k < n; ++k)
-#pragma GCC ivdep
-      for (int64_t j = 0; j < width; ++j) max[j] = larger(max[j], x[k * stride + j]);
+    for (int64_t k = 0; k < n; ++k) ADJOINT_INDEPENDENT
+    for (int64_t j = 0; j < width; ++j) max[j] = larger(max[j], x[k * stride + j]);
     if (log) {
       total(sum, n, width, [&](int64_t k, int64_t j) { return math::exp(x[k * stride + j] - max[j]); });
       for (int64_t j = 0; j < width; ++j) sum[j] = math::log(sum[j]);
-      for (int64_t k = 0; k < n; ++k)
-#pragma GCC ivdep
-        for (int64_t j = 0; j < width; ++j) y[k * stride + j] = (x[k * stride + j] - max[j]) - sum[j];
+      for (int64_t k = 0; k < n; ++k) ADJOINT_INDEPENDENT
+      for (int64_t j = 0; j < width; ++j) y[k * stride + j] = (x[k * stride + j] - max[j]) - sum[j];
       return;
     }
     total(sum, n, width,
           [&](int64_t k, int64_t j) { return y[k * stride + j] = math::exp(x[k * stride + j] - max[j]); });
     for (int64_t j = 0; j < width; ++j) sum[j] = (scale ? scale[j] : T(1)) / sum[j];
-    for (int64_t k = 0; k < n; ++k)
-#pragma GCC ivdep
-      for (int64_t j = 0; j < width; ++j) y[k * stride + j] *= sum[j];
+    for (int64_t k = 0; k < n; ++k) ADJOINT_INDEPENDENT
+    for (int64_t j = 0; j < width; ++j) y[k * stride + j] *= sum[j];
   }
 
   static void backward(const T* g, const T* y, T* gx, int64_t n, int64_t stride, int64_t columns, bool log) {
@@ -115,17 +109,14 @@ struct Tile {
     T sum[kWidth];
     if (log) {
       total(sum, n, width, [&](int64_t k, int64_t j) { return g[k * stride + j]; });
-      for (int64_t k = 0; k < n; ++k)
-#pragma GCC ivdep
-        for (int64_t j = 0; j < width; ++j)
-          gx[k * stride + j] = g[k * stride + j] - math::exp(y[k * stride + j]) * sum[j];
+      for (int64_t k = 0; k < n; ++k) ADJOINT_INDEPENDENT
+      for (int64_t j = 0; j < width; ++j)
+        gx[k * stride + j] = g[k * stride + j] - math::exp(y[k * stride + j]) * sum[j];
       return;
     }
     total(sum, n, width, [&](int64_t k, int64_t j) { return g[k * stride + j] * y[k * stride + j]; });
-    for (int64_t k = 0; k < n; ++k)
-#pragma GCC ivdep
-      for (int64_t j = 0; j < width; ++j)
-        gx[k * stride + j] = y[k * stride + j] * (g[k * stride + j] - sum[j]);
+    for (int64_t k = 0; k < n; ++k) ADJOINT_INDEPENDENT
+    for (int64_t j = 0; j < width; ++j) gx[k * stride + j] = y[k * stride + j] * (g[k * stride + j] - sum[j]);
   }
 };
 

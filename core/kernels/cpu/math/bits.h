@@ -28,6 +28,13 @@
 #define ADJOINT_INLINE [[gnu::always_inline]] inline
 #endif
 
+// Before a loop: no iteration reads what another writes, so that it may be done in vectors.
+#if defined(__clang__)
+#define ADJOINT_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define ADJOINT_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__AVX512F__)
 #define ADJOINT_HAS_FMA 1
 #else

@@ -12,8 +12,12 @@ constexpr double stirling_series[] = {1.0 / 12,   -1.0 / 360,      1.0 / 1260, -
                                       1.0 / 1188, -691.0 / 360360, 1.0 / 156};
 
 ADJOINT_INLINE double lgamma(double x) {
+#if defined(__linux__)  // where `lgamma` writes a global
   int sign = 0;
   return __builtin_lgamma_r(x, &sign);
+#else
+  return __builtin_lgamma(x);
+#endif
 }
 ADJOINT_INLINE float lgamma(float x) {
   // In double, where nothing near the zeros is lost: ten steps of the recurrence, as one product, to
