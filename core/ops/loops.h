@@ -119,6 +119,12 @@ ADJOINT_INLINE void quick_loop(T* out, int64_t n, Quick quick, Full full) {
   }
 }
 
+/// A loop of the operator's own, over everything or where an operand is one number.
+template <class Op, class... X>
+concept HasAll = requires(X... x) { Op::all(x...); };
+template <class Op, class... X>
+concept HasUniform = requires(X... x) { Op::uniform(x...); };
+
 template <class Op, class T>
 void forward_loop(void* out, const void* const* in, int64_t n, const double* p) {
   [&]<size_t... K, int... I>(std::index_sequence<K...>, std::integer_sequence<int, I...>) {
@@ -128,7 +134,7 @@ void forward_loop(void* out, const void* const* in, int64_t n, const double* p) 
     if constexpr (Op::arity == 1) {
       const auto* a = static_cast<const input_t<Op, 0, T>*>(in[0]);
       if constexpr (kInDouble<Op, T>) return double_loop<Op>(o, a, n);
-      if constexpr (requires { Op::all(o, a, n); }) return Op::all(o, a, n);
+      if constexpr (HasAll<Op, decltype(o), decltype(a), int64_t>) return Op::all(o, a, n);
       if constexpr (requires { Op::all(o, a, n, parameters[K]...); } && sizeof...(K) > 0)
         return Op::all(o, a, n, parameters[K]...);
       if constexpr (HasNear<Op, T>) {
@@ -148,7 +154,7 @@ void forward_loop(void* out, const void* const* in, int64_t n, const double* p) 
     } else if constexpr (Op::arity == 2) {
       const auto* a = static_cast<const input_t<Op, 0, T>*>(in[0]);
       const auto* b = static_cast<const input_t<Op, 1, T>*>(in[1]);
-      if constexpr (requires { Op::uniform(o, a, *b, n); })
+      if constexpr (HasUniform<Op, decltype(o), decltype(a), decltype(*b), int64_t>)
         if (uniform(b, n) && Op::uniform(o, a, *b, n)) return;
       if constexpr (requires { Op::uniform(o, a, *b, n, parameters[K]...); } && sizeof...(K) > 0)
         if (uniform(b, n) && Op::uniform(o, a, *b, n, parameters[K]...)) return;
@@ -162,7 +168,7 @@ void forward_loop(void* out, const void* const* in, int64_t n, const double* p) 
       const auto* a = static_cast<const input_t<Op, 0, T>*>(in[0]);
       const auto* b = static_cast<const input_t<Op, 1, T>*>(in[1]);
       const auto* c = static_cast<const input_t<Op, 2, T>*>(in[2]);
-      if constexpr (requires { Op::uniform(o, a, *b, *c, n); })
+      if constexpr (HasUniform<Op, decltype(o), decltype(a), decltype(*b), decltype(*c), int64_t>)
         if (uniform(b, n) && uniform(c, n) && Op::uniform(o, a, *b, *c, n)) return;
       ADJOINT_INDEPENDENT
       for (int64_t i = 0; i < n; ++i)

@@ -150,7 +150,7 @@ struct NextAfter : Binary {
     const T least = math::copysign(math::from_bits(U(1)), y);
     const T next = x == T(0) ? least : stepped;
     const T moved = x == y ? y : next;
-    return (x == x) & (y == y) ? moved : x + y;
+    return ((x == x) & (y == y)) ? moved : x + y;
   }
   template <class G, class T>
   ADJOINT_INLINE static G vjp(Wrt<0>, Gradient<G> g, First<T> x, Second<T> y) {

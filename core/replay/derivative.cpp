@@ -178,16 +178,16 @@ class Replay::Supplier final : public Observer {
   Ref<Observer> for_thread() const override { return tracer_.for_thread(); }
   void computed(const Call& call, std::span<const Tensor> results) override {
     tracer_.computed(call, results);
-    supply(call, results);
+    give_back(call, results);
   }
   void announced(const Call& call, std::span<const Tensor> results) override {
     tracer_.announced(call, results);
-    supply(call, results);
+    give_back(call, results);
   }
   void told(const Notice& notice) override { tracer_.told(notice); }
 
  private:
-  void supply(const Call& call, std::span<const Tensor> results) {
+  void give_back(const Call& call, std::span<const Tensor> results) {
     const Trace &then = replay_.recording_.trace, &now = tracer_.trace;
     if (now.steps.size() == seen_ || seen_ >= replay_.recording_.forward) return;
     const Step &a = then.steps[seen_++], &b = now.steps.back();

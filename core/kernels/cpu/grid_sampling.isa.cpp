@@ -43,7 +43,7 @@ ADJOINT_INLINE void bound(T low, T span, T last, T& at, T& scale) {
     at = (odd ? span - rest : rest) + low;  // NaN where the span is 0
   }
   if constexpr (padding != GridPadding::Zeros) {
-    scale = (at > 0) & (at < last) ? scale : T(0);
+    scale = ((at > 0) & (at < last)) ? scale : T(0);
     at = at > 0 ? at : T(0);
     at = at < last ? at : last;
   }
@@ -52,7 +52,7 @@ ADJOINT_INLINE void bound(T low, T span, T last, T& at, T& scale) {
 /// Where it is an element of the image, which NaN is not.
 template <class T>
 ADJOINT_INLINE int32_t place_of(T at, T last) {
-  return static_cast<int32_t>((at >= 0) & (at <= last) ? at : T(-1));
+  return static_cast<int32_t>(((at >= 0) & (at <= last)) ? at : T(-1));
 }
 
 template <GridMode mode, GridPadding padding, class T>
@@ -200,7 +200,7 @@ struct Places {
     for (int k = 0; k + 1 < all; k += 2)
       for (int i = 0; i < L; ++i) {
         const int32_t one = at[k][i], two = at[k + 1][i];
-        wrong |= ((one | two) >= 0) & (two != one + 1) ? -1 : 0;
+        wrong |= (((one | two) >= 0) & (two != one + 1)) ? -1 : 0;
         pair[k / 2][i] = one >= 0 ? one : two >= 0 ? two - 1 : 0;
       }
     paired = wrong == 0;

@@ -46,7 +46,7 @@ ADJOINT_INLINE void some(const T* x, int64_t first, int64_t step, int64_t taps, 
   if (!positions) {
     for (int64_t t = 1; t < taps; ++t) {
       load<N, S>(x + first + offsets[t], step, v, lanes);
-      best = (v > best) | (v != v) ? v : best;
+      best = ((v > best) | (v != v)) ? v : best;
     }
     __builtin_memcpy(values, &best, sizeof best);
     return;
@@ -96,7 +96,7 @@ void row(const T* x, int64_t first, int64_t step, int64_t n, int64_t taps, const
     int64_t at = first + offsets[0];
     for (int64_t t = 1; t < taps; ++t) {
       const T v = x[first + offsets[t]];
-      at = (v > x[at]) | (v != v) ? first + offsets[t] : at;
+      at = ((v > x[at]) | (v != v)) ? first + offsets[t] : at;
     }
     values[c] = x[at];
     if (positions) positions[c] = at;

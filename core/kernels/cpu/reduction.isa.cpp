@@ -33,7 +33,6 @@ using real_part_t = typename RealPart<T>::type;
 
 ADJOINT_INLINE float magnitude(float x) { return math::abs(x); }
 ADJOINT_INLINE double magnitude(double x) { return math::abs(x); }
-ADJOINT_INLINE int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
 template <class T>
 ADJOINT_INLINE T magnitude(Complex<T> z) {
   return math::abs(z);

@@ -55,7 +55,7 @@ ADJOINT_INLINE uint32_t key_of(T x) {
 /// Key and index in one number.
 struct Narrow {
   uint64_t bits;
-  static constexpr int kDigits = 4, kShift = 32;
+  static constexpr int kDigits = 4;
   Narrow() = default;
   Narrow(uint32_t key, int64_t index) : bits(uint64_t{key} << 32 | static_cast<uint64_t>(index)) {}
   uint32_t key() const { return static_cast<uint32_t>(bits >> 32); }
