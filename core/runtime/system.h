@@ -43,7 +43,7 @@ class WithoutSignals {
 };
 
 /// log |gamma(x)| without a global that says its sign.
-inline double log_gamma(double x) {
+[[gnu::always_inline]] inline double log_gamma(double x) {
 #if defined(__linux__)
   int sign = 0;
   return __builtin_lgamma_r(x, &sign);

@@ -4,6 +4,7 @@
 
 #include "bits.h"
 #include "exponential.h"
+#include "runtime/system.h"
 #include "trigonometric.h"
 
 namespace adjoint::inline ADJOINT_ISA::math {
@@ -11,14 +12,7 @@ namespace adjoint::inline ADJOINT_ISA::math {
 constexpr double stirling_series[] = {1.0 / 12,   -1.0 / 360,      1.0 / 1260, -1.0 / 1680,
                                       1.0 / 1188, -691.0 / 360360, 1.0 / 156};
 
-ADJOINT_INLINE double lgamma(double x) {
-#if defined(__linux__)  // where `lgamma` writes a global
-  int sign = 0;
-  return __builtin_lgamma_r(x, &sign);
-#else
-  return __builtin_lgamma(x);
-#endif
-}
+ADJOINT_INLINE double lgamma(double x) { return runtime::system::log_gamma(x); }
 ADJOINT_INLINE float lgamma(float x) {
   // In double, where nothing near the zeros is lost: ten steps of the recurrence, as one product, to
   // Stirling's series (DLMF 5.11.1), and reflection left of 0.
