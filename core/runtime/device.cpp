@@ -28,7 +28,7 @@ int copy(int, void*, const void*, size_t) { throw NotLaunched(); }
 std::mutex mutex;
 constexpr unsigned kRegistered = kDeviceKinds - 1;  // at most
 /// By kind. What is from `kinds` to `kRegistered` is not read.
-DeviceFunctions table[kDeviceKinds] = {
+DeviceFunctions device_table[kDeviceKinds] = {
     {"cpu", 1, {}, {}, {}, {}, {}},
     {"meta", 1, {}, {}, {}, {}, {}},
     {},
@@ -66,20 +66,20 @@ unsigned register_device(const DeviceFunctions& functions) {
   std::lock_guard lock(mutex);
   const unsigned n = kinds.load(std::memory_order_relaxed);
   for (unsigned kind = 0; kind < n; ++kind)
-    if (std::strcmp(table[kind].name, functions.name) == 0) return kind;
+    if (std::strcmp(device_table[kind].name, functions.name) == 0) return kind;
   if (n == kRegistered || functions.count < 1 || functions.count > static_cast<int>(kDevicesOfKind))
     throw std::length_error("there is room for five kinds of devices, and of each for 1 to 32");
-  table[n] = functions;
+  device_table[n] = functions;
   kinds.store(n + 1, std::memory_order_release);
   return n;
 }
 
 const DeviceFunctions* functions_of(unsigned kind) {
-  return kind < kinds.load(std::memory_order_acquire) ? &table[kind] : nullptr;
+  return kind < kinds.load(std::memory_order_acquire) ? &device_table[kind] : nullptr;
 }
 
 namespace {
-const DeviceFunctions& functions_of(Device d) { return table[device_kind(d)]; }
+const DeviceFunctions& functions_of(Device d) { return device_table[device_kind(d)]; }
 int index(Device d) { return static_cast<int>(device_index(d)); }
 }  // namespace
 
