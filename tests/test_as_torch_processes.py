@@ -36,7 +36,7 @@ import subprocess, sys
 print(*(subprocess.run([*start, *sys.argv[1:]], capture_output=True, text=True, input="import torch; print(torch.ones(1))").stdout.strip()
     for start in (
         [sys.executable, "child.py"], [sys.executable, "-u", "-W", "ignore", "-m", "child"], (sys.executable, "-c", "import child"),
-        [sys.executable, "-m", "adjoint.as_torch", "child.py"], [sys.executable, "-"], [sys.executable, "--version"], ["echo", "x"])), sep="\\n")
+        [sys.executable, "-m", "adjoint.as_torch", "child.py"], [sys.executable, "-"], [sys.executable, "--version"], ["echo", "x"])), sep="\\n", flush=True)
 subprocess.run(args=[sys.executable, "-X", "utf8", "grandchild.py"], check=True)
 """
 

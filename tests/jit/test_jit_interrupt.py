@@ -9,6 +9,14 @@ import pytest
 import adjoint as ad
 
 
+@pytest.fixture(autouse=True)
+def interruptible():
+    """A process in the background may have been started with the signal ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def long(x, w):
     """Some tenths of a second, in many instructions."""
     for _ in range(150):
