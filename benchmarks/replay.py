@@ -48,22 +48,21 @@ def programs():
     trained = ad.nn.Sequential(ad.nn.Linear(64, 64), ad.nn.Tanh(), ad.nn.Linear(64, 10))
     sgd = ad.optim.SGD(trained.parameters(), lr=1e-2, momentum=0.9)
 
-    def mlp_step():
-        sgd.zero_grad()
-        loss = F.cross_entropy(trained(inputs), labels)
+    def step(net, optimizer):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(net(inputs), labels)
         loss.backward()
-        sgd.step()
+        optimizer.step()
         return loss.detach()
+
+    def mlp_step():
+        return step(trained, sgd)
 
     scheduled = ad.nn.Sequential(ad.nn.Linear(64, 64), ad.nn.Tanh(), ad.nn.Linear(64, 10))
     steps = ad.optim.SGD(scheduled.parameters(), lr=1e-2, momentum=0.9)
 
     def mlp_step_with_a_new_rate():
-        steps.zero_grad()
-        loss = F.cross_entropy(scheduled(inputs), labels)
-        loss.backward()
-        steps.step()
-        return loss.detach()
+        return step(scheduled, steps)
 
     def another_rate():
         steps.param_groups[0]["lr"] *= 0.9999

@@ -166,20 +166,27 @@ def _flags(t: Any) -> Any:
     return t is not None and (t.requires_grad, t.retains_grad)
 
 
+def _watched(
+    made: Recorded, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, Watching]:
+    """Call a function, always under a recorder: transforms take other ways where calls are observed."""
+    recorder = _C._record(LIBRARY)
+    try:
+        with Watching(function) as watch:
+            made.result.append(function(*args, **kwargs))
+    finally:
+        recorder.close()
+    made.codes = watch.codes
+    return recorder, watch
+
+
 def record(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], codes: Any
 ) -> Recorded:
     """Call a function and record it; `codes`: what ran in it the last time. Without, only that is found out."""
     made = Recorded()
     if codes is None:
-        # With somebody looking on, as later, since transforms take other ways then.
-        recorder = _C._record(LIBRARY)
-        try:
-            with Watching(function) as watch:
-                made.result.append(function(*args, **kwargs))
-        finally:
-            recorder.close()
-        made.codes = watch.codes
+        _watched(made, function, args, kwargs)
         return made
     made.layout = layout = collect(function, args, kwargs, codes)
     made.passed_on = passed_on(layout, function, args, kwargs, codes)
@@ -187,13 +194,7 @@ def record(
     try:
         histories = [(_history(t), _flags(t)) for t in layout.tensors]
         mode = _C._mode_of_replay()
-        recorder = _C._record(LIBRARY)
-        try:
-            with Watching(function) as watch:
-                made.result.append(function(*args, **kwargs))
-        finally:
-            recorder.close()
-        made.codes = watch.codes
+        recorder, watch = _watched(made, function, args, kwargs)
         try:
             if any(id(code) not in given for code, _ in made.codes):
                 raise NotYet

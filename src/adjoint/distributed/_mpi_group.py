@@ -19,7 +19,7 @@ from adjoint.distributed._buffers import bytes_of, for_reading, for_writing
 from adjoint.distributed._call import HEADER, read_header
 from adjoint.distributed._errors import DistBackendError
 from adjoint.distributed._ordered import OrderedGroup, hash_of
-from adjoint.distributed._reduce_op import AVG, PREMUL_SUM, combine, function
+from adjoint.distributed._reduce_op import AVG, PREMUL_SUM, function
 from adjoint.distributed._work import Work
 
 __all__ = ["MPIGroup"]
@@ -248,12 +248,17 @@ class MPIGroup(OrderedGroup):
         name = _OF_BOOLS.get(op.name) if dtype is ad.bool else None
         return getattr(self._mpi, name or _OPS[op.name])
 
-    def _combined(self, given, mine, op):
-        """What has travelled with the headers, in the order of ranks."""
-        first, *others = given
-        for other in others:
-            combine(op, first, other, mine)
-            first = mine
+    def _combiner(self, given, op, dtype):
+        """A function that makes one, in a tensor, of what has travelled with the headers, in the order of ranks."""
+        (first, *others), join = given, function(op, dtype)
+
+        def combined(mine):
+            low = first
+            for other in others:
+                join(low, other, out=mine)
+                low = mine
+
+        return combined
 
     def _remember(self, call, mine, op, place, finish):
         """How such an all_reduce was done, for the next one."""
@@ -266,14 +271,7 @@ class MPIGroup(OrderedGroup):
 
     def _allreduce(self, call, mine, op):
         if given := self._given:
-            (first, *others), add = given, function(op, mine.dtype)
-
-            def finish(mine):
-                low = first
-                for other in others:
-                    add(low, other, out=mine)
-                    low = mine
-
+            finish = self._combiner(given, op, mine.dtype)
             finish(mine)
             place = slice(HEADER, HEADER + mine.numel() * mine.element_size())
             self._remember(call, mine, op, place, finish)
@@ -294,7 +292,7 @@ class MPIGroup(OrderedGroup):
     def _reduce(self, call, mine, op, root):
         if self._given:
             if self._rank == root:
-                self._combined(self._given, mine, op)
+                self._combiner(self._given, op, mine.dtype)(mine)
             return
         wide = self._reducible(mine)
         send = self._mpi.IN_PLACE if self._rank == root else self._buffer(wide)
