@@ -66,11 +66,12 @@ ADJOINT_RANDOM_INLINE void generate(Stream stream, uint64_t group_number, Group&
 }
 
 /// One block of a stream's counter `stream.block` in a space of counters that `generate` never uses: `number`
-/// (above 0) tells its blocks apart.
-inline void generate_one(Stream stream, uint32_t number, uint64_t (&out)[2]) {
+/// (above 0) tells its blocks apart. Two words.
+ADJOINT_RANDOM_INLINE void generate_one(Stream stream, uint32_t number, uint64_t* out) {
   uint32_t a = static_cast<uint32_t>(stream.block), b = static_cast<uint32_t>(stream.block >> 32), c = number,
            d = 1;
   uint32_t key0 = static_cast<uint32_t>(stream.seed), key1 = static_cast<uint32_t>(stream.seed >> 32);
+#pragma GCC unroll 10
   for (int round = 0; round < 10; ++round) {
     const uint64_t product0 = uint64_t{0xD2511F53} * a, product1 = uint64_t{0xCD9E8D57} * c;
     a = static_cast<uint32_t>(product1 >> 32) ^ b ^ key0;

@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/math/math.h"
 #include "kernels/cpu/variants.h"
+#include "runtime/philox.h"
 
 namespace adjoint::inline ADJOINT_ISA {
 namespace {
@@ -34,24 +35,8 @@ void series(const double* a, const double* x, const double* turn, const double* 
 }
 
 void words(uint64_t seed, uint64_t block, uint32_t number, uint64_t* to) {
-  constexpr int L = SamplingTable::kAbreast;
-  for (int l = 0; l < L; ++l) {
-    const uint64_t counter = block + static_cast<uint64_t>(l);
-    uint32_t a = static_cast<uint32_t>(counter), b = static_cast<uint32_t>(counter >> 32), c = number, d = 1;
-    uint32_t key0 = static_cast<uint32_t>(seed), key1 = static_cast<uint32_t>(seed >> 32);
-#pragma GCC unroll 10
-    for (int round = 0; round < 10; ++round) {
-      const uint64_t product0 = uint64_t{0xD2511F53} * a, product1 = uint64_t{0xCD9E8D57} * c;
-      a = static_cast<uint32_t>(product1 >> 32) ^ b ^ key0;
-      b = static_cast<uint32_t>(product1);
-      c = static_cast<uint32_t>(product0 >> 32) ^ d ^ key1;
-      d = static_cast<uint32_t>(product0);
-      key0 += 0x9E3779B9;
-      key1 += 0xBB67AE85;
-    }
-    to[2 * l] = uint64_t{a} << 32 | b;
-    to[2 * l + 1] = uint64_t{c} << 32 | d;
-  }
+  for (int l = 0; l < SamplingTable::kAbreast; ++l)
+    runtime::philox::generate_one({seed, block + static_cast<uint64_t>(l)}, number, to + 2 * l);
 }
 
 constexpr SamplingTable table{&series, &words};
