@@ -17,8 +17,10 @@ namespace {
 constexpr int kCount = 2;
 constexpr size_t kRoom = size_t{1} << 28;  // of each device
 
+// Shared, since the system counts all private pages that may be written as data, touched or not, and the tests
+// limit the data of a process.
 char* map_pages(int access) {
-  void* p = mmap(nullptr, kRoom, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* p = mmap(nullptr, kRoom, access, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return p == MAP_FAILED ? nullptr : static_cast<char*>(p);
 }
 
