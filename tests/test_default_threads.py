@@ -36,3 +36,35 @@ def test_the_environment():
 def test_the_affinity_mask():
     one = min(os.sched_getaffinity(0))
     assert threads(f"import os; os.sched_setaffinity(0, [{one}]); ")[0] == 1
+
+
+HELPERS = """
+import os, time, adjoint as ad
+ad.set_num_threads(2)
+own = set(os.listdir("/proc/self/task"))
+x = ad.ones(1_000_000)
+allowed = os.sched_getaffinity(0)
+masks = set()
+for _ in range(50):
+    x.exp()
+    time.sleep(0.002)  # helpers sleep, and the caller may wake elsewhere
+    helpers = set(os.listdir("/proc/self/task")) - own
+    masks |= {frozenset(os.sched_getaffinity(int(helper))) for helper in helpers}
+assert len(helpers) == 1, helpers
+print(all(mask <= allowed for mask in masks), any(len(mask) == len(allowed) - 1 for mask in masks))
+"""
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "sched_setaffinity") or os.cpu_count() < 2, reason="asks Linux where two threads may run"
+)
+def test_a_helper_is_kept_off_the_processor_of_its_caller():
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("this process may run on one processor alone")
+    run = subprocess.run([sys.executable, "-c", HELPERS], capture_output=True, text=True)
+    assert run.stdout.split() == ["True", "True"], run.stdout + run.stderr
+    # Where there is but one processor, a helper keeps it.
+    one = min(os.sched_getaffinity(0))
+    pinned = HELPERS.replace("x = ad", f"os.sched_setaffinity(0, [{one}]); x = ad", 1)
+    run = subprocess.run([sys.executable, "-c", pinned], capture_output=True, text=True)
+    assert run.stdout.split() == ["True", "False"], run.stdout + run.stderr

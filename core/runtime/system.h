@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 
 namespace adjoint::runtime::system {
@@ -54,6 +55,13 @@ class WithoutSignals {
 
 /// Processors that this process may run on; 0 where the system does not say.
 int processors();
+
+/// The processor that the calling thread runs on; -1 where threads find processors of their own.
+int current_processor() noexcept;
+/// By what `keep_off` knows the calling thread.
+int this_thread() noexcept;
+/// These threads may run wherever the calling one may, but not on that processor, unless there is no other.
+void keep_off(int processor, std::span<const int> threads) noexcept;
 
 /// In a loop that looks again and again.
 inline void pause() {

@@ -10,6 +10,7 @@
 #include "runtime/system.h"
 #if defined(__linux__)
 #include <sched.h>
+#include <unistd.h>
 #endif
 
 namespace adjoint::runtime::system {
@@ -58,6 +59,22 @@ int processors() {
 #endif
   return 0;
 }
+
+#if defined(__linux__)
+int current_processor() noexcept { return sched_getcpu(); }
+int this_thread() noexcept { return gettid(); }
+
+void keep_off(int processor, std::span<const int> threads) noexcept {
+  cpu_set_t mask;
+  if (sched_getaffinity(0, sizeof mask, &mask) != 0 || CPU_COUNT(&mask) < 2) return;
+  CPU_CLR(processor, &mask);
+  for (int thread : threads) sched_setaffinity(thread, sizeof mask, &mask);
+}
+#else
+int current_processor() noexcept { return -1; }
+int this_thread() noexcept { return 0; }
+void keep_off(int, std::span<const int>) noexcept {}
+#endif
 
 void* open_library(const std::string& path, std::string& reason) {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -32,6 +32,10 @@ int processors() {
   return __builtin_popcountll(ours);
 }
 
+int current_processor() noexcept { return -1; }
+int this_thread() noexcept { return 0; }
+void keep_off(int, std::span<const int>) noexcept {}
+
 void* open_library(const std::string& path, std::string& reason) {
   void* library = reinterpret_cast<void*>(LoadLibraryA(path.c_str()));
   if (library == nullptr) reason = "error " + std::to_string(GetLastError());

@@ -2,6 +2,7 @@
 // enters or leaves a region, never while it works. Start reading at `share`.
 #include "runtime/workers.h"
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -53,6 +54,7 @@ class Helpers {
       first_ = &own;
       open_.fetch_add(1, std::memory_order_relaxed);
       asleep = sleeping_ > 0;
+      if (asleep) part();
     }
     if (asleep) helpers == 1 ? came_.notify_one() : came_.notify_all();
     work.call(work.object, 0);
@@ -80,6 +82,19 @@ class Helpers {
     open_.fetch_sub(1, std::memory_order_relaxed);
   }
 
+  /// With the lock. A guest system takes the idle processors of its machine for busy ones, and wakes a helper
+  /// on its caller's, where both wait for each other. So helpers are kept off it: when the caller has moved,
+  /// and not at each call where several callers take turns.
+  void part() {
+    const int processor = system::current_processor();
+    if (processor < 0 || processor == free_) return;
+    const auto now = std::chrono::steady_clock::now();
+    if (now - parted_ < std::chrono::milliseconds(1)) return;
+    system::keep_off(processor, std::span(known_).first(static_cast<size_t>(known_count_)));
+    free_ = processor;
+    parted_ = now;
+  }
+
   /// With the lock. False where the system gives no more threads.
   bool start() {
     const system::WithoutSignals started_without;
@@ -93,6 +108,11 @@ class Helpers {
   }
 
   [[noreturn]] void help() {
+    {
+      const std::lock_guard guard(lock_);
+      if (known_count_ < static_cast<int>(known_.size())) known_[known_count_++] = system::this_thread();
+      free_ = -1;
+    }
     for (;;) {
       look_around(kHelperLooks, [&] { return open_.load(std::memory_order_relaxed) > 0; });
       std::unique_lock guard(lock_);
@@ -116,6 +136,10 @@ class Helpers {
   std::condition_variable came_, left_;
   Invitation* first_ = nullptr;
   int threads_ = 0, sleeping_ = 0, waiting_ = 0;
+  std::array<int, 64> known_{};  // the helpers that can be told where to run
+  int known_count_ = 0;
+  int free_ = -1;  // the processor that they were kept off, and when
+  std::chrono::steady_clock::time_point parted_;
   std::atomic<int> open_{0};  // invitations on the list, for those who look without the lock
 };
 
