@@ -7,10 +7,11 @@
 #include "bind/caster.h"
 #include "bind/node_object.h"
 #include "bind/operators.h"
+#include "dispatch/batched_call.h"
 #include "dispatch/declared.h"
 #include "for_size.h"
 #include "ops/shape.h"
-#include "transforms/batching_call.h"
+#include "transforms/batching.h"
 #include "transforms/forward.h"
 
 namespace nb = nanobind;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "dispatch/batched_call.h"
 #include "for_size.h"
-#include "transforms/batching_call.h"
 #include "transforms/forward.h"
 
 namespace adjoint {

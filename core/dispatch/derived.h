@@ -9,7 +9,8 @@
 
 #include <array>
 
-#include "dispatch/operator.h"
+#include "dispatch/batched_call.h"
+#include "dispatch/named.h"
 #include "dispatch/rule_node.h"
 
 namespace adjoint {
@@ -54,138 +55,127 @@ struct OwnedTuple {
   static constexpr OwnedArguments value{sizeof(Tuple), own, box, destroy};
 };
 
+/// What the node of a call keeps of an operator's arguments.
+template <class T>
+struct OwnedTupleOf;
+template <class... P>
+struct OwnedTupleOf<std::tuple<P...>> {
+  using type = typename OwnedTuple<P...>::Tuple;
+};
+template <class Op>
+using owned_tuple = typename OwnedTupleOf<typename FunctionTypes<decltype(&Op::forward)>::Parameters>::type;
+
 // --- Rules ----------------------------------------------------------------------------------------
 
-/// What an argument of a rule needs for the gradient of parameter p, and how the rule gets it.
-template <class X>
+/// What an argument of a rule needs for the gradient of parameter p of an operator, and how the rule gets it.
+template <class Op, class X>
 struct Taken;
-template <>
-struct Taken<Grad> {
+template <class Op>
+struct Taken<Op, Grad> {
   static constexpr Need need(int) { return {.gradients = 1}; }
-  template <class T>
-  static Grad get(RuleNode&, Gradients& in, uint32_t) {
-    return Grad(in[0]);
-  }
+  static Grad get(RuleNode&, Gradients& in, uint32_t) { return in[0]; }
 };
-template <int I>
-struct Taken<GradOf<I>> {
-  static constexpr Need need(int) { return {.gradients = 1u << I}; }
-  template <class T>
-  static GradOf<I> get(RuleNode&, Gradients& in, uint32_t) {
-    return GradOf<I>(in[I]);
-  }
+template <class Op, Name name>
+struct Taken<Op, GradOf<name>> {
+  static constexpr int number = number_of_result<Op, name>;
+  static constexpr Need need(int) { return {.gradients = 1u << number}; }
+  static GradOf<name> get(RuleNode&, Gradients& in, uint32_t) { return in[number]; }
 };
-template <>
-struct Taken<Tensors> {
+template <class Op>
+struct Taken<Op, Tensors> {
   static constexpr Need need(int) { return {.gradients = 0xffff}; }
-  template <class T>
-  static Tensors get(RuleNode&, Gradients& in, uint32_t) {
-    return Tensors(in.begin(), in.end());
-  }
+  static Tensors get(RuleNode&, Gradients& in, uint32_t) { return Tensors(in.begin(), in.end()); }
 };
-template <int I>
-struct Taken<Input<I>> {
-  static constexpr Need need(int) { return {.inputs = 1u << I}; }
-  template <class T>
-  static Input<I> get(RuleNode& n, Gradients&, uint32_t) {
-    return Input<I>(n.input(I));
-  }
+template <class Op, Name name>
+struct Taken<Op, Input<name>> {
+  static constexpr int number = number_of_tensor<Op, name>;
+  static constexpr Need need(int) { return {.inputs = 1u << number}; }
+  static Input<name> get(RuleNode& n, Gradients&, uint32_t) { return n.input(number); }
 };
-template <int I>
-struct Taken<Output<I>> {
-  static constexpr Need need(int) { return {.outputs = 1u << I}; }
-  template <class T>
-  static Output<I> get(RuleNode& n, Gradients&, uint32_t) {
-    return Output<I>(n.output(I));
-  }
+template <class Op, Name name>
+struct Taken<Op, Output<name>> {
+  static constexpr int number = number_of_result<Op, name>;
+  static constexpr Need need(int) { return {.outputs = 1u << number}; }
+  static Output<name> get(RuleNode& n, Gradients&, uint32_t) { return n.output(number); }
 };
-template <int I>
-struct Taken<Shape<I>> {
-  static constexpr Need need(int) { return {.shapes = 1u << I}; }
-  template <class T>
-  static Shape<I> get(RuleNode& n, Gradients&, uint32_t) {
-    return {n.shape(I).sizes, n.shape(I).dtype};
-  }
+template <class Op, Name name>
+struct Taken<Op, Shape<name>> {
+  static constexpr int number = number_of_tensor<Op, name>;
+  static constexpr Need need(int) { return {.shapes = 1u << number}; }
+  static Shape<name> get(RuleNode& n, Gradients&, uint32_t) { return {n.shape(number)}; }
 };
-template <int I>
-struct Taken<Layout<I>> {
-  static constexpr Need need(int) { return {.layouts = 1u << I}; }
-  template <class T>
-  static Layout<I> get(RuleNode& n, Gradients&, uint32_t) {
-    const Layout<0>& l = n.layout(I);
-    return {l.sizes, l.strides, l.offset, l.dtype};
-  }
+template <class Op, Name name>
+struct Taken<Op, Layout<name>> {
+  static constexpr int number = number_of_tensor<Op, name>;
+  static constexpr Need need(int) { return {.layouts = 1u << number}; }
+  static Layout<name> get(RuleNode& n, Gradients&, uint32_t) { return {n.layout(number)}; }
 };
-template <class X, int I>
-struct Taken<Argument<X, I>> {
+template <class Op, class X, Name name>
+struct Taken<Op, Argument<X, name>> {
+  using Of = TypeOfArgument<Op, name, X>;
   static constexpr Need need(int) { return {.arguments = true}; }
-  /// T is the list of the parameters' types.
-  template <class T>
-  static Argument<X, I> get(RuleNode& n, Gradients&, uint32_t) {
-    return []<class... P>(std::tuple<P...>*, const void* owned) {
-      using Type = argument_t<std::tuple_element_t<I, std::tuple<P...>>>;
-      return Argument<X, I>{
-          X(Type::lend(std::get<I>(*static_cast<const typename OwnedTuple<P...>::Tuple*>(owned))))};
-    }(static_cast<T*>(nullptr), n.owned());
+  static Argument<X, name> of(const void* owned) {
+    const auto& all = *static_cast<const owned_tuple<Op>*>(owned);
+    return {X(argument_t<typename Of::type>::lend(std::get<Of::number>(all)))};
   }
+  static Argument<X, name> get(RuleNode& n, Gradients&, uint32_t) { return of(n.owned()); }
 };
-template <>
-struct Taken<InputList> {
+template <class Op>
+struct Taken<Op, InputList> {
   static constexpr Need need(int) { return {.list = true}; }
-  template <class T>
-  static InputList get(RuleNode& n, Gradients&, uint32_t) {
-    return n.list();
-  }
+  static InputList get(RuleNode& n, Gradients&, uint32_t) { return n.list(); }
 };
-template <>
-struct Taken<ListSizes> {
+template <class Op>
+struct Taken<Op, ListSizes> {
   static constexpr Need need(int) { return {.list_sizes = true}; }
-  template <class T>
-  static ListSizes get(RuleNode& n, Gradients&, uint32_t) {
-    return n.list_sizes();
-  }
+  static ListSizes get(RuleNode& n, Gradients&, uint32_t) { return n.list_sizes(); }
 };
-template <>
-struct Taken<Needs> {
+template <class Op>
+struct Taken<Op, Needs> {
   static constexpr Need need(int) { return {}; }
-  template <class T>
-  static Needs get(RuleNode&, Gradients&, uint32_t wanted) {
-    return {wanted};
+  static Needs get(RuleNode&, Gradients&, uint32_t wanted) { return {wanted}; }
+};
+template <class Op, Name name>
+struct Taken<Op, Needed<name>> {
+  static constexpr Need need(int) { return {}; }
+  static Needed<name> get(RuleNode&, Gradients&, uint32_t wanted) {
+    return {bool(wanted >> number_of_argument<Op, name> & 1)};
   }
 };
-template <class X, int... parameters>
-struct Taken<NeededBy<X, parameters...>> {
-  static constexpr Need need(int p) { return ((p == parameters) || ...) ? Taken<X>::need(p) : Need{}; }
-  template <class T>
-  static NeededBy<X, parameters...> get(RuleNode& n, Gradients& in, uint32_t wanted) {
-    return Taken<X>::template get<T>(n, in, wanted);
+template <class Op, class X, Name... names>
+struct Taken<Op, NeededBy<X, names...>> {
+  static constexpr uint32_t by = mask_of<Op, names...>();
+  static constexpr Need need(int p) { return by >> p & 1 ? Taken<Op, X>::need(p) : Need{}; }
+  static NeededBy<X, names...> get(RuleNode& n, Gradients& in, uint32_t wanted) {
+    return Taken<Op, X>::get(n, in, wanted);
   }
 };
 
-template <class Rule>
+template <class Op, class Rule>
 struct RuleTypes;
-template <class C, class R, class... X>
-struct RuleTypes<R (C::*)(X...) const> {
+template <class Op, class C, class R, class... X>
+struct RuleTypes<Op, R (C::*)(X...) const> {
   static constexpr Need need(int parameter) {
-    return (Need{} | ... | Taken<std::decay_t<X>>::need(parameter));
+    return (Need{} | ... | Taken<Op, std::decay_t<X>>::need(parameter));
   }
-  template <class T, class F>
+  template <class F>
   static R run(const F& f, RuleNode& n, Gradients& in, uint32_t wanted) {
-    return f(Taken<std::decay_t<X>>::template get<T>(n, in, wanted)...);
+    return f(Taken<Op, std::decay_t<X>>::get(n, in, wanted)...);
+  }
+  /// Of arguments alone, from what a node keeps of them.
+  template <class F>
+  static R of_owned(const F& f, const void* owned) {
+    return f(Taken<Op, std::decay_t<X>>::of(owned)...);
   }
 };
-template <class F>
-using rule_types = RuleTypes<decltype(&F::operator())>;
+template <class Op, class F>
+using rule_types = RuleTypes<Op, decltype(&F::operator())>;
 
 /// The parameter that a rule is of: the one it names, else the first tensor after that of the rule before.
-template <class F>
-struct NumberOf {
-  static constexpr int value = -1;
-};
-template <int parameter, class F>
-struct NumberOf<NumberedRule<parameter, F>> {
-  static constexpr int value = parameter;
-};
+template <class Op, class F>
+inline constexpr int number_of_rule = -1;
+template <class Op, Name name, class F>
+inline constexpr int number_of_rule<Op, NamedRule<name, F>> = number_of_argument<Op, name>;
 
 template <class Op>
 concept HasRules = requires { Op::vjp; };
@@ -196,7 +186,7 @@ template <class Op, class... F, class... P>
 struct TableOf<Op, Rules<F...>, P...> {
   static constexpr bool kTensor[] = {is_tensor<P>..., false};
   static constexpr auto kOf = [] {
-    std::array<int, sizeof...(F)> of{NumberOf<F>::value...};
+    std::array<int, sizeof...(F)> of{number_of_rule<Op, F>...};
     int next = 0;
     for (int& p : of) {
       if (p < 0)
@@ -214,7 +204,7 @@ struct TableOf<Op, Rules<F...>, P...> {
   static constexpr auto kNeeds = [] {
     std::array<Need, sizeof...(P)> needs{};
     size_t i = 0;
-    ((needs[size_t(kOf[i])] = rule_types<F>::need(kOf[i]), ++i), ...);
+    ((needs[size_t(kOf[i])] = rule_types<Op, F>::need(kOf[i]), ++i), ...);
     return needs;
   }();
   static constexpr uint16_t kRuled = [] {
@@ -225,8 +215,7 @@ struct TableOf<Op, Rules<F...>, P...> {
   static Tensor rule(RuleNode& node, int parameter, Gradients& in) {
     Tensor gradient;
     [&]<size_t... I>(std::index_sequence<I...>) {
-      ((kOf[I] == parameter ? void(gradient = rule_types<F>::template run<std::tuple<P...>>(
-                                       std::get<I>(Op::vjp), node, in, 0))
+      ((kOf[I] == parameter ? void(gradient = rule_types<Op, F>::run(std::get<I>(Op::vjp), node, in, 0))
                             : void()),
        ...);
     }(std::index_sequence_for<F...>{});
@@ -238,13 +227,13 @@ template <class Op, class F, class... P>
 struct TableOf<Op, JointRule<F>, P...> {
   static constexpr auto kNeeds = [] {
     std::array<Need, sizeof...(P)> needs{};
-    for (size_t p = 0; p < sizeof...(P); ++p) needs[p] = rule_types<F>::need(int(p));
+    for (size_t p = 0; p < sizeof...(P); ++p) needs[p] = rule_types<Op, F>::need(int(p));
     return needs;
   }();
   static constexpr uint16_t kRuled = 0xffff;
   static constexpr auto rule = nullptr;
   static Tensors joint(RuleNode& node, uint32_t wanted, Gradients& in) {
-    return rule_types<F>::template run<std::tuple<P...>>(Op::vjp.f, node, in, wanted);
+    return rule_types<Op, F>::run(Op::vjp.f, node, in, wanted);
   }
 };
 
@@ -266,16 +255,47 @@ constexpr RuleTable make_table() {
   t.needs = T::kNeeds.data();
   for (const Need& n : T::kNeeds) t.all = t.all | n;
   t.owned = &OwnedTuple<P...>::value;
-  if constexpr (requires(const typename OwnedTuple<P...>::Tuple& a) { Op::recorded_as(a); })
-    t.recorded_as = [](const void* owned) {
-      return Op::recorded_as(*static_cast<const typename OwnedTuple<P...>::Tuple*>(owned));
-    };
+  if constexpr (requires { Op::recorded_as; }) {
+    using Name = std::decay_t<decltype(Op::recorded_as)>;
+    if constexpr (std::is_same_v<Name, const char*>) {
+      t.recorded_as = [](const void*) { return Op::recorded_as; };
+    } else {
+      t.all.arguments = true;
+      t.recorded_as = [](const void* owned) {
+        return rule_types<Op, Name>::of_owned(Op::recorded_as, owned);
+      };
+    }
+  }
   t.rule = T::rule;
   t.joint = T::joint;
   return t;
 }
 template <class Op, class... P>
 inline constexpr RuleTable table_of = make_table<Op, P...>();
+
+/// What an argument of a rule for batches is.
+template <class Op, class X>
+struct TakenByBatch;
+template <class Op, Name name>
+struct TakenByBatch<Op, Batched<name>> {
+  static Batched<name> get(const BatchedCall& c) { return {{c, c.given[number_of_tensor<Op, name>]}}; }
+};
+template <class Op, class X, Name name>
+struct TakenByBatch<Op, Argument<X, name>> {
+  using Of = TypeOfArgument<Op, name, X>;
+  static Argument<X, name> get(const BatchedCall& c) {
+    return {X(argument_t<typename Of::type>::unbox(c.given[Of::number]))};
+  }
+};
+/// The rule for batches of an operator that has one of its own.
+template <class Op, class... X>
+constexpr batching::Rule batch_rule(void (*)(BatchedCall&, X...)) {
+  return [](BatchedCall& c) { Op::batch(c, TakenByBatch<Op, X>::get(c)...); };
+}
+template <class Op>
+constexpr batching::Rule batch_rule(batching::Rule rule) {
+  return rule;
+}
 
 /// The computation of a call, its arguments unboxed.
 template <class Op, class R, class... P>

@@ -255,9 +255,10 @@ void add_structured(const char* family, R (*)(P...)) {
   row->elementwise = nullptr;
   row->view = Op::view;
   row->writes = Op::writes;
-  row->writes_lists = Op::writes_lists;
+  row->writes_lists = decltype(Op::writes_lists)::template mask<Op>;
   row->writes_one_value = Op::writes_one_value;
-  static_assert(!Op::writes_lists || !Op::differentiable, "what writes lists of tensors has no derivative");
+  static_assert(!decltype(Op::writes_lists)::template mask<Op> || !Op::differentiable,
+                "what writes lists of tensors has no derivative");
   row->inplace = Op::inplace;
   row->differentiable = Op::differentiable && (door::HasRules<Op> || Op::composite);
   row->function = Op::function;
@@ -273,10 +274,11 @@ void add_structured(const char* family, R (*)(P...)) {
   row->constant = !Op::differentiable;
   if constexpr (Op::differentiable && door::HasRules<Op>) row->rules = &door::table_of<Op, P...>;
   if constexpr (requires { Op::linear; }) {
-    row->linear_terms = decltype(Op::linear)::terms;
-    row->linear_factors = decltype(Op::linear)::factors;
+    using Linear = std::remove_const_t<decltype(Op::linear)>;
+    row->linear_terms = Linear::Terms::template mask<Op>;
+    row->linear_factors = Linear::Factors::template mask<Op>;
   }
-  if constexpr (requires { Op::batch; }) row->batch = Op::batch;
+  if constexpr (requires { Op::batch; }) row->batch = door::batch_rule<Op>(Op::batch);
   row_of<Op> = row;
   add_row(row);
 }

@@ -112,8 +112,8 @@ class RuleNode final : public Node {
   // undefined.
   Tensor input(int parameter);
   Tensor output(int result);
-  const Shape<0>& shape(int parameter) { return parts().shapes[before(need_.shapes, parameter)]; }
-  const Layout<0>& layout(int parameter) { return parts().layouts[before(need_.layouts, parameter)]; }
+  const ShapeOfInput& shape(int parameter) { return parts().shapes[before(need_.shapes, parameter)]; }
+  const LayoutOfInput& layout(int parameter) { return parts().layouts[before(need_.layouts, parameter)]; }
   InputList list();
   ListSizes list_sizes();
   const void* owned() { return parts().owned; }
@@ -130,8 +130,8 @@ class RuleNode final : public Node {
   struct Parts {
     std::span<Edge> edges;
     std::span<SavedTensor> inputs, outputs, list;
-    std::span<Shape<0>> shapes;
-    std::span<Layout<0>> layouts;
+    std::span<ShapeOfInput> shapes;
+    std::span<LayoutOfInput> layouts;
     std::span<Dims> list_sizes;
     void* owned;
     size_t bytes;

@@ -3,10 +3,12 @@
 //
 // An operator states its parameters once, as the C++ types of `forward`. `ArgumentType<P>` says of such a
 // type
-//     name         what it means; transforms derive their rules from it (Dim, Dims, Sizes)
+//     meaning      what it is to an operator; transforms derive their rules from it (Dim, Dims, Sizes)
 //     form         how it lies in a Value, which is what Python's arguments are read into
-//     (bind/arguments.cpp) annotation   how a stub writes it Owned, own, lend     what a node keeps of it,
-//     and how a rule gets it back box, unbox   to and from a Value
+//     annotation   how a stub writes it
+//     Owned, own, lend     what a node keeps of it, and how a rule gets it back
+//     Plain        the type without its meaning, by which rules may take it: int64_t for a Dim
+//     box, unbox   to and from a Value
 // and `std::optional<T>` follows from T. Another parameter type is one more entry in this file; only one that
 // Python writes in a new way needs a new form, which bind/arguments.cpp reads. See Note: arguments. Start
 // reading at `Dim`.
@@ -101,6 +103,30 @@ struct OptionalTensorList : TensorList {
 
 // --- Boxed ----------------------------------------------------------------------------------------
 
+/// What an argument is to an operator: transforms derive their rules from it.
+enum class Meaning : uint8_t {
+  Tensor,
+  Tensors,
+  Scalar,
+  Int,
+  Dim,
+  NewDim,
+  Float,
+  Bool,
+  Type,
+  Text,
+  Floats,
+  Generator,
+  Ints,
+  Dims,
+  Permutation,
+  Sizes,
+  Repeats,
+  MemoryInts,
+  IndexSpec
+};
+const char* name_of(Meaning meaning);
+
 /// How an argument lies in a Value.
 enum class Form : uint8_t { Tensor, Scalar, Int, Float, Bool, Type, Text, Tensors, Ints, Floats, Generator };
 
@@ -130,7 +156,7 @@ struct Value {
 
 /// What a table row says of one parameter.
 struct ArgKind {
-  const char* name;
+  Meaning meaning;
   Form form;
   bool optional;           // None may be given
   bool optional_elements;  // of a list: some may be None
@@ -163,6 +189,7 @@ namespace arguments {
 template <class P, auto At>
 struct InValue {
   using Owned = P;
+  using Plain = std::remove_reference_t<decltype(std::declval<Value&>().*At)>;
   static constexpr bool optional = false, optional_elements = false;
   static P own(const P& p) { return p; }
   static P lend(const P& o) { return o; }
@@ -175,6 +202,7 @@ struct InValue {
 /// Tensors: what a node keeps of them, the operator's rules say.
 struct OfTensors {
   using Owned = Nothing;
+  using Plain = void;
   static constexpr bool optional = false, optional_elements = false;
   template <class P>
   static Nothing own(const P&) {
@@ -185,6 +213,7 @@ struct OfTensors {
 template <class P, class Copy, class Element>
 struct OfList {
   using Owned = Copy;
+  using Plain = std::span<const Element>;
   static constexpr bool optional = false, optional_elements = false;
   static Copy own(const P& p) { return Copy(p); }
   static P lend(const Copy& o) { return P(std::span<const Element>(o.data(), o.size())); }
@@ -205,7 +234,8 @@ struct OfInts : OfList<P, Dims, int64_t> {
 
 template <>
 struct ArgumentType<Tensor> : arguments::OfTensors {
-  static constexpr const char *name = "Tensor", *annotation = "Tensor | Number";
+  static constexpr Meaning meaning = Meaning::Tensor;
+  static constexpr const char* annotation = "Tensor | Number";
   static constexpr Form form = Form::Tensor;
   static void box(const Tensor& t, Value& v) {
     v.present = true;
@@ -215,7 +245,8 @@ struct ArgumentType<Tensor> : arguments::OfTensors {
 };
 template <>
 struct ArgumentType<OptionalTensor> : arguments::OfTensors {
-  static constexpr const char *name = "Tensor", *annotation = "Tensor | Number";
+  static constexpr Meaning meaning = Meaning::Tensor;
+  static constexpr const char* annotation = "Tensor | Number";
   static constexpr Form form = Form::Tensor;
   static constexpr bool optional = true;
   static void box(const OptionalTensor& t, Value& v) {
@@ -228,7 +259,8 @@ struct ArgumentType<OptionalTensor> : arguments::OfTensors {
 };
 template <>
 struct ArgumentType<TensorList> : arguments::OfTensors {
-  static constexpr const char *name = "Tensors", *annotation = "Sequence[Tensor]";
+  static constexpr Meaning meaning = Meaning::Tensors;
+  static constexpr const char* annotation = "Sequence[Tensor]";
   static constexpr Form form = Form::Tensors;
   static void box(const TensorList& l, Value& v) {
     v.present = true;
@@ -244,55 +276,65 @@ struct ArgumentType<OptionalTensorList> : ArgumentType<TensorList> {
 };
 template <>
 struct ArgumentType<Scalar> : arguments::InValue<Scalar, &Value::scalar> {
-  static constexpr const char *name = "Scalar", *annotation = "Number | Tensor";
+  static constexpr Meaning meaning = Meaning::Scalar;
+  static constexpr const char* annotation = "Number | Tensor";
   static constexpr Form form = Form::Scalar;
 };
 template <>
 struct ArgumentType<int64_t> : arguments::InValue<int64_t, &Value::i> {
-  static constexpr const char *name = "Int", *annotation = "int";
+  static constexpr Meaning meaning = Meaning::Int;
+  static constexpr const char* annotation = "int";
   static constexpr Form form = Form::Int;
 };
 template <>
 struct ArgumentType<Dim> : arguments::InValue<Dim, &Value::i> {
-  static constexpr const char *name = "Dim", *annotation = "int";
+  static constexpr Meaning meaning = Meaning::Dim;
+  static constexpr const char* annotation = "int";
   static constexpr Form form = Form::Int;
 };
 template <>
 struct ArgumentType<NewDim> : arguments::InValue<NewDim, &Value::i> {
-  static constexpr const char *name = "NewDim", *annotation = "int";
+  static constexpr Meaning meaning = Meaning::NewDim;
+  static constexpr const char* annotation = "int";
   static constexpr Form form = Form::Int;
 };
 template <>
 struct ArgumentType<double> : arguments::InValue<double, &Value::d> {
-  static constexpr const char *name = "Float", *annotation = "float";
+  static constexpr Meaning meaning = Meaning::Float;
+  static constexpr const char* annotation = "float";
   static constexpr Form form = Form::Float;
 };
 template <>
 struct ArgumentType<bool> : arguments::InValue<bool, &Value::b> {
-  static constexpr const char *name = "Bool", *annotation = "bool";
+  static constexpr Meaning meaning = Meaning::Bool;
+  static constexpr const char* annotation = "bool";
   static constexpr Form form = Form::Bool;
 };
 template <>
 struct ArgumentType<DType> : arguments::InValue<DType, &Value::type> {
-  static constexpr const char *name = "Type", *annotation = "dtype";
+  static constexpr Meaning meaning = Meaning::Type;
+  static constexpr const char* annotation = "dtype";
   static constexpr Form form = Form::Type;
 };
 template <>
 struct ArgumentType<Text> : arguments::OfList<Text, std::string, char> {
-  static constexpr const char *name = "Text", *annotation = "str";
+  static constexpr Meaning meaning = Meaning::Text;
+  static constexpr const char* annotation = "str";
   static constexpr Form form = Form::Text;
   static Text lend(const std::string& o) { return o; }
   static Text unbox(const Value& v) { return v.text(); }
 };
 template <>
 struct ArgumentType<FloatList> : arguments::OfList<FloatList, std::vector<double>, double> {
-  static constexpr const char *name = "Floats", *annotation = "float | Sequence[float]";
+  static constexpr Meaning meaning = Meaning::Floats;
+  static constexpr const char* annotation = "float | Sequence[float]";
   static constexpr Form form = Form::Floats;
 };
 /// Kept by no node: a rule draws no numbers.
 template <>
 struct ArgumentType<OptionalGenerator> : arguments::OfTensors {
-  static constexpr const char *name = "Generator", *annotation = "Generator";
+  static constexpr Meaning meaning = Meaning::Generator;
+  static constexpr const char* annotation = "Generator";
   static constexpr Form form = Form::Generator;
   static constexpr bool optional = true;
   static void box(OptionalGenerator g, Value& v) {
@@ -303,49 +345,48 @@ struct ArgumentType<OptionalGenerator> : arguments::OfTensors {
 };
 template <>
 struct ArgumentType<IntList> : arguments::OfInts<IntList> {
-  static constexpr const char* name = "Ints";
+  static constexpr Meaning meaning = Meaning::Ints;
 };
 template <>
 struct ArgumentType<DimList> : arguments::OfInts<DimList> {
-  static constexpr const char* name = "Dims";
+  static constexpr Meaning meaning = Meaning::Dims;
 };
 template <>
 struct ArgumentType<Permutation> : arguments::OfInts<Permutation> {
-  static constexpr const char* name = "Permutation";
+  static constexpr Meaning meaning = Meaning::Permutation;
 };
 template <>
 struct ArgumentType<Sizes> : arguments::OfInts<Sizes> {
-  static constexpr const char* name = "Sizes";
+  static constexpr Meaning meaning = Meaning::Sizes;
 };
 template <>
 struct ArgumentType<Repeats> : arguments::OfInts<Repeats> {
-  static constexpr const char* name = "Repeats";
+  static constexpr Meaning meaning = Meaning::Repeats;
 };
 template <>
 struct ArgumentType<MemoryInts> : arguments::OfInts<MemoryInts> {
-  static constexpr const char* name = "MemoryInts";
+  static constexpr Meaning meaning = Meaning::MemoryInts;
 };
 template <>
 struct ArgumentType<IndexSpec> : arguments::OfInts<IndexSpec> {
-  static constexpr const char* name = "IndexSpec";
+  static constexpr Meaning meaning = Meaning::IndexSpec;
 };
 
 /// What may be left out: None.
 template <class T>
 struct ArgumentType<std::optional<T>> : ArgumentType<T> {
-  using Plain = ArgumentType<T>;
-  using Owned = std::optional<typename Plain::Owned>;
+  using Of = ArgumentType<T>;
+  using Owned = std::optional<typename Of::Owned>;
+  using Plain = std::optional<typename Of::Plain>;
   static constexpr bool optional = true;
-  static Owned own(const std::optional<T>& p) { return p ? Owned(Plain::own(*p)) : Owned(); }
-  static std::optional<T> lend(const Owned& o) {
-    return o ? std::optional<T>(Plain::lend(*o)) : std::nullopt;
-  }
+  static Owned own(const std::optional<T>& p) { return p ? Owned(Of::own(*p)) : Owned(); }
+  static std::optional<T> lend(const Owned& o) { return o ? std::optional<T>(Of::lend(*o)) : std::nullopt; }
   static void box(const std::optional<T>& p, Value& v) {
     v.present = false;
-    if (p) Plain::box(*p, v);
+    if (p) Of::box(*p, v);
   }
   static std::optional<T> unbox(const Value& v) {
-    return v.present ? std::optional<T>(Plain::unbox(v)) : std::nullopt;
+    return v.present ? std::optional<T>(Of::unbox(v)) : std::nullopt;
   }
 };
 
@@ -357,7 +398,7 @@ concept IsArgument = requires { argument_t<P>::form; };
 
 template <class P>
 inline constexpr ArgKind kind_of{
-    argument_t<P>::name,
+    argument_t<P>::meaning,
     argument_t<P>::form,
     argument_t<P>::optional,
     argument_t<P>::optional_elements,

@@ -11,10 +11,7 @@ struct FoldBlocks;
 
 struct UnfoldBlocks : Structured {
   static constexpr auto name = "_unfold_blocks";
-  template <class A>
-  static const char* recorded_as(const A&) {
-    return "im2col";
-  }
+  static constexpr auto recorded_as = "im2col";
   static constexpr auto batch = batching::leading;
   static constexpr auto doc =
       "The blocks of images that a kernel passes over, as columns: (…, C, H, W) to (…, C · kernel, blocks).";
@@ -27,22 +24,19 @@ struct UnfoldBlocks : Structured {
                         IntList stride) {
     return kernels::unfold(self, {kernel, dilation, padding, stride}, name);
   }
-  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto linear = LinearIn<"self">{};
   static Tensor rule(const Tensor& g, IntList shape, IntList kernel, IntList dilation, IntList padding,
                      IntList stride);
-  static constexpr auto vjp =
-      Rules{[](Grad g, Shape<0> s, Argument<IntList, 1> kernel, Argument<IntList, 2> dilation,
-               Argument<IntList, 3> padding, Argument<IntList, 4> stride) {
+  static constexpr auto vjp = Rules{
+      [](Grad g, Shape<"self"> s, Argument<IntList, "kernel"> kernel, Argument<IntList, "dilation"> dilation,
+         Argument<IntList, "padding"> padding, Argument<IntList, "stride"> stride) {
         return rule(g, s, kernel.value, dilation.value, padding.value, stride.value);
       }};
 };
 
 struct FoldBlocks : Structured {
   static constexpr auto name = "_fold_blocks";
-  template <class A>
-  static const char* recorded_as(const A&) {
-    return "col2im";
-  }
+  static constexpr auto recorded_as = "col2im";
   static constexpr auto batch = batching::leading;
   static constexpr auto doc = "The transpose of _unfold_blocks, for images of this height and width.";
   static constexpr auto signature = "self, size, kernel, dilation, padding, stride";
@@ -54,11 +48,12 @@ struct FoldBlocks : Structured {
                         IntList stride) {
     return kernels::fold(self, size, {kernel, dilation, padding, stride}, name);
   }
-  static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 2> kernel, Argument<IntList, 3> dilation,
-                                       Argument<IntList, 4> padding, Argument<IntList, 5> stride) {
-    return call<UnfoldBlocks>(g, kernel.value, dilation.value, padding.value, stride.value);
-  }};
+  static constexpr auto linear = LinearIn<"self">{};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Argument<IntList, "kernel"> kernel, Argument<IntList, "dilation"> dilation,
+               Argument<IntList, "padding"> padding, Argument<IntList, "stride"> stride) {
+        return call<UnfoldBlocks>(g, kernel.value, dilation.value, padding.value, stride.value);
+      }};
 };
 
 inline Tensor UnfoldBlocks::rule(const Tensor& g, IntList shape, IntList kernel, IntList dilation,

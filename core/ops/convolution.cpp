@@ -7,8 +7,10 @@
 #include "kernels/copy.h"
 #include "kernels/memory_format.h"
 #include "kernels/product.h"
+#include "ops/arithmetic.h"
 #include "ops/product.h"
 #include "ops/reduction.h"
+#include "ops/shape.h"
 #include "tensor/checked.h"
 
 namespace adjoint {
@@ -215,6 +217,80 @@ Tensor sum_to_bias(const Tensor& g) {
 }
 
 }  // namespace convolution
+
+// --- On batches -----------------------------------------------------------------------------------
+
+// The batch is more images where only they are batched; with a weight for each sample, more groups of
+// channels.
+
+namespace {
+
+/// (N, C, …) with the batch among the images, or among the channels.
+Tensor as_images(const BatchedTensor& t) { return batching::joined(t.in_front(), 0); }
+Tensor as_channels(const BatchedTensor& t) {
+  return batching::joined(batching::moved(t.in_front(), 0, 1), 1);
+}
+Tensor from_channels(const BatchedCall& c, const Tensor& t) {
+  return batching::moved(batching::parted(c, t, 1), 1, 0);
+}
+
+}  // namespace
+
+void Convolution::batch(BatchedCall& c, Batched<"self"> x, Batched<"weight"> w,
+                        Argument<IntList, "stride"> stride, Argument<IntList, "padding"> padding,
+                        Argument<IntList, "dilation"> dilation, Argument<int64_t, "groups"> groups,
+                        Batched<"bias"> bias) {
+  const auto of = [&](const Tensor& image, const Tensor& weight, int64_t n,
+                      const OptionalTensor& plain_bias) {
+    return call<Convolution>(image, weight, stride, padding, dilation, n, plain_bias);
+  };
+  const OptionalTensor none;
+  Tensor y;
+  if (!w.batched()) {
+    const bool plain = !bias.batched();
+    if (!x.batched())
+      y = of(x.tensor, w.tensor, groups, none);
+    else
+      y = batching::parted(c, of(as_images(x), w.tensor, groups, plain ? bias.optional() : none), 0);
+    if (plain) return c.give(y);
+  } else {
+    const bool one_image = !x.batched() && groups == 1;
+    y = from_channels(c, of(one_image ? x.tensor : as_channels(x), batching::joined(w.samples(), 0),
+                            one_image ? 1 : groups * c.size, none));
+  }
+  if (bias) {
+    Dims sizes(static_cast<size_t>(x.rank()) + bias.batched(), 1);
+    if (bias.batched()) sizes[0] = c.size;
+    sizes[bias.batched() ? 2 : 1] = bias.tensor.numel();
+    y = call<Add>(y, call<Reshape>(bias.samples(), sizes.span()));
+  }
+  c.give(y);
+}
+
+void ConvolutionInput::batch(BatchedCall& c, Batched<"self"> y, Batched<"weight"> w,
+                             Argument<IntList, "sizes"> sizes, Argument<IntList, "stride"> stride,
+                             Argument<IntList, "padding"> padding, Argument<IntList, "dilation"> dilation,
+                             Argument<int64_t, "groups"> groups) {
+  Dims all(sizes.value);
+  all[w.batched() ? 1 : 0] *= c.size;
+  if (!w.batched())
+    return c.give(batching::parted(
+        c, call<ConvolutionInput>(as_images(y), w.tensor, all.span(), stride, padding, dilation, groups), 0));
+  c.give(from_channels(c, call<ConvolutionInput>(as_channels(y), batching::joined(w.samples(), 0), all.span(),
+                                                 stride, padding, dilation, groups * c.size)));
+}
+
+void ConvolutionWeight::batch(BatchedCall& c, Batched<"self"> x, Batched<"result"> y,
+                              Argument<IntList, "sizes"> sizes, Argument<IntList, "stride"> stride,
+                              Argument<IntList, "padding"> padding, Argument<IntList, "dilation"> dilation,
+                              Argument<int64_t, "groups"> groups) {
+  Dims all(sizes.value);
+  all[0] *= c.size;
+  c.give(batching::parted(c,
+                          call<ConvolutionWeight>(as_channels(x), as_channels(y), all.span(), stride, padding,
+                                                  dilation, groups * c.size),
+                          0));
+}
 
 }  // namespace adjoint
 

@@ -12,12 +12,6 @@
 
 namespace adjoint {
 
-namespace batching {
-void convolution(BatchedCall& call);
-void convolution_input(BatchedCall& call);
-void convolution_weight(BatchedCall& call);
-}  // namespace batching
-
 namespace convolution {
 /// The sum of g over all dimensions but the channels: recorded.
 Tensor sum_to_bias(const Tensor& g);
@@ -33,7 +27,10 @@ struct ConvolutionWeight;
 
 struct Convolution : ConvolutionRow {
   static constexpr auto name = "_convolution";
-  static constexpr auto batch = batching::convolution;
+  static void batch(BatchedCall& c, Batched<"self"> x, Batched<"weight"> w,
+                    Argument<IntList, "stride"> stride, Argument<IntList, "padding"> padding,
+                    Argument<IntList, "dilation"> dilation, Argument<int64_t, "groups"> groups,
+                    Batched<"bias"> bias);
   static constexpr auto doc =
       "Images (N, C, …) convolved with weights (out, C / groups, …), plus a bias for each output.";
   static constexpr auto signature = "self, weight, stride, padding, dilation, groups, bias=None";
@@ -44,15 +41,17 @@ struct Convolution : ConvolutionRow {
       "(2, 3, 5), (3, 1, 3), [1], [1], [1], 3", "(0, 2, 5), (3, 2, 3), [1], [0], [1], 1, (3,)"};
   static Tensor forward(const Tensor& self, const Tensor& weight, IntList stride, IntList padding,
                         IntList dilation, int64_t groups, OptionalTensor bias);
-  static constexpr auto linear = ProductAndSum<MultilinearIn<0, 1>, LinearIn<6>>{};
+  static constexpr auto linear = ProductAndSum<MultilinearIn<"self", "weight">, LinearIn<"bias">>{};
   static constexpr auto vjp =
-      Rules{[](Grad g, Shape<0> s, Input<1> w, Argument<IntList, 2> stride, Argument<IntList, 3> padding,
-               Argument<IntList, 4> dilation, Argument<int64_t, 5> groups) {
+      Rules{[](Grad g, Shape<"self"> s, Input<"weight"> w, Argument<IntList, "stride"> stride,
+               Argument<IntList, "padding"> padding, Argument<IntList, "dilation"> dilation,
+               Argument<int64_t, "groups"> groups) {
               return call<ConvolutionInput>(g, conjugate(w), IntList(s), stride.value, padding.value,
                                             dilation.value, groups.value);
             },
-            [](Grad g, Input<0> x, Shape<1> s, Argument<IntList, 2> stride, Argument<IntList, 3> padding,
-               Argument<IntList, 4> dilation, Argument<int64_t, 5> groups) {
+            [](Grad g, Input<"self"> x, Shape<"weight"> s, Argument<IntList, "stride"> stride,
+               Argument<IntList, "padding"> padding, Argument<IntList, "dilation"> dilation,
+               Argument<int64_t, "groups"> groups) {
               return call<ConvolutionWeight>(conjugate(x), g, IntList(s), stride.value, padding.value,
                                              dilation.value, groups.value);
             },
@@ -61,7 +60,9 @@ struct Convolution : ConvolutionRow {
 
 struct ConvolutionInput : ConvolutionRow {
   static constexpr auto name = "_convolution_input";
-  static constexpr auto batch = batching::convolution_input;
+  static void batch(BatchedCall& c, Batched<"self"> y, Batched<"weight"> w, Argument<IntList, "sizes"> sizes,
+                    Argument<IntList, "stride"> stride, Argument<IntList, "padding"> padding,
+                    Argument<IntList, "dilation"> dilation, Argument<int64_t, "groups"> groups);
   static constexpr auto doc =
       "The transpose of _convolution for the image: from results to images of the given sizes.";
   static constexpr auto signature = "self, weight, sizes, stride, padding, dilation, groups";
@@ -71,23 +72,26 @@ struct ConvolutionInput : ConvolutionRow {
                                         "(0, 3, 3), (3, 2, 3), [0, 2, 5], [1], [0], [1], 1"};
   static Tensor forward(const Tensor& self, const Tensor& weight, IntList sizes, IntList stride,
                         IntList padding, IntList dilation, int64_t groups);
-  static constexpr auto linear = MultilinearIn<0, 1>{};
-  static constexpr auto vjp =
-      Rules{[](Grad g, Input<1> w, Argument<IntList, 3> stride, Argument<IntList, 4> padding,
-               Argument<IntList, 5> dilation, Argument<int64_t, 6> groups) {
-              return call<Convolution>(g, conjugate(w), stride.value, padding.value, dilation.value,
-                                       groups.value, OptionalTensor());
-            },
-            [](Grad g, Input<0> y, Shape<1> s, Argument<IntList, 3> stride, Argument<IntList, 4> padding,
-               Argument<IntList, 5> dilation, Argument<int64_t, 6> groups) {
-              return call<ConvolutionWeight>(g, conjugate(y), IntList(s), stride.value, padding.value,
-                                             dilation.value, groups.value);
-            }};
+  static constexpr auto linear = MultilinearIn<"self", "weight">{};
+  static constexpr auto vjp = Rules{
+      [](Grad g, Input<"weight"> w, Argument<IntList, "stride"> stride, Argument<IntList, "padding"> padding,
+         Argument<IntList, "dilation"> dilation, Argument<int64_t, "groups"> groups) {
+        return call<Convolution>(g, conjugate(w), stride.value, padding.value, dilation.value, groups.value,
+                                 OptionalTensor());
+      },
+      [](Grad g, Input<"self"> y, Shape<"weight"> s, Argument<IntList, "stride"> stride,
+         Argument<IntList, "padding"> padding, Argument<IntList, "dilation"> dilation,
+         Argument<int64_t, "groups"> groups) {
+        return call<ConvolutionWeight>(g, conjugate(y), IntList(s), stride.value, padding.value,
+                                       dilation.value, groups.value);
+      }};
 };
 
 struct ConvolutionWeight : ConvolutionRow {
   static constexpr auto name = "_convolution_weight";
-  static constexpr auto batch = batching::convolution_weight;
+  static void batch(BatchedCall& c, Batched<"self"> x, Batched<"result"> y, Argument<IntList, "sizes"> sizes,
+                    Argument<IntList, "stride"> stride, Argument<IntList, "padding"> padding,
+                    Argument<IntList, "dilation"> dilation, Argument<int64_t, "groups"> groups);
   static constexpr auto doc =
       "The transpose of _convolution for the weight: from results to weights of the given sizes.";
   static constexpr auto signature = "self, result, sizes, stride, padding, dilation, groups";
@@ -97,18 +101,19 @@ struct ConvolutionWeight : ConvolutionRow {
                                         "(0, 2, 5), (0, 3, 3), [3, 2, 3], [1], [0], [1], 1"};
   static Tensor forward(const Tensor& self, const Tensor& result, IntList sizes, IntList stride,
                         IntList padding, IntList dilation, int64_t groups);
-  static constexpr auto linear = MultilinearIn<0, 1>{};
-  static constexpr auto vjp =
-      Rules{[](Grad g, Shape<0> s, Input<1> y, Argument<IntList, 3> stride, Argument<IntList, 4> padding,
-               Argument<IntList, 5> dilation, Argument<int64_t, 6> groups) {
-              return call<ConvolutionInput>(conjugate(y), g, IntList(s), stride.value, padding.value,
-                                            dilation.value, groups.value);
-            },
-            [](Grad g, Input<0> x, Argument<IntList, 3> stride, Argument<IntList, 4> padding,
-               Argument<IntList, 5> dilation, Argument<int64_t, 6> groups) {
-              return call<Convolution>(conjugate(x), g, stride.value, padding.value, dilation.value,
-                                       groups.value, OptionalTensor());
-            }};
+  static constexpr auto linear = MultilinearIn<"self", "result">{};
+  static constexpr auto vjp = Rules{
+      [](Grad g, Shape<"self"> s, Input<"result"> y, Argument<IntList, "stride"> stride,
+         Argument<IntList, "padding"> padding, Argument<IntList, "dilation"> dilation,
+         Argument<int64_t, "groups"> groups) {
+        return call<ConvolutionInput>(conjugate(y), g, IntList(s), stride.value, padding.value,
+                                      dilation.value, groups.value);
+      },
+      [](Grad g, Input<"self"> x, Argument<IntList, "stride"> stride, Argument<IntList, "padding"> padding,
+         Argument<IntList, "dilation"> dilation, Argument<int64_t, "groups"> groups) {
+        return call<Convolution>(conjugate(x), g, stride.value, padding.value, dilation.value, groups.value,
+                                 OptionalTensor());
+      }};
 };
 
 using Convolutions = Family<Convolution, ConvolutionInput, ConvolutionWeight>;

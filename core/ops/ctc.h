@@ -16,10 +16,7 @@ Tensor ctc_loss(const Tensor& g, const Tensor& log_probs, const Tensor& targets,
 
 struct CtcLoss : Structured {
   static constexpr auto name = "_ctc_loss";
-  template <class A>
-  static const char* recorded_as(const A&) {
-    return "ctc_loss";
-  }
+  static constexpr auto recorded_as = "ctc_loss";
   static constexpr auto batch = batching::leading;
   static constexpr auto doc =
       "The negative logarithm of the probability of each target (N, S), of target_lengths letters, over all "
@@ -36,8 +33,9 @@ struct CtcLoss : Structured {
     return kernels::ctc_loss(log_probs, targets, {input_lengths, target_lengths, blank, zero_infinity}, name);
   }
   static constexpr auto vjp =
-      Rules{[](Grad g, Input<0> x, Input<1> targets, Argument<IntList, 2> steps, Argument<IntList, 3> letters,
-               Argument<int64_t, 4> blank, Argument<bool, 5> zero) {
+      Rules{[](Grad g, Input<"log_probs"> x, Input<"targets"> targets,
+               Argument<IntList, "input_lengths"> steps, Argument<IntList, "target_lengths"> letters,
+               Argument<int64_t, "blank"> blank, Argument<bool, "zero_infinity"> zero) {
         return rules::ctc_loss(g, x, targets, {steps, letters, blank, zero});
       }};
 };

@@ -11,10 +11,10 @@
 
 namespace adjoint::rules {
 
-Tensors cdist(const Tensor& g, const Tensor& x1, const Tensor& x2, const Tensor& result, double p,
-              Needs needs) {
+Tensors cdist(const Tensor& g, const Tensor& x1, const Tensor& x2, const Tensor& result, double p, bool of_x1,
+              bool of_x2) {
   if (!recording() && !std::isinf(p))
-    return call_all<CdistBackward>(g, x1, x2, result, p, static_cast<int64_t>(needs.mask & 3));
+    return call_all<CdistBackward>(g, x1, x2, result, p, int64_t{of_x1} | int64_t{of_x2} << 1);
   const Tensor difference = call<Sub>(call<Unsqueeze>(x1, int64_t{-2}), call<Unsqueeze>(x2, int64_t{-3}));
   const int64_t last[] = {-1};
   const Tensor pulled = vector_norm(g, difference, result, p, OptionalInts(IntList(last)), false);
@@ -22,8 +22,8 @@ Tensors cdist(const Tensor& g, const Tensor& x1, const Tensor& x2, const Tensor&
     return call<Sum>(pulled, OptionalInts(IntList(&dim, 1)), false, OptionalType());
   };
   Tensors out(2);
-  if (needs[0]) out[0] = over(-2);
-  if (needs[1]) out[1] = (-Recorded(over(-3))).tensor;
+  if (of_x1) out[0] = over(-2);
+  if (of_x2) out[1] = (-Recorded(over(-3))).tensor;
   return out;
 }
 

@@ -10,16 +10,13 @@
 namespace adjoint {
 
 namespace rules {
-Tensors cdist(const Tensor& g, const Tensor& x1, const Tensor& x2, const Tensor& result, double p,
-              Needs needs);
+Tensors cdist(const Tensor& g, const Tensor& x1, const Tensor& x2, const Tensor& result, double p, bool of_x1,
+              bool of_x2);
 }  // namespace rules
 
 struct Cdist : Structured {
   static constexpr auto name = "_cdist";
-  template <class A>
-  static const char* recorded_as(const A&) {
-    return "cdist";
-  }
+  static constexpr auto recorded_as = "cdist";
   static constexpr auto batch = batching::leading;
   static constexpr auto doc =
       "The p-norm distance of each row of one matrix from each row of another; p is 1, 2 or infinity.";
@@ -32,10 +29,9 @@ struct Cdist : Structured {
   static Tensor forward(const Tensor& x1, const Tensor& x2, double p) {
     return kernels::distances(x1, x2, p, name);
   }
-  static constexpr auto vjp =
-      JointRule{[](Grad g, Input<0> x1, Input<1> x2, Output<0> result, Argument<double, 2> p, Needs needs) {
-        return rules::cdist(g, x1, x2, result, p, needs);
-      }};
+  static constexpr auto vjp = JointRule{
+      [](Grad g, Input<"x1"> x1, Input<"x2"> x2, Output<> result, Argument<double, "p"> p, Needed<"x1"> of_x1,
+         Needed<"x2"> of_x2) { return rules::cdist(g, x1, x2, result, p, of_x1, of_x2); }};
 };
 
 struct CdistBackward : Structured {

@@ -20,10 +20,9 @@ struct GridSampleTransposed;
 
 struct GridSample : Structured {
   static constexpr auto name = "_grid_sample";
-  template <class A>
-  static const char* recorded_as(const A& arguments) {
-    return std::get<5>(arguments).size() == 3 ? "grid_sampler_3d" : "grid_sampler_2d";
-  }
+  static constexpr auto recorded_as = [](Argument<IntList, "orders"> orders) {
+    return orders.value.size() == 3 ? "grid_sampler_3d" : "grid_sampler_2d";
+  };
   static constexpr auto batch = batching::leading;
   static constexpr auto doc =
       "Images (…, C, sizes) read at places (…, sizes, dimensions), the last dimension of the image first. "
@@ -43,15 +42,16 @@ struct GridSample : Structured {
                         bool align_corners, IntList orders) {
     return kernels::grid_sample(input, grid, {mode, padding_mode, align_corners, orders}, name);
   }
-  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto linear = LinearIn<"input">{};
   static Tensor rule(const Tensor& g, const Tensor& grid, IntList shape, Text mode, Text padding, bool align,
                      IntList orders);
   static constexpr auto vjp =
-      Rules{[](Grad g, Input<1> grid, Shape<0> s, Argument<Text, 2> mode, Argument<Text, 3> padding,
-               Argument<bool, 4> align,
-               Argument<IntList, 5> orders) { return rule(g, grid, s, mode, padding, align, orders); },
-            [](Grad g, Input<0> x, Input<1> grid, Argument<Text, 2> mode, Argument<Text, 3> padding,
-               Argument<bool, 4> align, Argument<IntList, 5> orders) {
+      Rules{[](Grad g, Input<"grid"> grid, Shape<"input"> s, Argument<Text, "mode"> mode,
+               Argument<Text, "padding_mode"> padding, Argument<bool, "align_corners"> align,
+               Argument<IntList, "orders"> orders) { return rule(g, grid, s, mode, padding, align, orders); },
+            [](Grad g, Input<"input"> x, Input<"grid"> grid, Argument<Text, "mode"> mode,
+               Argument<Text, "padding_mode"> padding, Argument<bool, "align_corners"> align,
+               Argument<IntList, "orders"> orders) {
               return rules::grid_slopes(g, x, grid, mode, padding, align, orders);
             }};
 };
@@ -74,16 +74,17 @@ struct GridSampleTransposed : Structured {
                         bool align_corners, IntList orders) {
     return kernels::grid_sample_transposed(g, grid, sizes, {mode, padding_mode, align_corners, orders}, name);
   }
-  static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp =
-      Rules{[](Grad g, Input<1> grid, Argument<Text, 3> mode, Argument<Text, 4> padding,
-               Argument<bool, 5> align, Argument<IntList, 6> orders) {
-              return call<GridSample>(g, grid, mode.value, padding.value, align.value, orders.value);
-            },
-            [](Grad g, Input<0> x, Input<1> grid, Argument<Text, 3> mode, Argument<Text, 4> padding,
-               Argument<bool, 5> align, Argument<IntList, 6> orders) {
-              return rules::grid_slopes(x, g, grid, mode, padding, align, orders);
-            }};
+  static constexpr auto linear = LinearIn<"g">{};
+  static constexpr auto vjp = Rules{
+      [](Grad g, Input<"grid"> grid, Argument<Text, "mode"> mode, Argument<Text, "padding_mode"> padding,
+         Argument<bool, "align_corners"> align, Argument<IntList, "orders"> orders) {
+        return call<GridSample>(g, grid, mode.value, padding.value, align.value, orders.value);
+      },
+      [](Grad g, Input<"g"> x, Input<"grid"> grid, Argument<Text, "mode"> mode,
+         Argument<Text, "padding_mode"> padding, Argument<bool, "align_corners"> align,
+         Argument<IntList, "orders"> orders) {
+        return rules::grid_slopes(x, g, grid, mode, padding, align, orders);
+      }};
 };
 
 inline Tensor GridSample::rule(const Tensor& g, const Tensor& grid, IntList shape, Text mode, Text padding,

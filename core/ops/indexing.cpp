@@ -8,6 +8,8 @@
 #include "kernels/copy.h"
 #include "kernels/indexing.h"
 #include "kernels/slices.h"
+#include "ops/batched_indices.h"
+#include "ops/reduction.h"
 #include "ops/shape.h"
 #include "ops/sparse.h"
 
@@ -225,6 +227,48 @@ Tensor take_gradient(const Tensor& g, IntList sizes, const Tensor& index) {
   const int64_t flat[] = {product(sizes)};
   const Tensor list[] = {index};
   return call<Reshape>(call<PutIndex>(g, IntList(flat), TensorList(list)), sizes);
+}
+
+// --- On batches -----------------------------------------------------------------------------------
+
+void Index::batch(BatchedCall& c, Batched<"self"> self, Argument<OptionalTensorList, "indices"> indices) {
+  const batching::Positions p(c, self.sizes(), indices);
+  c.give(p.order(call<Index>(self.in_front(), TensorList(p.indices)), false));
+}
+
+void PutIndex::batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "shape"> shape,
+                     Argument<OptionalTensorList, "indices"> indices) {
+  const batching::Positions p(c, shape, indices);
+  const Tensor g = p.order(batching::filled(self, p.shape(shape).span()), true);
+  c.give(call<PutIndex>(g, c.with_batch(shape).span(), TensorList(p.indices)));
+}
+
+void IndexSelect::batch(BatchedCall& c, Batched<"self"> self, Argument<int64_t, "dim"> dim,
+                        Batched<"index"> index) {
+  batching::along(c, self, dim, index, nullptr, nullptr, false,
+                  [](const batching::Along& a) { return call<IndexSelect>(a.self, a.dim, a.index); });
+}
+
+void PutSlices::batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "shape"> shape,
+                      Argument<int64_t, "dim"> dim, Batched<"index"> index) {
+  batching::along(c, self, dim, index, nullptr, &shape.value, false, [](const batching::Along& a) {
+    return call<PutSlices>(a.self, a.shape.span(), a.dim, a.index);
+  });
+}
+
+void PutAlong::batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "shape"> shape) {
+  if (!shape.value.empty()) return batching::by_types(c);
+  // Whatever is added to a number goes to the one place that it has.
+  const int64_t flat[] = {c.size, self.tensor.numel()}, dim[] = {1};
+  c.give(call<Sum>(call<Reshape>(self.in_front(), IntList(flat)), OptionalInts(IntList(dim)), false,
+                   OptionalType()));
+}
+
+void Take::batch(BatchedCall& c, Batched<"self"> self, Batched<"index"> given) {
+  const int64_t flat[] = {-1};
+  const Tensor index = given.bare();
+  const Tensor only[] = {index.dtype() == DType::Bool ? call<To>(index, DType::Int64) : index};
+  c.give_finished(call<Index>(call<Reshape>(self.bare(), IntList(flat)), TensorList(only)));
 }
 
 }  // namespace adjoint

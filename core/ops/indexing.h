@@ -13,14 +13,6 @@
 
 namespace adjoint {
 
-namespace batching {
-void along(BatchedCall& call);
-void index(BatchedCall& call);
-void put_index(BatchedCall& call);
-void put_along(BatchedCall& call);
-void take(BatchedCall& call);
-}  // namespace batching
-
 /// What one entry of a basic index does. In a spec each entry is four numbers: kind, start, step, length.
 enum class Pick : int64_t {
   Integer,  // the slice at `start`: the dimension goes
@@ -44,17 +36,16 @@ struct BasicIndex : Structured {
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, IndexSpec spec);
   /// Named for the last thing that the index does, as if its entries were operators of their own.
-  template <class A>
-  static const char* recorded_as(const A& arguments) {
-    const Dims& spec = std::get<1>(arguments);
+  static constexpr auto recorded_as = [](Argument<IntList, "spec"> given) {
+    const IntList spec = given;
     for (size_t i = spec.size(); i >= 4; i -= 4) {
       if (spec[i - 4] == static_cast<int64_t>(Pick::Integer)) return "select";
       if (spec[i - 4] == static_cast<int64_t>(Pick::NewAxis)) return "unsqueeze";
       if (spec[i - 3] != 0 || spec[i - 2] != 1) break;
     }
     return "slice";
-  }
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<IntList, 1> spec) {
+  };
+  static constexpr auto vjp = Rules{[](Grad g, Shape<"self"> s, Argument<IntList, "spec"> spec) {
     return put_part(g, s, picked_part(whole(s), spec.value));
   }};
 };
@@ -67,7 +58,7 @@ struct PutAlong;
 
 struct Index : Structured {
   static constexpr auto name = "_index";
-  static constexpr auto batch = batching::index;
+  static void batch(BatchedCall& c, Batched<"self"> self, Argument<OptionalTensorList, "indices"> indices);
   static constexpr auto doc =
       "Elements at the positions that tensors of integers, or masks, name; one or None per dimension.";
   static constexpr auto signature = "self, indices";
@@ -76,15 +67,16 @@ struct Index : Structured {
                                         "(3, 4), [index(0, below=3)]", "(3, 4), [mask(3), None]"};
   static constexpr bool crosses_devices = true;
   static Tensor forward(const Tensor& self, OptionalTensorList indices);
-  static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, InputList indices) {
+  static constexpr auto linear = LinearIn<"self">{};
+  static constexpr auto vjp = Rules{[](Grad g, Shape<"self"> s, InputList indices) {
     return call<PutIndex>(g, IntList(s), TensorList(indices));
   }};
 };
 
 struct PutIndex : Structured {
   static constexpr auto name = "_put_index";
-  static constexpr auto batch = batching::put_index;
+  static void batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "shape"> shape,
+                    Argument<OptionalTensorList, "indices"> indices);
   static constexpr auto doc =
       "Zeros of the given shape, with a tensor added at the positions that index tensors, or masks, name.";
   static constexpr auto signature = "self, shape, indices";
@@ -93,36 +85,39 @@ struct PutIndex : Structured {
             "(2,), [2, 2], [[[True, False], [False, True]]]", "(0, 4), [3, 4], [index(0, below=3)]"};
   static constexpr bool crosses_devices = true;
   static Tensor forward(const Tensor& self, Sizes shape, OptionalTensorList indices);
-  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp =
       Rules{[](Grad g, InputList indices) { return call<Index>(g, TensorList(indices)); }};
 };
 
 struct IndexSelect : Structured {
   static constexpr auto name = "index_select";
-  static constexpr auto batch = batching::along;
+  static void batch(BatchedCall& c, Batched<"self"> self, Argument<int64_t, "dim"> dim,
+                    Batched<"index"> index);
   static constexpr auto doc = "Select slices along a dimension by a vector of indices.";
   static constexpr auto signature = "self, dim, index";
   static constexpr auto samples = Cases{"(3, 4), 0, [2, 0, 2]", "(3, 4), -1, index(5, below=4)",
                                         "(3, 4), 1, index(0, below=4)", "(), 0, [0]"};
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index);
-  static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Input<2> index) {
-    return call<PutSlices>(g, IntList(s), dim.value, index);
-  }};
+  static constexpr auto linear = LinearIn<"self">{};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Shape<"self"> s, Argument<int64_t, "dim"> dim, Input<"index"> index) {
+        return call<PutSlices>(g, IntList(s), dim.value, index);
+      }};
 };
 
 struct PutSlices : Structured {
   static constexpr auto name = "_put_slices";
-  static constexpr auto batch = batching::along;
+  static void batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "shape"> shape,
+                    Argument<int64_t, "dim"> dim, Batched<"index"> index);
   static constexpr auto doc =
       "Zeros of the given shape, with slices added where a vector of integers says along a dimension.";
   static constexpr auto signature = "self, shape, dim, index";
   static constexpr auto samples = Cases{"(3, 4), [3, 4], 0, [2, 0, 2]", "(3, 2), [3, 4], 1, [3, 1]",
                                         "(0, 4), [3, 4], 0, index(0, below=3)"};
   static Tensor forward(const Tensor& self, Sizes shape, Dim dim, const Tensor& index);
-  static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 2> dim, Input<3> index) {
+  static constexpr auto linear = LinearIn<"self">{};
+  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, "dim"> dim, Input<"index"> index) {
     return call<IndexSelect>(g, dim.value, index);
   }};
 };
@@ -137,17 +132,16 @@ struct Gather : Structured {
       Cases{"(3, 4), 0, index(2, 4, below=3)", "(3, 4), -1, index(3, 5, below=4), sparse_grad=False",
             "(3, 4), 0, index(0, 4, below=3)", "(), 0, index(below=1)"};
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, bool sparse_grad);
-  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto linear = LinearIn<"self">{};
   static Tensor gradient(const Tensor& g, IntList sizes, int64_t dim, const Tensor& index, bool sparse);
-  static constexpr auto vjp =
-      Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Input<2> index, Argument<bool, 3> sparse) {
-        return gradient(g, s, dim.value, index, sparse.value);
-      }};
+  static constexpr auto vjp = Rules{
+      [](Grad g, Shape<"self"> s, Argument<int64_t, "dim"> dim, Input<"index"> index,
+         Argument<bool, "sparse_grad"> sparse) { return gradient(g, s, dim.value, index, sparse.value); }};
 };
 
 struct PutAlong : Structured {
   static constexpr auto name = "_put_along";
-  static constexpr auto batch = batching::put_along;
+  static void batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "shape"> shape);
   static constexpr auto doc =
       "Zeros of the given shape, with the elements of a tensor added where `index` says along one dimension.";
   static constexpr auto signature = "self, shape, dim, index";
@@ -155,23 +149,23 @@ struct PutAlong : Structured {
       Cases{"(2, 4), [3, 4], 0, index(2, 4, below=3)", "(3, 5), [3, 4], 1, index(3, 5, below=4)",
             "(0, 4), [3, 4], 0, index(0, 4, below=3)"};
   static Tensor forward(const Tensor& self, Sizes shape, Dim dim, const Tensor& index);
-  static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 2> dim, Input<3> index) {
+  static constexpr auto linear = LinearIn<"self">{};
+  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, "dim"> dim, Input<"index"> index) {
     return call<Gather>(g, dim.value, index, false);
   }};
 };
 
 struct Take : Structured {
   static constexpr auto name = "take";
-  static constexpr auto batch = batching::take;
+  static void batch(BatchedCall& c, Batched<"self"> self, Batched<"index"> index);
   static constexpr auto doc = "Elements of the flattened tensor at the given positions.";
   static constexpr auto signature = "self, index";
   static constexpr auto samples =
       Cases{"(3, 4), index(2, 3, below=12)", "(3, 4), [-1, 0]", "(0,), index(0, below=1)"};
   static Tensor forward(const Tensor& self, const Tensor& index);
-  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp =
-      Rules{[](Grad g, Shape<0> s, Input<1> index) { return take_gradient(g, s, index); }};
+      Rules{[](Grad g, Shape<"self"> s, Input<"index"> index) { return take_gradient(g, s, index); }};
 };
 
 struct MaskedSelect : Structured {
@@ -183,9 +177,9 @@ struct MaskedSelect : Structured {
   static constexpr auto samples =
       Cases{"(3, 4), mask(3, 4)", "(3, 4), mask(4)", "(4,), mask(3, 1)", "(0, 3), mask(3)", "(), mask()"};
   static Tensor forward(const Tensor& self, const Tensor& mask);
-  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp =
-      Rules{[](Grad g, Shape<0> s, Input<1> mask) { return masked_select_gradient(g, s, mask); }};
+      Rules{[](Grad g, Shape<"self"> s, Input<"mask"> mask) { return masked_select_gradient(g, s, mask); }};
 };
 
 struct Nonzero : Structured {

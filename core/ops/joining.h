@@ -21,9 +21,9 @@ struct Cat : Structured {
       Cases{"[(2, 3), (1, 3)]", "[(2, 3), (2, 1), (2, 0)], dim=-1", "[(0,), (2, 3)]"};
   static constexpr bool method = false;
   static Tensor forward(TensorList tensors, Dim dim);
-  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto linear = LinearIn<"tensors">{};
   static constexpr auto vjp = JointRule{
-      [](Grad g, ListSizes sizes, Argument<int64_t, 1> dim) { return cut_gradient(g, sizes, dim); }};
+      [](Grad g, ListSizes sizes, Argument<int64_t, "dim"> dim) { return cut_gradient(g, sizes, dim); }};
 };
 
 struct Unbind;
@@ -39,8 +39,9 @@ struct Stack : Structured {
   static constexpr bool method = false;
   static Tensor forward(TensorList tensors, NewDim dim);
   static Tensors gradient(const Tensor& g, int64_t dim);
-  static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = JointRule{[](Grad g, Argument<int64_t, 1> dim) { return gradient(g, dim); }};
+  static constexpr auto linear = LinearIn<"tensors">{};
+  static constexpr auto vjp =
+      JointRule{[](Grad g, Argument<int64_t, "dim"> dim) { return gradient(g, dim); }};
 };
 
 using Joining = Family<Cat, Stack>;

@@ -20,12 +20,12 @@ using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 // The rules. An undefined cotangent is zero; all are recorded under create_graph.
 Tensor cholesky_rule(const Tensor& g, const Tensor& l);
 Tensors solve_triangular_rule(const Tensor& g, const Tensor& a, const Tensor& x, bool upper, bool left,
-                              bool unit_diagonal, Needs needs);
+                              bool unit_diagonal, bool of_a, bool of_b);
 Tensor lu_factor_rule(const Tensor& g, const Tensor& lu, const Tensor& pivots);
 Tensors lu_solve_rule(const Tensor& g, const Tensor& lu, const Tensor& pivots, const Tensor& x, bool adjoint,
-                      Needs needs);
+                      bool of_lu, bool of_b);
 Tensors solve_rule(const Tensor& g, const Tensor& a, const Tensor& x, const Tensor& lu, const Tensor& pivots,
-                   Needs needs);
+                   bool of_a, bool of_b);
 Tensor inverse_rule(const Tensor& g, const Tensor& inverse);
 Tensor det_rule(const Tensor& g, const Tensor& a, const Tensor& det, const Tensor& lu, const Tensor& pivots);
 Tensor slogdet_rule(const Tensor& g_sign, const Tensor& g_log, const Tensor& a, const Tensor& sign,
@@ -35,12 +35,12 @@ Tensor qr_rule(const Tensor& g_q, const Tensor& g_r, const Tensor& a, const Tens
 Tensor eigh_rule(const Tensor& g_values, const Tensor& g_vectors, const Tensor& values,
                  const Tensor& vectors);
 Tensor eig_rule(const Tensor& g_values, const Tensor& g_vectors, const Tensor& values, const Tensor& vectors,
-                const Shape<0>& a);
+                const ShapeOfInput& a);
 Tensor svd_rule(const Tensor& g_u, const Tensor& g_s, const Tensor& g_vh, const Tensor& u, const Tensor& s,
                 const Tensor& vh);
 Tensor ldl_factor_rule(const Tensor& g, const Tensor& ld, const Tensor& pivots, bool hermitian);
 Tensors ldl_solve_rule(const Tensor& g, const Tensor& ld, const Tensor& pivots, const Tensor& x,
-                       bool hermitian, Needs needs);
+                       bool hermitian, bool of_ld, bool of_b);
 Tensor pseudo_inverse_rule(const Tensor& g, const Tensor& a, const Tensor& p);
 }  // namespace linalg
 
@@ -59,7 +59,7 @@ struct Cholesky : LinearAlgebraRow {
   static constexpr auto samples = Cases{"definite(3, 3)", "definite(2, 2, 2)", "definite(0, 0)"};
   static constexpr auto returns = "L, info";
   static linalg::Two forward(const Tensor& self);
-  static constexpr auto vjp = Rules{[](GradOf<0> g, Output<0> l) { return linalg::cholesky_rule(g, l); }};
+  static constexpr auto vjp = Rules{[](GradOf<"L"> g, Output<"L"> l) { return linalg::cholesky_rule(g, l); }};
 };
 
 struct SolveTriangular : LinearAlgebraRow {
@@ -72,9 +72,11 @@ struct SolveTriangular : LinearAlgebraRow {
             "dominant(2, 3, 3), (2, 3, 2), False, unitriangular=True", "(0, 0), (0, 2), True"};
   static Tensor forward(const Tensor& self, const Tensor& B, bool upper, bool left, bool unitriangular);
   static constexpr auto vjp =
-      JointRule{[](Grad g, Input<0> a, NeededBy<Output<0>, 0> x, Argument<bool, 2> upper,
-                   Argument<bool, 3> left, Argument<bool, 4> unit,
-                   Needs needs) { return linalg::solve_triangular_rule(g, a, x, upper, left, unit, needs); }};
+      JointRule{[](Grad g, Input<"self"> a, NeededBy<Output<>, "self"> x, Argument<bool, "upper"> upper,
+                   Argument<bool, "left"> left, Argument<bool, "unitriangular"> unit, Needed<"self"> of_self,
+                   Needed<"B"> of_b) {
+        return linalg::solve_triangular_rule(g, a, x, upper, left, unit, of_self, of_b);
+      }};
 };
 
 struct LuFactor : LinearAlgebraRow {
@@ -87,8 +89,9 @@ struct LuFactor : LinearAlgebraRow {
       Cases{"(3, 3)", "(3, 2)", "(2, 3)", "(2, 2, 2)", "dominant(3, 3), pivot=False", "(0, 3)"};
   static constexpr auto returns = "LU, pivots, info";
   static linalg::Three forward(const Tensor& self, bool pivot);
-  static constexpr auto vjp = Rules{
-      [](GradOf<0> g, Output<0> lu, Output<1> pivots) { return linalg::lu_factor_rule(g, lu, pivots); }};
+  static constexpr auto vjp = Rules{[](GradOf<"LU"> g, Output<"LU"> lu, Output<"pivots"> pivots) {
+    return linalg::lu_factor_rule(g, lu, pivots);
+  }};
 };
 
 struct LuPermutation : LinearAlgebraRow {
@@ -111,8 +114,10 @@ struct LuSolve : LinearAlgebraRow {
                                         "(0, 0), int32([]), (0, 2)"};
   static Tensor forward(const Tensor& self, const Tensor& pivots, const Tensor& B, bool adjoint);
   static constexpr auto vjp =
-      JointRule{[](Grad g, Input<0> lu, Input<1> pivots, NeededBy<Output<0>, 0> x, Argument<bool, 3> adjoint,
-                   Needs needs) { return linalg::lu_solve_rule(g, lu, pivots, x, adjoint, needs); }};
+      JointRule{[](Grad g, Input<"self"> lu, Input<"pivots"> pivots, NeededBy<Output<>, "self"> x,
+                   Argument<bool, "adjoint"> adjoint, Needed<"self"> of_self, Needed<"B"> of_b) {
+        return linalg::lu_solve_rule(g, lu, pivots, x, adjoint, of_self, of_b);
+      }};
 };
 
 struct Solve : LinearAlgebraRow {
@@ -125,8 +130,9 @@ struct Solve : LinearAlgebraRow {
   static constexpr auto returns = "result, LU, pivots, info";
   static linalg::Four forward(const Tensor& self, const Tensor& B);
   static constexpr auto vjp =
-      JointRule{[](GradOf<0> g, Input<0> a, NeededBy<Output<0>, 0> x, Output<1> lu, Output<2> pivots,
-                   Needs needs) { return linalg::solve_rule(g, a, x, lu, pivots, needs); }};
+      JointRule{[](GradOf<"result"> g, Input<"self"> a, NeededBy<Output<"result">, "self"> x, Output<"LU"> lu,
+                   Output<"pivots"> pivots, Needed<"self"> of_self,
+                   Needed<"B"> of_b) { return linalg::solve_rule(g, a, x, lu, pivots, of_self, of_b); }};
 };
 
 struct Inverse : LinearAlgebraRow {
@@ -138,7 +144,7 @@ struct Inverse : LinearAlgebraRow {
   static constexpr auto returns = "inverse, info";
   static linalg::Two forward(const Tensor& self);
   static constexpr auto vjp =
-      Rules{[](GradOf<0> g, Output<0> inverse) { return linalg::inverse_rule(g, inverse); }};
+      Rules{[](GradOf<"inverse"> g, Output<"inverse"> inverse) { return linalg::inverse_rule(g, inverse); }};
 };
 
 struct Det : LinearAlgebraRow {
@@ -149,8 +155,9 @@ struct Det : LinearAlgebraRow {
   static constexpr auto samples = Cases{"(3, 3)", "(2, 2, 2)", "(0, 0)"};
   static constexpr auto returns = "result, LU, pivots";
   static linalg::Three forward(const Tensor& self);
-  static constexpr auto vjp = Rules{[](GradOf<0> g, Input<0> a, Output<0> det, Output<1> lu,
-                                       Output<2> pivots) { return linalg::det_rule(g, a, det, lu, pivots); }};
+  static constexpr auto vjp =
+      Rules{[](GradOf<"result"> g, Input<"self"> a, Output<"result"> det, Output<"LU"> lu,
+               Output<"pivots"> pivots) { return linalg::det_rule(g, a, det, lu, pivots); }};
 };
 
 struct Slogdet : LinearAlgebraRow {
@@ -162,9 +169,10 @@ struct Slogdet : LinearAlgebraRow {
   static constexpr auto samples = Cases{"(3, 3)", "(2, 2, 2)", "(0, 0)"};
   static constexpr auto returns = "sign, logabsdet, LU, pivots";
   static linalg::Four forward(const Tensor& self);
-  static constexpr auto vjp =
-      Rules{[](GradOf<0> g_sign, GradOf<1> g_log, Input<0> a, Output<0> sign, Output<2> lu,
-               Output<3> pivots) { return linalg::slogdet_rule(g_sign, g_log, a, sign, lu, pivots); }};
+  static constexpr auto vjp = Rules{[](GradOf<"sign"> g_sign, GradOf<"logabsdet"> g_log, Input<"self"> a,
+                                       Output<"sign"> sign, Output<"LU"> lu, Output<"pivots"> pivots) {
+    return linalg::slogdet_rule(g_sign, g_log, a, sign, lu, pivots);
+  }};
 };
 
 struct Qr : LinearAlgebraRow {
@@ -177,8 +185,8 @@ struct Qr : LinearAlgebraRow {
   static constexpr auto returns = "Q, R";
   static linalg::Two forward(const Tensor& self, bool complete);
   static constexpr auto vjp =
-      Rules{[](GradOf<0> g_q, GradOf<1> g_r, Input<0> a, Output<0> q, Output<1> r,
-               Argument<bool, 1> complete) { return linalg::qr_rule(g_q, g_r, a, q, r, complete); }};
+      Rules{[](GradOf<"Q"> g_q, GradOf<"R"> g_r, Input<"self"> a, Output<"Q"> q, Output<"R"> r,
+               Argument<bool, "complete"> complete) { return linalg::qr_rule(g_q, g_r, a, q, r, complete); }};
 };
 
 struct Geqrf : LinearAlgebraRow {
@@ -212,10 +220,9 @@ struct Eigh : LinearAlgebraRow {
       Cases{"hermitian(3, 3)", "hermitian(2, 2, 2), upper=True", "hermitian(3, 3), vectors=False", "(0, 0)"};
   static constexpr auto returns = "eigenvalues, eigenvectors, info";
   static linalg::Three forward(const Tensor& self, bool upper, bool vectors);
-  static constexpr auto vjp =
-      Rules{[](GradOf<0> g_values, GradOf<1> g_vectors, Output<0> values, Output<1> vectors) {
-        return linalg::eigh_rule(g_values, g_vectors, values, vectors);
-      }};
+  static constexpr auto vjp = Rules{
+      [](GradOf<"eigenvalues"> g_values, GradOf<"eigenvectors"> g_vectors, Output<"eigenvalues"> values,
+         Output<"eigenvectors"> vectors) { return linalg::eigh_rule(g_values, g_vectors, values, vectors); }};
 };
 
 struct Eig : LinearAlgebraRow {
@@ -227,9 +234,9 @@ struct Eig : LinearAlgebraRow {
   static constexpr auto returns = "eigenvalues, eigenvectors, info";
   static linalg::Three forward(const Tensor& self, bool vectors);
   static constexpr auto vjp =
-      Rules{[](GradOf<0> g_values, GradOf<1> g_vectors, Output<0> values, Output<1> vectors, Shape<0> a) {
-        return linalg::eig_rule(g_values, g_vectors, values, vectors, a);
-      }};
+      Rules{[](GradOf<"eigenvalues"> g_values, GradOf<"eigenvectors"> g_vectors, Output<"eigenvalues"> values,
+               Output<"eigenvectors"> vectors,
+               Shape<"self"> a) { return linalg::eig_rule(g_values, g_vectors, values, vectors, a); }};
 };
 
 struct Svd : LinearAlgebraRow {
@@ -241,8 +248,9 @@ struct Svd : LinearAlgebraRow {
       Cases{"(3, 4)", "(2, 3, 2)", "(4, 3), vectors=False", "(3, 3), full_matrices=True", "(0, 3)"};
   static constexpr auto returns = "U, S, Vh, info";
   static linalg::Four forward(const Tensor& self, bool full_matrices, bool vectors);
-  static constexpr auto vjp = Rules{[](GradOf<0> g_u, GradOf<1> g_s, GradOf<2> g_vh, Output<0> u, Output<1> s,
-                                       Output<2> vh) { return linalg::svd_rule(g_u, g_s, g_vh, u, s, vh); }};
+  static constexpr auto vjp =
+      Rules{[](GradOf<"U"> g_u, GradOf<"S"> g_s, GradOf<"Vh"> g_vh, Output<"U"> u, Output<"S"> s,
+               Output<"Vh"> vh) { return linalg::svd_rule(g_u, g_s, g_vh, u, s, vh); }};
 };
 
 struct PseudoInverse : LinearAlgebraRow {
@@ -256,7 +264,7 @@ struct PseudoInverse : LinearAlgebraRow {
                                         "(0, 3), float32(0.0), float32(1e-6)"};
   static Tensor forward(const Tensor& self, const Tensor& atol, const Tensor& rtol, bool hermitian);
   static constexpr auto vjp =
-      Rules{[](Grad g, Input<0> a, Output<0> p) { return linalg::pseudo_inverse_rule(g, a, p); }};
+      Rules{[](Grad g, Input<"self"> a, Output<> p) { return linalg::pseudo_inverse_rule(g, a, p); }};
 };
 
 struct LdlFactor : LinearAlgebraRow {
@@ -270,8 +278,8 @@ struct LdlFactor : LinearAlgebraRow {
       Cases{"hermitian(3, 3), hermitian=True", "hermitian(2, 2, 2), hermitian=True", "(0, 0)"};
   static constexpr auto returns = "LD, pivots, info";
   static linalg::Three forward(const Tensor& self, bool hermitian);
-  static constexpr auto vjp =
-      Rules{[](GradOf<0> g, Output<0> ld, Output<1> pivots, Argument<bool, 1> hermitian) {
+  static constexpr auto vjp = Rules{
+      [](GradOf<"LD"> g, Output<"LD"> ld, Output<"pivots"> pivots, Argument<bool, "hermitian"> hermitian) {
         return linalg::ldl_factor_rule(g, ld, pivots, hermitian);
       }};
 };
@@ -298,9 +306,11 @@ struct LdlSolve : LinearAlgebraRow {
       Cases{"dominant(3, 3), int32([1, 2, 3]), (3, 2)",
             "dominant(3, 3), int32([1, 2, 3]), (3, 1), hermitian=True", "(0, 0), int32([]), (0, 2)"};
   static Tensor forward(const Tensor& self, const Tensor& pivots, const Tensor& B, bool hermitian);
-  static constexpr auto vjp = JointRule{
-      [](Grad g, Input<0> ld, Input<1> pivots, NeededBy<Output<0>, 0> x, Argument<bool, 3> hermitian,
-         Needs needs) { return linalg::ldl_solve_rule(g, ld, pivots, x, hermitian, needs); }};
+  static constexpr auto vjp =
+      JointRule{[](Grad g, Input<"self"> ld, Input<"pivots"> pivots, NeededBy<Output<>, "self"> x,
+                   Argument<bool, "hermitian"> hermitian, Needed<"self"> of_self, Needed<"B"> of_b) {
+        return linalg::ldl_solve_rule(g, ld, pivots, x, hermitian, of_self, of_b);
+      }};
 };
 
 struct LeastSquares : LinearAlgebraRow {

@@ -114,15 +114,15 @@ Tensor cholesky_rule(const Tensor& g, const Tensor& l) {
 }
 
 Tensors solve_triangular_rule(const Tensor& g, const Tensor& a, const Tensor& x, bool upper, bool left,
-                              bool unit, Needs needs) {
+                              bool unit, bool of_a, bool of_b) {
   const Tensor gb = triangle_solve(adjoint_of(a), g, !upper, left, unit);
   Tensor ga;
-  if (needs[0]) {
+  if (of_a) {
     const Tensor turned = minus(gb);
     ga = left ? mm(turned, adjoint_of(x)) : mm(adjoint_of(x), turned);
     ga = upper ? upper_of(ga, unit) : lower(ga, -int64_t{unit});
   }
-  return {ga, needs[1] ? gb : Tensor()};
+  return {ga, of_b ? gb : Tensor()};
 }
 
 // From the differential of A = P L U: dL = L tril(L⁻¹ Pᵀ dA U⁻¹, -1), dU = triu(L⁻¹ Pᵀ dA U⁻¹) U, transposed;
@@ -153,24 +153,24 @@ Tensor lu_factor_rule(const Tensor& g, const Tensor& lu, const Tensor& pivots) {
 }
 
 Tensors lu_solve_rule(const Tensor& g, const Tensor& lu, const Tensor& pivots, const Tensor& x, bool adjoint,
-                      Needs needs) {
+                      bool of_lu, bool of_b) {
   const Tensor gb = call<LuSolve>(lu, pivots, g, !adjoint);
   Tensors gs(3);
-  if (needs[0]) {
+  if (of_lu) {
     const Tensor turned = minus(gb), ga = adjoint ? mm(x, adjoint_of(turned)) : mm(turned, adjoint_of(x));
     const Tensor n = permute_rows(ga, pivots, true);
     gs[0] = call<Add>(lower(mm(n, adjoint_of(upper_of(lu))), -1),
                       upper_of(mm(adjoint_of(with_unit_diagonal(lu)), n)));
   }
-  if (needs[2]) gs[2] = gb;
+  if (of_b) gs[2] = gb;
   return gs;
 }
 
 Tensors solve_rule(const Tensor& g, const Tensor& a, const Tensor& x, const Tensor& lu, const Tensor& pivots,
-                   Needs needs) {
+                   bool of_a, bool of_b) {
   if (!g.defined()) return {};
   const Tensor gb = recording() ? call<Solve>(adjoint_of(a), g) : call<LuSolve>(lu, pivots, g, true);
-  return {needs[0] ? mm(minus(gb), adjoint_of(x)) : Tensor(), needs[1] ? gb : Tensor()};
+  return {of_a ? mm(minus(gb), adjoint_of(x)) : Tensor(), of_b ? gb : Tensor()};
 }
 
 Tensor inverse_rule(const Tensor& g, const Tensor& inverse) {
@@ -304,7 +304,7 @@ Tensor eigh_rule(const Tensor& g_values, const Tensor& g_vectors, const Tensor& 
 // V⁻ᴴ (diag ḡ_λ + (Vᴴ ḡ_V - Vᴴ V Re diag(Vᴴ ḡ_V)) ∘ conj(E)) Vᴴ for eigenvectors of length one (C. Boeddeker
 // et al., On the computation of complex-valued gradients, 2017).
 Tensor eig_rule(const Tensor& g_values, const Tensor& g_vectors, const Tensor& values, const Tensor& v,
-                const Shape<0>& a) {
+                const ShapeOfInput& a) {
   if (!g_values.defined() && !g_vectors.defined()) return {};
   if (v.dim() < 2) fail("linalg.eigvals: the derivative needs the eigenvectors, which were not computed");
   const Tensor vh = adjoint_of(v);
@@ -406,11 +406,11 @@ Tensor ldl_factor_rule(const Tensor& g, const Tensor& ld, const Tensor& pivots, 
 // By B: A⁻ᴴ ḡ, where Aᴴ is A or, of a symmetric A, its conjugate. By the factors: the gradient of A, through
 // A' = L D Lᴴ.
 Tensors ldl_solve_rule(const Tensor& g, const Tensor& ld, const Tensor& pivots, const Tensor& x,
-                       bool hermitian, Needs needs) {
+                       bool hermitian, bool of_ld, bool of_b) {
   const Tensor solved = call<LdlSolve>(ld, pivots, hermitian ? g : conjugate(g), hermitian);
   const Tensor gb = hermitian ? solved : conjugate(solved);
   Tensors gs(3);
-  if (needs[0]) {
+  if (of_ld) {
     const Ldl f = take_apart(ld, pivots, hermitian);
     const auto other = [hermitian](const Tensor& t) { return hermitian ? t : conjugate(t); };
     const Tensor ga = reorder(minus(mm(gb, adjoint_of(x))), f.permutation);
@@ -419,7 +419,7 @@ Tensors ldl_solve_rule(const Tensor& g, const Tensor& ld, const Tensor& pivots, 
     const Tensor held = call<GatherAlong>(gl, call<Argsort>(f.rows, int64_t{-2}, false, false), gl.dim() - 2);
     gs[0] = call<Where>(f.blocks, call<Add>(lower(both, -1), on_diagonal(half(diagonal(both)))), held);
   }
-  if (needs[2]) gs[2] = gb;
+  if (of_b) gs[2] = gb;
   return gs;
 }
 

@@ -24,9 +24,8 @@
 //     samples              Cases{…}: the calls from which tests, and tests of transforms, are made
 //     forward(args…)       on tensors; the C++ types of its parameters are the types of the arguments
 //     vjp                  Rules{…}: one function per differentiable parameter, those of the first tensors;
-//     one further
-//                          on is rule_of<i>(…). Each takes the Grad and just what it needs: Input<i>,
-//                          Output<i>, Shape<i>, Argument<T, i>, where i counts parameters
+//                          one further on is rule_of<"src">(…). Each takes the Grad and just what it needs, by
+//                          name: Input<"self">, Output<>, Shape<"self">, Argument<int64_t, "dim">
 // A missing rule raises an error that names the operator.
 //
 // The same template serves three ends: on float and double it is the body of a loop that the compiler

@@ -28,7 +28,7 @@ struct SgdStep : OptimizerRow {
       Cases{"[(3, 4), (), (0, 2)], [(3, 4), (), (0, 2)], [], 0.1",
             "[(3, 4), (5,)], [(3, 4), (5,)], [(3, 4), (5,)], 0.1, 0.9, 0.5, 0.25, False, True",
             "[(3,)], [(3,)], [(3,)], 0.1, 0.9, 0.0, 0.0, True"};
-  static constexpr uint32_t writes_lists = 0b101;
+  static constexpr auto writes_lists = ArgumentSet<"params", "momentum_buffers">{};
   static Tensors forward(TensorList params, TensorList grads, TensorList momentum_buffers, double lr,
                          double momentum, double dampening, double weight_decay, bool nesterov,
                          bool maximize);
@@ -48,7 +48,8 @@ struct AdamStep : OptimizerRow {
       "[(3, 4)], [(3, 4)], [(3, 4)], [unit(3, 4)], [unit(3, 4)], [float32(0.0)], 0.1, 0.9, 0.99, 1e-8, 0.25, "
       "True, True",
       "[(0, 2)], [(0, 2)], [(0, 2)], [(0, 2)], [], [float32(0.0)], 0.1, 0.9, 0.99, 1e-8, 0.25"};
-  static constexpr uint32_t writes_lists = 0b111101;
+  static constexpr auto writes_lists =
+      ArgumentSet<"params", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs", "steps">{};
   static Tensors forward(TensorList params, TensorList grads, TensorList exp_avgs, TensorList exp_avg_sqs,
                          TensorList max_exp_avg_sqs, TensorList steps, double lr, double beta1, double beta2,
                          double eps, double weight_decay, bool decoupled, bool maximize);
@@ -65,7 +66,8 @@ struct RmspropStep : OptimizerRow {
       "[(3, 4), ()], [(3, 4), ()], [positive(3, 4), positive()], [], [], [float32(2.0), float32(3.0)], 0.1, "
       "0.9, 1e-8",
       "[(2,)], [(2,)], [positive(2)], [[0.1, 0.2]], [(2,)], [float32(0.0)], 0.1, 0.9, 1e-2, 0.25, 0.9, True"};
-  static constexpr uint32_t writes_lists = 0b111101;
+  static constexpr auto writes_lists =
+      ArgumentSet<"params", "square_avgs", "grad_avgs", "momentum_buffers", "steps">{};
   static Tensors forward(TensorList params, TensorList grads, TensorList square_avgs, TensorList grad_avgs,
                          TensorList momentum_buffers, TensorList steps, double lr, double alpha, double eps,
                          double weight_decay, double momentum, bool maximize);
@@ -85,7 +87,7 @@ struct ProgramStep : OptimizerRow {
       "[float32(0.0), float32(1.0)], [3, 7, 1, 1, 1, 8, 8, 1, 0, 0, 1, 7, 7, 8, 8, 7, 9, 7, 7, 7, 5, 9, 2, "
       "9, 9, 10, 8, 3, 4, 4, 6, 8, 8, 5, 5, 11, 8, 8, 9, 3, 0, 4, 1, 1, 1, 9, 10, 4, 4, 4, 2, 0, 0, 8, 8, 3, "
       "10, 10, 6, 6, 1, 0, 0, 10, 10], [0.5, 0.25]"};
-  static constexpr uint32_t writes_lists = 0b111101;
+  static constexpr auto writes_lists = ArgumentSet<"params", "firsts", "seconds", "thirds", "steps">{};
   static Tensors forward(TensorList params, TensorList grads, TensorList firsts, TensorList seconds,
                          TensorList thirds, TensorList steps, IntList program, FloatList numbers);
 };

@@ -324,7 +324,7 @@ Tensor AsStrided::forward(const Tensor& self, MemoryInts size, MemoryInts stride
   return view_of(self, part);
 }
 
-Tensor as_strided_gradient(const Tensor& g, const Layout<0>& input, const Part& part) {
+Tensor as_strided_gradient(const Tensor& g, const LayoutOfInput& input, const Part& part) {
   const Part in{input.sizes, input.strides, input.offset};
   const auto [in_low, in_high] = reach(in);
   const auto [low, high] = reach(part);
@@ -420,6 +420,61 @@ Tensor ViewAsComplex::forward(const Tensor& self) {
     fail("view_as_complex(): Tensor must have a storage_offset divisible by 2, but it is ", p.offset);
   p.offset /= 2;
   return retyped(self, complex_dtype(self.dtype()), p);
+}
+
+// --- On batches -----------------------------------------------------------------------------------
+
+static Dims with_first(int64_t first, IntList rest) {
+  Dims all(rest);
+  all.insert(all.begin(), first);
+  return all;
+}
+
+void TakeStrided::batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "size"> size,
+                        Argument<IntList, "stride"> stride, Argument<int64_t, "offset"> offset) {
+  c.give(call<TakeStrided>(self.samples(), c.with_batch(size).span(),
+                           with_first(self.tensor.numel(), stride).span(), offset));
+}
+
+void PutStrided::batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "shape"> shape,
+                       Argument<IntList, "size"> size, Argument<IntList, "stride"> stride,
+                       Argument<int64_t, "offset"> offset) {
+  c.give(call<PutStrided>(self.samples(), c.with_batch(shape).span(), c.with_batch(size).span(),
+                          with_first(product(shape), stride).span(), offset));
+}
+
+void ViewAsComplex::batch(BatchedCall& c, Batched<"self"> self) {
+  if (self.rank() == 0) fail("view_as_complex(): Input tensor must have one or more dimensions");
+  batching::leading(c);
+}
+
+void AsStrided::batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "size"> size,
+                      Argument<IntList, "stride"> stride,
+                      Argument<std::optional<int64_t>, "storage_offset"> given) {
+  const Tensor samples = self.samples();
+  const int64_t offset = given.value.value_or(samples.offset());
+  const IntList own_size = self.sizes(), own_stride = self.tensor.strides();
+  if (size.value.size() != stride.value.size())
+    fail("vmap: as_strided(): size and stride must have the same length, but they are ", to_string(size),
+         " and ", to_string(stride));
+  // Each sample is to see itself alone: what the first may see says it for all, which lie alike.
+  const auto last = [](IntList sizes, IntList strides, int64_t at) {
+    for (size_t i = 0; i < sizes.size(); ++i)
+      if (sizes[i] == 0)
+        return int64_t{-1};
+      else
+        at += (sizes[i] - 1) * strides[i];
+    return at;
+  };
+  const int64_t wanted = last(size, stride, offset);
+  if (wanted >= 0 && c.size > 0 &&
+      (offset < samples.offset() || wanted > last(own_size, own_stride, samples.offset())))
+    fail("vmap: as_strided() with sizes ", to_string(size), ", strides ", to_string(stride),
+         " and storage offset ", offset, " sees more than the elements of one sample, whose sizes are ",
+         to_string(own_size), ", strides ", to_string(own_stride), " and storage offset ", samples.offset(),
+         ". This is not supported inside of vmap");
+  c.give(call<AsStrided>(samples, c.with_batch(size).span(), with_first(samples.stride(0), stride).span(),
+                         std::optional(offset)));
 }
 
 }  // namespace adjoint

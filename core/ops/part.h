@@ -10,13 +10,6 @@
 
 namespace adjoint {
 
-namespace batching {
-void as_strided(BatchedCall& call);
-void pairs_as_complex(BatchedCall& call);
-void put_strided(BatchedCall& call);
-void take_strided(BatchedCall& call);
-}  // namespace batching
-
 /// Some elements of a tensor: element (i, j, …) at offset + i stride₀ + j stride₁ + …
 struct Part {
   Dims sizes, strides;
@@ -42,11 +35,12 @@ Tensor join_pieces(Tensors gs, IntList sizes, IntList lengths, int64_t dim);
 /// The gradient of a tensor from those of its slices along `dim`. Recorded.
 Tensor join_slices(Tensors gs, IntList sizes, int64_t dim);
 /// The gradient of as_strided, for inputs and results of any layout. Recorded.
-Tensor as_strided_gradient(const Tensor& g, const Layout<0>& input, const Part& part);
+Tensor as_strided_gradient(const Tensor& g, const LayoutOfInput& input, const Part& part);
 
 struct TakeStrided : Structured {
   static constexpr auto name = "_take_strided";
-  static constexpr auto batch = batching::take_strided;
+  static void batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "size"> size,
+                    Argument<IntList, "stride"> stride, Argument<int64_t, "offset"> offset);
   static constexpr auto doc =
       "Elements of a tensor's row-major order, by strides and an offset from its first.";
   static constexpr auto signature = "self, size, stride, offset";
@@ -54,15 +48,18 @@ struct TakeStrided : Structured {
                                         "(3, 4), [0], [1], 0", "(0, 3), [0, 2], [3, 1], 0"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, MemoryInts size, MemoryInts stride, int64_t offset);
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<IntList, 1> size,
-                                       Argument<IntList, 2> stride, Argument<int64_t, 3> offset) {
-    return put_part(g, s, {Dims(size.value), Dims(stride.value), offset});
-  }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Shape<"self"> s, Argument<IntList, "size"> size, Argument<IntList, "stride"> stride,
+               Argument<int64_t, "offset"> offset) {
+        return put_part(g, s, {Dims(size.value), Dims(stride.value), offset});
+      }};
 };
 
 struct PutStrided : Structured {
   static constexpr auto name = "_put_strided";
-  static constexpr auto batch = batching::put_strided;
+  static void batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "shape"> shape,
+                    Argument<IntList, "size"> size, Argument<IntList, "stride"> stride,
+                    Argument<int64_t, "offset"> offset);
   static constexpr auto doc =
       "Zeros of the given shape, with a tensor added at positions given by strides and an offset.";
   static constexpr auto signature = "self, shape, size, stride, offset";
@@ -70,9 +67,10 @@ struct PutStrided : Structured {
       Cases{"(2, 2), [3, 4], [2, 2], [4, 2], 1", "(3, 2), [3, 4], [3, 2], [2, 1], 0",
             "(0, 2), [0, 3], [0, 2], [3, 1], 0"};
   static Tensor forward(const Tensor& self, Sizes shape, MemoryInts size, MemoryInts stride, int64_t offset);
-  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp =
-      Rules{[](Grad g, Argument<IntList, 2> size, Argument<IntList, 3> stride, Argument<int64_t, 4> offset) {
+      Rules{[](Grad g, Argument<IntList, "size"> size, Argument<IntList, "stride"> stride,
+               Argument<int64_t, "offset"> offset) {
         return take_part(g, {Dims(size.value), Dims(stride.value), offset});
       }};
 };
@@ -85,25 +83,22 @@ struct Select : Structured {
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, Dim dim, int64_t index);
   static constexpr auto vjp =
-      Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Argument<int64_t, 2> index) {
+      Rules{[](Grad g, Shape<"self"> s, Argument<int64_t, "dim"> dim, Argument<int64_t, "index"> index) {
         return put_part(g, s, selected(whole(s), dim, index, name));
       }};
 };
 
 struct Narrow : Structured {
   static constexpr auto name = "narrow";
-  template <class A>
-  static const char* recorded_as(const A&) {
-    return "slice";
-  }
+  static constexpr auto recorded_as = "slice";
   static constexpr auto doc = "A view of `length` indices along a dimension, from `start` on.";
   static constexpr auto signature = "self, dim, start, length";
   static constexpr auto samples =
       Cases{"(3, 4), 0, 1, 2", "(3, 4), -1, 1, 0", "(3, 4), 1, -2, 2", "(0, 3), 1, 1, 2"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, Dim dim, int64_t start, int64_t length);
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> dim,
-                                       Argument<int64_t, 2> start, Argument<int64_t, 3> length) {
+  static constexpr auto vjp = Rules{[](Grad g, Shape<"self"> s, Argument<int64_t, "dim"> dim,
+                                       Argument<int64_t, "start"> start, Argument<int64_t, "length"> length) {
     return put_part(g, s, narrowed(whole(s), dim, start, length, name));
   }};
 };
@@ -115,8 +110,9 @@ struct Unbind : Structured {
   static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=-1", "(2, 0)"};
   static constexpr bool view = true;
   static Tensors forward(const Tensor& self, Dim dim);
-  static constexpr auto vjp = Rules{
-      [](Tensors gs, Shape<0> s, Argument<int64_t, 1> dim) { return join_slices(std::move(gs), s, dim); }};
+  static constexpr auto vjp = Rules{[](Tensors gs, Shape<"self"> s, Argument<int64_t, "dim"> dim) {
+    return join_slices(std::move(gs), s, dim);
+  }};
 };
 
 struct SplitSizes : Structured {
@@ -126,16 +122,12 @@ struct SplitSizes : Structured {
   static constexpr auto doc = "Split into consecutive pieces of the given sizes along a dimension, as views.";
   static constexpr auto signature = "self|tensor, split_sizes|split_size|split_size_or_sections, dim=0";
   static constexpr auto samples = Cases{"(5, 2), [2, 0, 3]", "(2, 4), [1, 3], dim=-1", "(0, 2), [0, 0]"};
-  template <class A>
-  static const char* recorded_as(const A&) {
-    return "split_with_sizes";
-  }
+  static constexpr auto recorded_as = "split_with_sizes";
   static constexpr bool view = true;
   static Tensors forward(const Tensor& self, IntList split_sizes, Dim dim);
   static constexpr auto vjp =
-      Rules{[](Tensors gs, Shape<0> s, Argument<IntList, 1> sizes, Argument<int64_t, 2> dim) {
-        return join_pieces(std::move(gs), s, sizes.value, dim);
-      }};
+      Rules{[](Tensors gs, Shape<"self"> s, Argument<IntList, "split_sizes"> sizes,
+               Argument<int64_t, "dim"> dim) { return join_pieces(std::move(gs), s, sizes.value, dim); }};
 };
 
 // Ways to cut that come to sizes: `lengths(size, argument)` works them out.
@@ -147,15 +139,12 @@ struct SplitEvery : Structured {
       "Split into consecutive pieces of one size along a dimension, as views; the last may be smaller.";
   static constexpr auto signature = "self|tensor, split_size|split_size_or_sections, dim=0";
   static constexpr auto samples = Cases{"(5, 2), 2", "(2, 4), 3, dim=-1", "(0, 2), 3"};
-  template <class A>
-  static const char* recorded_as(const A&) {
-    return "split";
-  }
+  static constexpr auto recorded_as = "split";
   static constexpr bool view = true;
   static Dims lengths(int64_t size, int64_t split_size);
   static Tensors forward(const Tensor& self, int64_t split_size, Dim dim);
-  static constexpr auto vjp = Rules{[](Tensors gs, Shape<0> s, Argument<int64_t, 1> size,
-                                       Argument<int64_t, 2> dim) {
+  static constexpr auto vjp = Rules{[](Tensors gs, Shape<"self"> s, Argument<int64_t, "split_size"> size,
+                                       Argument<int64_t, "dim"> dim) {
     return join_pieces(std::move(gs), s, lengths(s.sizes[wrap_dim(dim, s.dim(), name)], size).span(), dim);
   }};
 };
@@ -167,15 +156,12 @@ struct Chunk : Structured {
       "be smaller.";
   static constexpr auto signature = "self, chunks, dim=0";
   static constexpr auto samples = Cases{"(5, 2), 2", "(2, 4), 3, dim=1", "(0, 2), 2"};
-  template <class A>
-  static const char* recorded_as(const A&) {
-    return "split";
-  }
+  static constexpr auto recorded_as = "split";
   static constexpr bool view = true;
   static Dims lengths(int64_t size, int64_t chunks);
   static Tensors forward(const Tensor& self, int64_t chunks, Dim dim);
-  static constexpr auto vjp = Rules{[](Tensors gs, Shape<0> s, Argument<int64_t, 1> chunks,
-                                       Argument<int64_t, 2> dim) {
+  static constexpr auto vjp = Rules{[](Tensors gs, Shape<"self"> s, Argument<int64_t, "chunks"> chunks,
+                                       Argument<int64_t, "dim"> dim) {
     return join_pieces(std::move(gs), s, lengths(s.sizes[wrap_dim(dim, s.dim(), name)], chunks).span(), dim);
   }};
 };
@@ -190,7 +176,7 @@ struct SplitSections : Structured {
   static Dims lengths(int64_t size, int64_t sections);
   static Tensors forward(const Tensor& self, int64_t sections, Dim dim);
   static constexpr auto vjp =
-      Rules{[](Tensors gs, Shape<0> s, Argument<int64_t, 1> n, Argument<int64_t, 2> dim) {
+      Rules{[](Tensors gs, Shape<"self"> s, Argument<int64_t, "sections"> n, Argument<int64_t, "dim"> dim) {
         return join_pieces(std::move(gs), s, lengths(s.sizes[wrap_dim(dim, s.dim(), name)], n).span(), dim);
       }};
 };
@@ -204,9 +190,9 @@ struct Diagonal : Structured {
       Cases{"(3, 4)", "(3, 4), offset=1", "(2, 3, 4), offset=-1, dim1=-1, dim2=0", "(0, 3)"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, int64_t offset, Dim dim1, Dim dim2);
-  static constexpr auto vjp =
-      Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> offset, Argument<int64_t, 2> a,
-               Argument<int64_t, 3> b) { return put_part(g, s, diagonal_of(whole(s), offset, a, b, name)); }};
+  static constexpr auto vjp = Rules{
+      [](Grad g, Shape<"self"> s, Argument<int64_t, "offset"> offset, Argument<int64_t, "dim1"> a,
+         Argument<int64_t, "dim2"> b) { return put_part(g, s, diagonal_of(whole(s), offset, a, b, name)); }};
 };
 
 struct Unfold : Structured {
@@ -219,15 +205,17 @@ struct Unfold : Structured {
   static constexpr bool view = true;
   static constexpr bool function = false;
   static Tensor forward(const Tensor& self, Dim dimension, int64_t size, int64_t step);
-  static constexpr auto vjp = Rules{
-      [](Grad g, Shape<0> s, Argument<int64_t, 1> dim, Argument<int64_t, 2> size, Argument<int64_t, 3> step) {
-        return put_part(g, s, windows_of(whole(s), dim, size, step, name));
-      }};
+  static constexpr auto vjp = Rules{[](Grad g, Shape<"self"> s, Argument<int64_t, "dimension"> dim,
+                                       Argument<int64_t, "size"> size, Argument<int64_t, "step"> step) {
+    return put_part(g, s, windows_of(whole(s), dim, size, step, name));
+  }};
 };
 
 struct AsStrided : Structured {
   static constexpr auto name = "as_strided";
-  static constexpr auto batch = batching::as_strided;
+  static void batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "size"> size,
+                    Argument<IntList, "stride"> stride,
+                    Argument<std::optional<int64_t>, "storage_offset"> offset);
   static constexpr auto doc =
       "A view of the storage by sizes, strides and an offset from its start. Elements may overlap.";
   static constexpr auto signature = "self, size, stride, storage_offset=None";
@@ -236,12 +224,12 @@ struct AsStrided : Structured {
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, MemoryInts size, MemoryInts stride,
                         std::optional<int64_t> storage_offset);
-  static constexpr auto vjp =
-      Rules{[](Grad g, Layout<0> input, Argument<IntList, 1> size, Argument<IntList, 2> stride,
-               Argument<std::optional<int64_t>, 3> offset) {
-        return as_strided_gradient(
-            g, input, {Dims(size.value), Dims(stride.value), offset.value.value_or(input.offset)});
-      }};
+  static constexpr auto vjp = Rules{[](Grad g, Layout<"self"> input, Argument<IntList, "size"> size,
+                                       Argument<IntList, "stride"> stride,
+                                       Argument<std::optional<int64_t>, "storage_offset"> offset) {
+    return as_strided_gradient(g, input,
+                               {Dims(size.value), Dims(stride.value), offset.value.value_or(input.offset)});
+  }};
 };
 
 // Complex numbers lie as pairs; these views show the parts.
@@ -289,7 +277,7 @@ struct ViewAsReal : Structured {
 
 struct ViewAsComplex : Structured {
   static constexpr auto name = "view_as_complex";
-  static constexpr auto batch = batching::pairs_as_complex;
+  static void batch(BatchedCall& c, Batched<"self"> self);
   static constexpr auto doc =
       "A real tensor whose last dimension holds real and imaginary part, as a complex view.";
   static constexpr auto signature = "self";

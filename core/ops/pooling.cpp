@@ -90,6 +90,29 @@ Tensor max_rule(const Tensor& g, const Tensor& positions, IntList sizes) {
 
 }  // namespace pooling
 
+// --- On batches -----------------------------------------------------------------------------------
+
+// The batch is more images.
+
+void MaxPool::batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "kernel"> kernel,
+                    Argument<IntList, "stride"> stride, Argument<IntList, "padding"> padding,
+                    Argument<IntList, "dilation"> dilation, Argument<IntList, "result"> result) {
+  if (self.rank() != static_cast<int64_t>(kernel.value.size()) + 2) return batching::loop(c);
+  Tensors all =
+      call_all<MaxPool>(batching::joined(self.samples(), 0), kernel, stride, padding, dilation, result);
+  for (Tensor& t : all) t = batching::parted(c, t, 0);
+  c.give(std::move(all));
+}
+
+void MaxPoolValues::batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "kernel"> kernel,
+                          Argument<IntList, "stride"> stride, Argument<IntList, "padding"> padding,
+                          Argument<IntList, "dilation"> dilation, Argument<IntList, "result"> result) {
+  if (self.rank() != static_cast<int64_t>(kernel.value.size()) + 2) return batching::loop(c);
+  c.give(batching::parted(
+      c, call<MaxPoolValues>(batching::joined(self.samples(), 0), kernel, stride, padding, dilation, result),
+      0));
+}
+
 }  // namespace adjoint
 
 ADJOINT_FAMILY(Pooling)

@@ -9,11 +9,6 @@
 
 namespace adjoint {
 
-namespace batching {
-void pool(BatchedCall& call);
-void pool_values(BatchedCall& call);
-}  // namespace batching
-
 namespace pooling {
 /// The largest elements, and where they lie, or an undefined tensor.
 std::tuple<Tensor, Tensor> max(const Tensor& self, IntList kernel, IntList stride, IntList padding,
@@ -24,7 +19,9 @@ Tensor max_rule(const Tensor& g, const Tensor& positions, IntList sizes);
 
 struct MaxPool : Structured {
   static constexpr auto name = "_max_pool";
-  static constexpr auto batch = batching::pool;
+  static void batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "kernel"> kernel,
+                    Argument<IntList, "stride"> stride, Argument<IntList, "padding"> padding,
+                    Argument<IntList, "dilation"> dilation, Argument<IntList, "result"> result);
   static constexpr auto doc =
       "The largest element of each window of images (N, C, …), with `result` windows, and where it lies; a "
       "stride of "
@@ -41,13 +38,16 @@ struct MaxPool : Structured {
                                             IntList padding, IntList dilation, IntList result) {
     return pooling::max(self, kernel, stride, padding, dilation, result, true, name);
   }
-  static constexpr auto vjp =
-      Rules{[](GradOf<0> g, Shape<0> s, Output<1> positions) { return pooling::max_rule(g, positions, s); }};
+  static constexpr auto vjp = Rules{[](GradOf<"values"> g, Shape<"self"> s, Output<"indices"> positions) {
+    return pooling::max_rule(g, positions, s);
+  }};
 };
 
 struct MaxPoolValues : Structured {
   static constexpr auto name = "_max_pool_values";
-  static constexpr auto batch = batching::pool_values;
+  static void batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "kernel"> kernel,
+                    Argument<IntList, "stride"> stride, Argument<IntList, "padding"> padding,
+                    Argument<IntList, "dilation"> dilation, Argument<IntList, "result"> result);
   static constexpr auto doc =
       "The values of _max_pool alone, in less time; its derivative finds where they lie.";
   static constexpr auto signature = "self, kernel, stride, padding, dilation, result";
@@ -59,8 +59,9 @@ struct MaxPoolValues : Structured {
     return std::get<0>(pooling::max(self, kernel, stride, padding, dilation, result, false, name));
   }
   static constexpr auto vjp =
-      Rules{[](Grad g, Input<0> x, Argument<IntList, 1> kernel, Argument<IntList, 2> stride,
-               Argument<IntList, 3> padding, Argument<IntList, 4> dilation, Argument<IntList, 5> result) {
+      Rules{[](Grad g, Input<"self"> x, Argument<IntList, "kernel"> kernel,
+               Argument<IntList, "stride"> stride, Argument<IntList, "padding"> padding,
+               Argument<IntList, "dilation"> dilation, Argument<IntList, "result"> result) {
         const Tensors found =
             call_all<MaxPool>(x, kernel.value, stride.value, padding.value, dilation.value, result.value);
         return pooling::max_rule(g, found[1], x.sizes());

@@ -277,6 +277,128 @@ Tensor linear_weight_gradient(const Tensor& g, const Tensor& input, IntList size
   return call<Matmul>(call<Transpose>(g2, int64_t{0}, int64_t{1}), conjugate(x2));
 }
 
+// --- On batches -----------------------------------------------------------------------------------
+//
+// A batch of vectors times one matrix is one product of matrices, as is a batch of rows; only where both
+// factors are batched there is a product for each sample.
+
+namespace {
+
+Tensor insert(const Tensor& t, int64_t dim) { return call<Unsqueeze>(t, dim); }
+Tensor drop(const Tensor& t, int64_t dim) {
+  const int64_t dims[] = {dim};
+  return call<Squeeze>(t, IntList(dims));
+}
+
+/// a @ b for each sample, the batch in front.
+Tensor product_of(const BatchedTensor& x, const BatchedTensor& y) {
+  const bool batched_a = x.batched(), batched_b = y.batched();
+  const int64_t ra = x.rank(), rb = y.rank();
+  Tensor a = x.samples(), b = y.samples();
+  if (ra == 0 || rb == 0 || (!batched_a && !batched_b))
+    fail(x.call.op.name, "(): both arguments to matmul need to be at least 1D, but they are ", ra, "D and ",
+         rb, "D");
+  // Vectors side by side are the rows of a matrix.
+  if (batched_a && !batched_b && ra == 1 && rb <= 2) return call<Matmul>(a, b);
+  if (!batched_a && batched_b && rb == 1 && ra <= 2)
+    return ra == 1 ? call<Matmul>(b, a) : call<Matmul>(b, call<Transpose>(a, -2, -1));
+  if (batched_a && !batched_b && rb == 1) return call<Matmul>(a, b);
+  // All others as matrices.
+  if (ra == 1) a = insert(a, -2);
+  if (rb == 1) b = insert(b, -1);
+  const int64_t rank = std::max({ra, rb, int64_t{2}});
+  if (batched_a) a = with_ones(a, rank - std::max<int64_t>(ra, 2));
+  if (batched_b) b = with_ones(b, rank - std::max<int64_t>(rb, 2));
+  Tensor p = call<Matmul>(a, b);
+  if (ra == 1) p = drop(p, -2);
+  if (rb == 1) p = drop(p, -1);
+  return p;
+}
+/// The outer product of vectors, the batch in front if one of them is batched.
+Tensor outer_of(const BatchedTensor& a, const BatchedTensor& b) {
+  products::need_ranks(a.tensor, 1, b.tensor, 1, a.call.op.name);
+  if (!a.batched() && !b.batched()) return call<Mul>(insert(a.tensor, 1), insert(b.tensor, 0));
+  const auto batch_of = [](const BatchedTensor& t) {
+    return t.batched() ? t.samples() : insert(t.tensor, 0);
+  };
+  return call<Mul>(insert(batch_of(a), 2), insert(batch_of(b), 1));
+}
+
+/// beta * self + alpha * p, where p is a product of these factors.
+void add_to(BatchedCall& c, const BatchedTensor& self, const Tensor& p, const BatchedTensor& a,
+            const BatchedTensor& b, const Scalar& beta, const Scalar& alpha) {
+  if (p.dtype() == DType::Bool) return batching::loop(c);  // scaled, it would be a number
+  const bool batch = a.batched() || b.batched();
+  const Tensor product = scaled(p, alpha);
+  // Where it is multiplied by 0 it does not count, whatever it holds.
+  if (beta.is_complex() || beta.as_double() != 0)
+    return c.give(call<Add>(scaled(self.with_rank(p.dim() - batch), beta), product));
+  if (batch)
+    c.give(product);
+  else
+    c.give_finished(product);
+}
+void add_product_to(BatchedCall& c, const BatchedTensor& self, const BatchedTensor& a, const BatchedTensor& b,
+                    const Scalar& beta, const Scalar& alpha) {
+  const bool batch = a.batched() || b.batched();  // else the product is one for all
+  add_to(c, self, batch ? product_of(a, b) : call<Matmul>(a.tensor, b.tensor), a, b, beta, alpha);
+}
+
+}  // namespace
+
+void BatchedMatmul::batch(BatchedCall& c, Batched<"self"> a, Batched<"other"> b) { c.give(product_of(a, b)); }
+
+template <int A, int B, Name other>
+void FixedRanks<A, B, other>::batch(BatchedCall& c, Batched<"self"> a, Batched<other> b) {
+  products::need_ranks(a.tensor, A, b.tensor, B, c.op.name);
+  c.give(product_of(a, b));
+}
+
+void Outer::batch(BatchedCall& c, Batched<"self"> a, Batched<"vec2"> b) { c.give(outer_of(a, b)); }
+
+template <int A, int B, Name first, Name second>
+void AddProduct<A, B, first, second>::batch(BatchedCall& c, Batched<"self"> self, Batched<first> a,
+                                            Batched<second> b, Argument<Scalar, "beta"> beta,
+                                            Argument<Scalar, "alpha"> alpha) {
+  add_product_to(c, self, a, b, beta, alpha);
+}
+
+void Addr::batch(BatchedCall& c, Batched<"self"> self, Batched<"vec1"> a, Batched<"vec2"> b,
+                 Argument<Scalar, "beta"> beta, Argument<Scalar, "alpha"> alpha) {
+  add_to(c, self, outer_of(a, b), a, b, beta, alpha);
+}
+
+void Linear::batch(BatchedCall& c, Batched<"input"> input, Batched<"weight"> weight, Batched<"bias"> bias) {
+  if (!weight.batched() && !bias.batched())
+    return c.give(call<Linear>(input.samples(), weight.tensor, bias.optional()));
+  Tensor y;
+  int64_t rank = input.rank();
+  if (!weight.batched()) {
+    y = call<Linear>(input.samples(), weight.tensor, OptionalTensor());
+  } else {
+    if (weight.rank() > 2)
+      fail("linear(): weight must have one or two dimensions, but got shape ", to_string(weight.sizes()));
+    const Tensor x = input.samples(), w = weight.samples();
+    if (weight.rank() == 1) {
+      // One output, which has no dimension.
+      y = rank == 1 ? drop(call<Matmul>(insert(input.batched() ? x : insert(x, 0), 1), insert(w, 2)), 2)
+                    : call<Matmul>(x, with_ones(insert(w, 2), rank - 2));
+      y = drop(y, -1);
+      rank -= 1;
+    } else {
+      const Tensor wt = call<Transpose>(w, -2, -1);
+      if (rank == 2 && bias && bias.rank() == 1 &&
+          bias.tensor.dtype() == x.dtype())  // the sums start from the bias
+        return c.give(call<Baddbmm>(bias.with_rank(2), input.in_front(), wt, Scalar(1), Scalar(1)));
+      Tensor rows = rank == 1 ? insert(x, -2) : x;
+      y = call<Matmul>(rows, with_ones(wt, std::max<int64_t>(rank, 2) - 2));
+      if (rank == 1) y = drop(y, -2);
+    }
+  }
+  if (bias) y = call<Add>(y, bias.with_rank(rank));
+  c.give(y);
+}
+
 }  // namespace adjoint
 
 ADJOINT_FAMILY(Products)

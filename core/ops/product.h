@@ -9,18 +9,6 @@
 
 namespace adjoint {
 
-namespace batching {
-void add_outer(BatchedCall& call);
-void add_product(BatchedCall& call);
-void linear(BatchedCall& call);
-void outer(BatchedCall& call);
-void product(BatchedCall& call);
-void product_1_1(BatchedCall& call);
-void product_2_1(BatchedCall& call);
-void product_2_2(BatchedCall& call);
-void product_3_3(BatchedCall& call);
-}  // namespace batching
-
 struct Matmul;
 
 /// Conjugate transpose of the last two dimensions: recorded.
@@ -54,17 +42,18 @@ void need_vectors(const Tensor& a, const char* name_of_a, const Tensor& b, const
 }  // namespace products
 
 /// What a product of two tensors of any ranks has in common.
+template <Name other>
 struct ProductOfTwo : Structured {
-  static constexpr auto linear = MultilinearIn<0, 1>{};
+  static constexpr auto linear = MultilinearIn<"self", other>{};
   static constexpr auto vjp =
-      Rules{[](Grad g, Shape<0> s, Input<1> b) { return matmul_gradient_left(g, b, s); },
-            [](Grad g, Input<0> a, Shape<1> s) { return matmul_gradient_right(g, a, s); }};
+      Rules{[](Grad g, Shape<"self"> s, Input<other> b) { return matmul_gradient_left(g, b, s); },
+            [](Grad g, Input<"self"> a, Shape<other> s) { return matmul_gradient_right(g, a, s); }};
 };
 
 /// Products of any ranks: what the named ones below do not cover.
-struct BatchedMatmul : ProductOfTwo {
+struct BatchedMatmul : ProductOfTwo<"other"> {
   static constexpr auto name = "_matmul";
-  static constexpr auto batch = batching::product;
+  static void batch(BatchedCall& c, Batched<"self"> a, Batched<"other"> b);
   static constexpr auto doc = "Matrix product with batch dimensions that broadcast.";
   static constexpr auto signature = "self, other";
   static constexpr TypeSet types = types::numeric;
@@ -76,26 +65,25 @@ struct BatchedMatmul : ProductOfTwo {
 };
 
 /// The products whose ranks are given.
-template <int A, int B>
-struct FixedRanks : ProductOfTwo {
+template <int A, int B, Name other>
+struct FixedRanks : ProductOfTwo<other> {
+  static void batch(BatchedCall& c, Batched<"self"> a, Batched<other> b);
   static Tensor product(const Tensor& a, const Tensor& b, const char* op) {
     products::need_ranks(a, A, b, B, op);
     return products::matmul(a, b, op);
   }
 };
 
-struct Mm : FixedRanks<2, 2> {
+struct Mm : FixedRanks<2, 2, "mat2"> {
   static constexpr auto name = "mm";
-  static constexpr auto batch = batching::product_2_2;
   static constexpr auto doc = "Product of two matrices.";
   static constexpr auto signature = "self, mat2";
   static constexpr TypeSet types = types::numeric;
   static constexpr auto samples = Cases{"(3, 4), (4, 2)", "(3, 0), (0, 2)", "(0, 4), (4, 2)"};
   static Tensor forward(const Tensor& self, const Tensor& mat2) { return product(self, mat2, name); }
 };
-struct Bmm : FixedRanks<3, 3> {
+struct Bmm : FixedRanks<3, 3, "mat2"> {
   static constexpr auto name = "bmm";
-  static constexpr auto batch = batching::product_3_3;
   static constexpr auto doc = "Batched matrix product.";
   static constexpr auto signature = "self, mat2";
   static constexpr TypeSet types = types::numeric;
@@ -105,18 +93,16 @@ struct Bmm : FixedRanks<3, 3> {
     return product(self, mat2, name);
   }
 };
-struct Mv : FixedRanks<2, 1> {
+struct Mv : FixedRanks<2, 1, "vec"> {
   static constexpr auto name = "mv";
-  static constexpr auto batch = batching::product_2_1;
   static constexpr auto doc = "Product of a matrix and a vector.";
   static constexpr auto signature = "self, vec";
   static constexpr TypeSet types = types::numeric;
   static constexpr auto samples = Cases{"(3, 4), (4,)", "(0, 4), (4,)"};
   static Tensor forward(const Tensor& self, const Tensor& vec) { return product(self, vec, name); }
 };
-struct Dot : FixedRanks<1, 1> {
+struct Dot : FixedRanks<1, 1, "tensor"> {
   static constexpr auto name = "dot";
-  static constexpr auto batch = batching::product_1_1;
   static constexpr auto doc = "Dot product of two vectors, without conjugation.";
   static constexpr auto signature = "self, tensor";
   static constexpr TypeSet types = types::numeric;
@@ -152,18 +138,18 @@ struct Matmul : Structured {
 struct Outer : Structured {
   static constexpr auto name = "outer";
   static constexpr bool out_converts = true;
-  static constexpr auto batch = batching::outer;
+  static void batch(BatchedCall& c, Batched<"self"> a, Batched<"vec2"> b);
   static constexpr auto doc = "Outer product of two vectors.";
   static constexpr auto signature = "self, vec2";
   static constexpr auto samples = Cases{"(3,), (4,)", "(0,), (3,)"};
   static Tensor forward(const Tensor& self, const Tensor& vec2);
-  static constexpr auto linear = MultilinearIn<0, 1>{};
-  static constexpr auto vjp = Rules{[](Grad g, Input<1> b) { return call<Matmul>(g, conjugate(b)); },
-                                    [](Grad g, Input<0> a) { return call<Matmul>(conjugate(a), g); }};
+  static constexpr auto linear = MultilinearIn<"self", "vec2">{};
+  static constexpr auto vjp = Rules{[](Grad g, Input<"vec2"> b) { return call<Matmul>(g, conjugate(b)); },
+                                    [](Grad g, Input<"self"> a) { return call<Matmul>(conjugate(a), g); }};
 };
 
 /// beta * self + alpha * (a @ b); with beta = 0 self is not read, whatever it holds.
-template <int A, int B = A>
+template <int A, int B, Name first, Name second>
 struct AddProduct : Structured {
   static constexpr auto signature = "self, mat1, mat2, *, beta=1, alpha=1";
   // As a function and as a method.
@@ -178,19 +164,20 @@ struct AddProduct : Structured {
     else
       return products::add_product(self, a, b, beta, alpha, op);
   }
-  static constexpr auto linear = ProductAndSum<MultilinearIn<1, 2>, LinearIn<0>>{};
+  static void batch(BatchedCall& c, Batched<"self"> self, Batched<first> a, Batched<second> b,
+                    Argument<Scalar, "beta"> beta, Argument<Scalar, "alpha"> alpha);
+  static constexpr auto linear = ProductAndSum<MultilinearIn<first, second>, LinearIn<"self">>{};
   static constexpr auto vjp =
-      Rules{[](Grad g, Argument<Scalar, 3> beta) { return scaled(g, beta.value.conj()); },
-            [](Grad g, Shape<1> s, Input<2> b, Argument<Scalar, 4> alpha) {
+      Rules{[](Grad g, Argument<Scalar, "beta"> beta) { return scaled(g, beta.value.conj()); },
+            [](Grad g, Shape<first> s, Input<second> b, Argument<Scalar, "alpha"> alpha) {
               return scaled(matmul_gradient_left(g, b, s), alpha.value.conj());
             },
-            [](Grad g, Input<1> a, Shape<2> s, Argument<Scalar, 4> alpha) {
+            [](Grad g, Input<first> a, Shape<second> s, Argument<Scalar, "alpha"> alpha) {
               return scaled(matmul_gradient_right(g, a, s), alpha.value.conj());
             }};
 };
-struct Addmm : AddProduct<2> {
+struct Addmm : AddProduct<2, 2, "mat1", "mat2"> {
   static constexpr auto name = "addmm";
-  static constexpr auto batch = batching::add_product;
   static constexpr bool inplace = true;
   static constexpr auto doc = "beta * self + alpha * (mat1 @ mat2); self broadcasts.";
   static constexpr TypeSet types = types::numeric;
@@ -201,9 +188,8 @@ struct Addmm : AddProduct<2> {
     return sum(self, mat1, mat2, beta, alpha, name);
   }
 };
-struct Baddbmm : AddProduct<3> {
+struct Baddbmm : AddProduct<3, 3, "batch1", "batch2"> {
   static constexpr auto name = "baddbmm";
-  static constexpr auto batch = batching::add_product;
   static constexpr bool inplace = true;
   static constexpr auto doc =
       "beta * self + alpha * (batch1 @ batch2) for batches of matrices; self broadcasts.";
@@ -221,9 +207,8 @@ struct Baddbmm : AddProduct<3> {
   }
 };
 
-struct Addmv : AddProduct<2, 1> {
+struct Addmv : AddProduct<2, 1, "mat", "vec"> {
   static constexpr auto name = "addmv";
-  static constexpr auto batch = batching::add_product;
   static constexpr bool inplace = true;
   static constexpr bool gradient_keeps_history =
       true;  // with beta = 0 it is constant, and can be differentiated again
@@ -243,7 +228,8 @@ struct Addmv : AddProduct<2, 1> {
 struct Addr : Structured {
   static constexpr auto name = "addr";
   static constexpr bool out_converts = true;
-  static constexpr auto batch = batching::add_outer;
+  static void batch(BatchedCall& c, Batched<"self"> self, Batched<"vec1"> a, Batched<"vec2"> b,
+                    Argument<Scalar, "beta"> beta, Argument<Scalar, "alpha"> alpha);
   static constexpr bool inplace = true;
   static constexpr bool gradient_keeps_history =
       true;  // with beta = 0 it is constant, and can be differentiated again
@@ -257,13 +243,13 @@ struct Addr : Structured {
       "vec1, vec2";
   static Tensor forward(const Tensor& self, const Tensor& vec1, const Tensor& vec2, Scalar beta,
                         Scalar alpha);
-  static constexpr auto linear = ProductAndSum<MultilinearIn<1, 2>, LinearIn<0>>{};
+  static constexpr auto linear = ProductAndSum<MultilinearIn<"vec1", "vec2">, LinearIn<"self">>{};
   static constexpr auto vjp =
-      Rules{[](Grad g, Argument<Scalar, 3> beta) { return scaled(g, beta.value.conj()); },
-            [](Grad g, Input<2> b, Argument<Scalar, 4> alpha) {
+      Rules{[](Grad g, Argument<Scalar, "beta"> beta) { return scaled(g, beta.value.conj()); },
+            [](Grad g, Input<"vec2"> b, Argument<Scalar, "alpha"> alpha) {
               return scaled(call<Matmul>(g, conjugate(b)), alpha.value.conj());
             },
-            [](Grad g, Input<1> a, Argument<Scalar, 4> alpha) {
+            [](Grad g, Input<"vec1"> a, Argument<Scalar, "alpha"> alpha) {
               return scaled(call<Matmul>(conjugate(a), g), alpha.value.conj());
             }};
 };
@@ -277,15 +263,18 @@ struct Cross : Structured {
   static constexpr auto samples = Cases{"(2, 3), (2, 3), -1", "(3, 2, 2), (3, 2, 2), 0", "(0, 3), (0, 3), 1"};
   static constexpr bool method = false;
   static Tensor forward(const Tensor& self, const Tensor& other, Dim dim);
-  static constexpr auto linear = MultilinearIn<0, 1>{};
-  static constexpr auto vjp =
-      Rules{[](Grad g, Input<1> b, Argument<Dim, 2> dim) { return call<Cross>(conjugate(b), g, dim.value); },
-            [](Grad g, Input<0> a, Argument<Dim, 2> dim) { return call<Cross>(g, conjugate(a), dim.value); }};
+  static constexpr auto linear = MultilinearIn<"self", "other">{};
+  static constexpr auto vjp = Rules{[](Grad g, Input<"other"> b, Argument<Dim, "dim"> dim) {
+                                      return call<Cross>(conjugate(b), g, dim.value);
+                                    },
+                                    [](Grad g, Input<"self"> a, Argument<Dim, "dim"> dim) {
+                                      return call<Cross>(g, conjugate(a), dim.value);
+                                    }};
 };
 
 struct Linear : Structured {
   static constexpr auto name = "linear";
-  static constexpr auto batch = batching::linear;
+  static void batch(BatchedCall& c, Batched<"input"> input, Batched<"weight"> weight, Batched<"bias"> bias);
   static constexpr auto doc = "input @ weight.T + bias, over the last dimension of the input.";
   static constexpr auto signature = "input, weight, bias=None";
   static constexpr TypeSet types = types::numeric;
@@ -296,11 +285,11 @@ struct Linear : Structured {
   static Tensor forward(const Tensor& input, const Tensor& weight, OptionalTensor bias) {
     return products::linear(input, weight, bias);
   }
-  static constexpr auto linear = ProductAndSum<MultilinearIn<0, 1>, LinearIn<2>>{};
-  static constexpr auto vjp =
-      Rules{[](Grad g, Shape<0> s, Input<1> weight) { return linear_input_gradient(g, weight, s); },
-            [](Grad g, Input<0> input, Shape<1> s) { return linear_weight_gradient(g, input, s); },
-            [](Grad g) { return Tensor(g); }};
+  static constexpr auto linear = ProductAndSum<MultilinearIn<"input", "weight">, LinearIn<"bias">>{};
+  static constexpr auto vjp = Rules{
+      [](Grad g, Shape<"input"> s, Input<"weight"> weight) { return linear_input_gradient(g, weight, s); },
+      [](Grad g, Input<"input"> input, Shape<"weight"> s) { return linear_weight_gradient(g, input, s); },
+      [](Grad g) { return Tensor(g); }};
 };
 
 using Products =

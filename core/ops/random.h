@@ -9,11 +9,6 @@
 
 namespace adjoint {
 
-namespace batching {
-/// As `leading`, for what torch counts as draws from values: samples do not share them.
-void from_values(BatchedCall& call);
-}  // namespace batching
-
 /// A row that users reach through a function of their own.
 struct RandomRow : Structured {
   static constexpr bool differentiable = false;

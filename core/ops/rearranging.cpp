@@ -296,6 +296,35 @@ Tensor OwnPadTransposed::forward(const Tensor& g, IntList sizes, IntList pad, Te
   return kernels::padded_transposed(g, sizes, pad, mode, name);
 }
 
+// --- On batches -----------------------------------------------------------------------------------
+
+void Attach::batch(BatchedCall& c, Batched<"self"> self, Batched<"other"> other) {
+  // For each sample, though all have one value: the history is theirs.
+  c.give(call<Attach>(self.in_front(), other.samples()));
+}
+
+void Roll::batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "shifts"> shifts,
+                 Argument<IntList, "dims"> dims) {
+  if (!dims.value.empty() || shifts.value.size() != 1) return batching::by_types(c);
+  // As if each sample were flat.
+  const int64_t flat[] = {c.size, self.tensor.numel()}, dim[] = {1};
+  const Tensor samples = self.samples();
+  c.give(call<Reshape>(call<Roll>(call<Reshape>(samples, IntList(flat)), shifts, IntList(dim)),
+                       samples.sizes()));
+}
+
+void Repeat::batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "repeats"> repeats) {
+  if (static_cast<int64_t>(repeats.value.size()) < self.rank()) return batching::loop(c);  // which refuses
+  batching::by_types(c);
+}
+
+void RepeatInterleaveEach::batch(BatchedCall& c, Batched<"self"> self, Batched<"repeats"> repeats,
+                                 Argument<int64_t, "dim"> dim) {
+  if (repeats.batched() || self.rank() == 0) return batching::dynamic(c);
+  c.give(call<RepeatInterleaveEach>(self.samples(), repeats.tensor,
+                                    wrap_dim(dim, self.rank(), "repeat_interleave") + 1));
+}
+
 }  // namespace adjoint
 
 ADJOINT_FAMILY(Rearranging)

@@ -8,12 +8,6 @@
 
 namespace adjoint {
 
-namespace batching {
-void attach(BatchedCall& call);
-void roll(BatchedCall& call);
-void repeat_each(BatchedCall& call);
-}  // namespace batching
-
 /// The gradient of a tensor that was repeated `repeats` times along each dimension. Recorded.
 Tensor sum_repeats(const Tensor& g, IntList sizes, IntList repeats);
 /// `values` with ones in front, or as given, so that there is one for each of `ndim` dimensions.
@@ -26,9 +20,9 @@ struct Flip : Structured {
   static constexpr auto signature = "self, dims";
   static constexpr auto samples = Cases{"(3, 4), [0]", "(3, 4), [0, -1]", "(0, 3), [1]", "(), []"};
   static Tensor forward(const Tensor& self, DimList dims);
-  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp =
-      Rules{[](Grad g, Argument<IntList, 1> dims) { return call<Flip>(g, dims.value); }};
+      Rules{[](Grad g, Argument<IntList, "dims"> dims) { return call<Flip>(g, dims.value); }};
 };
 
 struct Roll : Structured {
@@ -39,14 +33,17 @@ struct Roll : Structured {
   static constexpr auto signature = "self, shifts, dims=()";
   static constexpr auto samples = Cases{"(3, 4), [5]", "(3, 4), [1, -2], [0, -1]", "(0, 3), [1], [1]"};
   static Tensor forward(const Tensor& self, IntList shifts, DimList dims);
-  static constexpr auto batch = batching::roll;
-  static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 1> shifts, Argument<IntList, 2> dims) {
-    return call<Roll>(g, negated(shifts.value).span(), dims.value);
-  }};
+  static void batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "shifts"> shifts,
+                    Argument<IntList, "dims"> dims);
+  static constexpr auto linear = LinearIn<"self">{};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Argument<IntList, "shifts"> shifts, Argument<IntList, "dims"> dims) {
+        return call<Roll>(g, negated(shifts.value).span(), dims.value);
+      }};
 };
 
 struct Repeat : Structured {
+  static void batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "repeats"> repeats);
   static constexpr auto name = "repeat";
   static constexpr auto doc = "Repeat the tensor along each dimension.";
   static constexpr auto signature = "self, repeats";
@@ -54,25 +51,23 @@ struct Repeat : Structured {
       Cases{"(3, 4), [2, 1]", "(3,), [2, 2]", "(3, 4), [0, 1]", "(), [2]", "(0, 3), [2, 1]"};
   static constexpr bool function = false;
   static Tensor forward(const Tensor& self, Repeats repeats);
-  static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{
-      [](Grad g, Shape<0> s, Argument<IntList, 1> repeats) { return sum_repeats(g, s, repeats.value); }};
+  static constexpr auto linear = LinearIn<"self">{};
+  static constexpr auto vjp = Rules{[](Grad g, Shape<"self"> s, Argument<IntList, "repeats"> repeats) {
+    return sum_repeats(g, s, repeats.value);
+  }};
 };
 
 struct Tile : Structured {
   static constexpr auto name = "tile";
-  template <class A>
-  static const char* recorded_as(const A&) {
-    return "repeat";
-  }
+  static constexpr auto recorded_as = "repeat";
   static constexpr auto doc = "Repeat the tensor along its last dimensions, as many as numbers are given.";
   static constexpr auto signature = "self, dims";
   static constexpr auto samples = Cases{"(3, 4), [2]", "(3,), [2, 2]", "(0, 3), [2, 1]"};
   static Tensor forward(const Tensor& self, Repeats dims) {
     return Repeat::forward(self, padded_with_ones(dims, self.sizes().size()).span());
   }
-  static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<IntList, 1> dims) {
+  static constexpr auto linear = LinearIn<"self">{};
+  static constexpr auto vjp = Rules{[](Grad g, Shape<"self"> s, Argument<IntList, "dims"> dims) {
     return sum_repeats(g, s, padded_with_ones(dims.value, s.sizes.size()).span());
   }};
 };
@@ -84,14 +79,17 @@ struct RepeatInterleave : Structured {
   static constexpr auto samples = Cases{"(3, 4), 2, 0", "(3, 4), 2, -1", "(3, 4), 0, 1", "(0, 3), 2, 1"};
   static Tensor forward(const Tensor& self, int64_t repeats, Dim dim);
   static Tensor gradient(const Tensor& g, IntList sizes, int64_t repeats, int64_t dim);
-  static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<int64_t, 1> repeats,
-                                       Argument<int64_t, 2> dim) { return gradient(g, s, repeats, dim); }};
+  static constexpr auto linear = LinearIn<"self">{};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Shape<"self"> s, Argument<int64_t, "repeats"> repeats, Argument<int64_t, "dim"> dim) {
+        return gradient(g, s, repeats, dim);
+      }};
 };
 
 struct RepeatInterleaveEach : Structured {
   static constexpr auto name = "_repeat_interleave_each";
-  static constexpr auto batch = batching::repeat_each;
+  static void batch(BatchedCall& c, Batched<"self"> self, Batched<"repeats"> repeats,
+                    Argument<int64_t, "dim"> dim);
   static constexpr auto doc = "Each slice along a dimension repeated as often as a vector of integers says.";
   static constexpr auto signature = "self, repeats, dim";
   static constexpr auto samples =
@@ -100,10 +98,11 @@ struct RepeatInterleaveEach : Structured {
   /// For each slice of the result, which one of the input it is.
   static Tensor sources(const Tensor& repeats, int64_t size);
   static Tensor gradient(const Tensor& g, IntList sizes, const Tensor& repeats, int64_t dim);
-  static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Input<1> repeats, Argument<int64_t, 2> dim) {
-    return gradient(g, s, repeats, dim);
-  }};
+  static constexpr auto linear = LinearIn<"self">{};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Shape<"self"> s, Input<"repeats"> repeats, Argument<int64_t, "dim"> dim) {
+        return gradient(g, s, repeats, dim);
+      }};
 };
 
 struct Tril : Structured {
@@ -114,9 +113,9 @@ struct Tril : Structured {
   static constexpr auto signature = "self, diagonal=0";
   static constexpr auto samples = Cases{"(3, 4)", "(3, 3), diagonal=1", "(2, 3, 3), diagonal=-1", "(0, 3)"};
   static Tensor forward(const Tensor& self, int64_t diagonal);
-  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp =
-      Rules{[](Grad g, Argument<int64_t, 1> diagonal) { return call<Tril>(g, diagonal.value); }};
+      Rules{[](Grad g, Argument<int64_t, "diagonal"> diagonal) { return call<Tril>(g, diagonal.value); }};
 };
 
 struct Triu : Structured {
@@ -127,9 +126,9 @@ struct Triu : Structured {
   static constexpr auto signature = "self, diagonal=0";
   static constexpr auto samples = Cases{"(3, 4)", "(3, 3), diagonal=1", "(2, 3, 3), diagonal=-1", "(0, 3)"};
   static Tensor forward(const Tensor& self, int64_t diagonal);
-  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp =
-      Rules{[](Grad g, Argument<int64_t, 1> diagonal) { return call<Triu>(g, diagonal.value); }};
+      Rules{[](Grad g, Argument<int64_t, "diagonal"> diagonal) { return call<Triu>(g, diagonal.value); }};
 };
 
 struct DiagEmbed : Structured {
@@ -141,9 +140,10 @@ struct DiagEmbed : Structured {
       Cases{"(3,)", "(2, 3), offset=1", "(2, 3), offset=-1, dim1=0, dim2=2", "(2, 0)"};
   static Tensor forward(const Tensor& self, int64_t offset, NewDim dim1, NewDim dim2);
   static Tensor gradient(const Tensor& g, int64_t offset, int64_t dim1, int64_t dim2);
-  static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> offset, Argument<int64_t, 2> a,
-                                       Argument<int64_t, 3> b) { return gradient(g, offset, a, b); }};
+  static constexpr auto linear = LinearIn<"self">{};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Argument<int64_t, "offset"> offset, Argument<int64_t, "dim1"> a,
+               Argument<int64_t, "dim2"> b) { return gradient(g, offset, a, b); }};
 };
 
 struct ConstantPad : Structured {
@@ -156,7 +156,7 @@ struct ConstantPad : Structured {
   static constexpr auto samples = Cases{"(3, 4), [1, 2]", "(3, 4), [1, -1, 0, 2], value=2", "(0, 3), [1, 1]"};
   static constexpr bool method = false;
   static Tensor forward(const Tensor& self, IntList pad, Scalar value);
-  static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 1> pad) {
+  static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, "pad"> pad) {
     return call<ConstantPad>(g, negated(pad.value).span(), Scalar(0));
   }};
 };
@@ -165,10 +165,7 @@ struct OwnPadTransposed;
 
 struct OwnPad : Structured {
   static constexpr auto name = "_own_pad";
-  template <class A>
-  static const char* recorded_as(const A&) {
-    return "pad";
-  }
+  static constexpr auto recorded_as = "pad";
   static constexpr auto batch = batching::leading;
   static constexpr auto doc =
       "The tensor with a border of its own elements, reflected ('reflect'), repeated ('replicate') or "
@@ -181,11 +178,12 @@ struct OwnPad : Structured {
   static constexpr bool method = false;
   static constexpr bool gradient_keeps_history = true;
   static Tensor forward(const Tensor& self, IntList pad, Text mode);
-  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto linear = LinearIn<"self">{};
   static Tensor rule(const Tensor& g, IntList shape, IntList pad, Text mode);
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<IntList, 1> pad, Argument<Text, 2> mode) {
-    return rule(g, s, pad.value, mode.value);
-  }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Shape<"self"> s, Argument<IntList, "pad"> pad, Argument<Text, "mode"> mode) {
+        return rule(g, s, pad.value, mode.value);
+      }};
 };
 
 struct OwnPadTransposed : Structured {
@@ -200,8 +198,8 @@ struct OwnPadTransposed : Structured {
             "(2, 2, 7), [3, 4], [2, 1, 0, -1], 'circular'", "(0, 5), [3], [1, 1], 'replicate'"};
   static constexpr bool method = false;
   static Tensor forward(const Tensor& g, IntList sizes, IntList pad, Text mode);
-  static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 2> pad, Argument<Text, 3> mode) {
+  static constexpr auto linear = LinearIn<"g">{};
+  static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, "pad"> pad, Argument<Text, "mode"> mode) {
     return call<OwnPad>(g, pad.value, mode.value);
   }};
 };
@@ -213,7 +211,7 @@ inline Tensor OwnPad::rule(const Tensor& g, IntList shape, IntList pad, Text mod
 /// For the derivatives of derivatives: `keep_history` in autograd/arithmetic.h.
 struct Attach : Structured {
   static constexpr auto name = "_attach";
-  static constexpr auto batch = batching::attach;
+  static void batch(BatchedCall& c, Batched<"self"> self, Batched<"other"> other);
   static constexpr auto doc =
       "A copy of self that counts as a function of other too, with the derivative 0; and so does its "
       "gradient.";
@@ -222,9 +220,9 @@ struct Attach : Structured {
   static constexpr bool method = false;
   static constexpr bool gradient_keeps_history = true;
   static Tensor forward(const Tensor& self, const Tensor& other);
-  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp =
-      Rules{[](Grad g) { return Tensor(g); }, [](Shape<1> s) { return zeros(s, s.dtype); }};
+      Rules{[](Grad g) { return Tensor(g); }, [](Shape<"other"> s) { return zeros(s, s.dtype); }};
 };
 
 struct PixelUnshuffle;
@@ -237,9 +235,9 @@ struct PixelShuffle : Structured {
   static constexpr auto samples = Cases{"(2, 8, 3, 2), 2", "(9, 1, 2), 3", "(0, 4, 2, 3), 2"};
   static constexpr bool method = false;
   static Tensor forward(const Tensor& self, int64_t factor);
-  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp =
-      Rules{[](Grad g, Argument<int64_t, 1> factor) { return call<PixelUnshuffle>(g, factor.value); }};
+      Rules{[](Grad g, Argument<int64_t, "factor"> factor) { return call<PixelUnshuffle>(g, factor.value); }};
 };
 
 struct PixelUnshuffle : Structured {
@@ -251,9 +249,9 @@ struct PixelUnshuffle : Structured {
   static constexpr auto samples = Cases{"(2, 2, 6, 4), 2", "(1, 3, 6), 3", "(0, 1, 4, 6), 2"};
   static constexpr bool method = false;
   static Tensor forward(const Tensor& self, int64_t factor);
-  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp =
-      Rules{[](Grad g, Argument<int64_t, 1> factor) { return call<PixelShuffle>(g, factor.value); }};
+      Rules{[](Grad g, Argument<int64_t, "factor"> factor) { return call<PixelShuffle>(g, factor.value); }};
 };
 
 using Rearranging =

@@ -13,10 +13,6 @@
 
 namespace adjoint {
 
-namespace batching {
-void extreme_of_all(BatchedCall& call);
-}  // namespace batching
-
 namespace rules {
 /// A reduced result (or its gradient) with the reduced dimensions there again, of size 1: recorded.
 Tensor keep(const Tensor& reduced, IntList sizes, const OptionalInts& dim, bool keepdim);
@@ -46,10 +42,9 @@ Tensor add(const Tensor& a, const Tensor& b);
 
 struct Sum : Structured {
   static constexpr auto name = "sum";
-  template <class A>
-  static const char* recorded_as(const A& arguments) {
-    return std::get<1>(arguments) ? "sum.1" : "sum";
-  }
+  static constexpr auto recorded_as = [](Argument<OptionalInts, "dim"> dim) {
+    return dim.value ? "sum.1" : "sum";
+  };
   static constexpr bool out_converts = true;
   static constexpr auto doc = "Sum of the elements over the given dimensions. Integers add up in int64.";
   static constexpr auto signature = "self, dim=None, keepdim=False, *, dtype=None";
@@ -62,11 +57,10 @@ struct Sum : Structured {
   static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim, OptionalType dtype) {
     return kernels::sum(self, dim, keepdim, dtype, name);
   }
-  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp =
-      Rules{[](Grad g, Shape<0> s, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
-        return rules::spread(g, s, dim, keepdim);
-      }};
+      Rules{[](Grad g, Shape<"self"> s, Argument<OptionalInts, "dim"> dim,
+               Argument<bool, "keepdim"> keepdim) { return rules::spread(g, s, dim, keepdim); }};
 };
 
 struct NanSum : Structured {
@@ -81,8 +75,8 @@ struct NanSum : Structured {
   static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim, OptionalType dtype) {
     return kernels::nansum(self, dim, keepdim, dtype, name);
   }
-  static constexpr auto vjp =
-      Rules{[](Grad g, Input<0> self, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
+  static constexpr auto vjp = Rules{
+      [](Grad g, Input<"self"> self, Argument<OptionalInts, "dim"> dim, Argument<bool, "keepdim"> keepdim) {
         const Recorded x(self);
         return select(x == x, Recorded(rules::spread(g, self.sizes(), dim, keepdim)), Recorded(0.0)).tensor;
       }};
@@ -90,10 +84,9 @@ struct NanSum : Structured {
 
 struct Mean : Structured {
   static constexpr auto name = "mean";
-  template <class A>
-  static const char* recorded_as(const A& arguments) {
-    return std::get<1>(arguments) ? "mean.1" : "mean";
-  }
+  static constexpr auto recorded_as = [](Argument<OptionalInts, "dim"> dim) {
+    return dim.value ? "mean.1" : "mean";
+  };
   static constexpr bool out_converts = true;
   static constexpr auto doc = "Mean of the elements over the given dimensions; NaN where there are none.";
   static constexpr auto signature = "self, dim=None, keepdim=False, *, dtype=None";
@@ -107,19 +100,17 @@ struct Mean : Structured {
   static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim, OptionalType dtype) {
     return kernels::mean(self, dim, keepdim, dtype, name);
   }
-  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp =
-      Rules{[](Grad g, Shape<0> s, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
-        return rules::mean(g, s, dim, keepdim);
-      }};
+      Rules{[](Grad g, Shape<"self"> s, Argument<OptionalInts, "dim"> dim,
+               Argument<bool, "keepdim"> keepdim) { return rules::mean(g, s, dim, keepdim); }};
 };
 
 struct Prod : Structured {
   static constexpr auto name = "prod";
-  template <class A>
-  static const char* recorded_as(const A& arguments) {
-    return std::get<1>(arguments) ? "prod.1" : "prod";
-  }
+  static constexpr auto recorded_as = [](Argument<OptionalInts, "dim"> dim) {
+    return dim.value ? "prod.1" : "prod";
+  };
   static constexpr bool out_converts = true;
   static constexpr auto doc =
       "Product of the elements over the given dimensions. Integers multiply in int64.";
@@ -135,9 +126,8 @@ struct Prod : Structured {
     return kernels::prod(self, dim, keepdim, dtype, name);
   }
   static constexpr auto vjp =
-      Rules{[](Grad g, Input<0> self, Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
-        return rules::prod(g, self, dim, keepdim);
-      }};
+      Rules{[](Grad g, Input<"self"> self, Argument<OptionalInts, "dim"> dim,
+               Argument<bool, "keepdim"> keepdim) { return rules::prod(g, self, dim, keepdim); }};
 };
 
 struct Var : Structured {
@@ -156,8 +146,8 @@ struct Var : Structured {
     return std::get<0>(kernels::moments(self, dim, correction.value_or(1), keepdim, false, false, name));
   }
   static constexpr auto vjp =
-      Rules{[](Grad g, Input<0> self, Argument<OptionalInts, 1> dim,
-               Argument<std::optional<double>, 2> correction, Argument<bool, 3> keepdim) {
+      Rules{[](Grad g, Input<"self"> self, Argument<OptionalInts, "dim"> dim,
+               Argument<std::optional<double>, "correction"> correction, Argument<bool, "keepdim"> keepdim) {
         return rules::var(g, self, dim, correction.value.value_or(1), keepdim);
       }};
 };
@@ -176,8 +166,8 @@ struct Std : Structured {
     return std::get<0>(kernels::moments(self, dim, correction.value_or(1), keepdim, true, false, name));
   }
   static constexpr auto vjp =
-      Rules{[](Grad g, Input<0> self, Output<0> result, Argument<OptionalInts, 1> dim,
-               Argument<std::optional<double>, 2> correction, Argument<bool, 3> keepdim) {
+      Rules{[](Grad g, Input<"self"> self, Output<> result, Argument<OptionalInts, "dim"> dim,
+               Argument<std::optional<double>, "correction"> correction, Argument<bool, "keepdim"> keepdim) {
         return rules::std(g, self, result, dim, correction.value.value_or(1), keepdim);
       }};
 };
@@ -197,8 +187,8 @@ struct VarMean : Structured {
     return kernels::moments(self, dim, correction.value_or(1), keepdim, false, true, name);
   }
   static constexpr auto vjp =
-      Rules{[](GradOf<0> g, GradOf<1> m, Input<0> self, Argument<OptionalInts, 1> dim,
-               Argument<std::optional<double>, 2> correction, Argument<bool, 3> keepdim) {
+      Rules{[](GradOf<"var"> g, GradOf<"mean"> m, Input<"self"> self, Argument<OptionalInts, "dim"> dim,
+               Argument<std::optional<double>, "correction"> correction, Argument<bool, "keepdim"> keepdim) {
         return rules::add(
             g.defined() ? rules::var(g, self, dim, correction.value.value_or(1), keepdim) : Tensor(),
             m.defined() ? rules::mean(m, self.sizes(), dim, keepdim) : Tensor());
@@ -220,8 +210,9 @@ struct StdMean : Structured {
     return kernels::moments(self, dim, correction.value_or(1), keepdim, true, true, name);
   }
   static constexpr auto vjp =
-      Rules{[](GradOf<0> g, GradOf<1> m, Input<0> self, Output<0> result, Argument<OptionalInts, 1> dim,
-               Argument<std::optional<double>, 2> correction, Argument<bool, 3> keepdim) {
+      Rules{[](GradOf<"std"> g, GradOf<"mean"> m, Input<"self"> self, Output<"std"> result,
+               Argument<OptionalInts, "dim"> dim, Argument<std::optional<double>, "correction"> correction,
+               Argument<bool, "keepdim"> keepdim) {
         return rules::add(
             g.defined() ? rules::std(g, self, result, dim, correction.value.value_or(1), keepdim) : Tensor(),
             m.defined() ? rules::mean(m, self.sizes(), dim, keepdim) : Tensor());
@@ -229,10 +220,9 @@ struct StdMean : Structured {
 };
 
 /// The rule of extremes that share evenly.
-inline constexpr auto shared_extreme_rule = [](Grad g, Input<0> self, Output<0> result,
-                                               Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
-  return rules::extreme(g, self, result, dim, keepdim, false);
-};
+inline constexpr auto shared_extreme_rule =
+    [](Grad g, Input<"self"> self, Output<> result, Argument<OptionalInts, "dim"> dim,
+       Argument<bool, "keepdim"> keepdim) { return rules::extreme(g, self, result, dim, keepdim, false); };
 
 struct Amax : Structured {
   static constexpr auto name = "amax";
@@ -264,54 +254,44 @@ struct Amin : Structured {
 
 struct MaxAll : Structured {
   static constexpr auto name = "_max_all";
-  template <class A>
-  static const char* recorded_as(const A&) {
-    return "max.1";
-  }
+  static constexpr auto recorded_as = "max.1";
   static constexpr bool out_converts = true;
-  static constexpr auto batch = batching::extreme_of_all;
+  static void batch(BatchedCall& c, Batched<"self"> self);
   static constexpr auto overloads = "max";
   static constexpr auto doc = "Largest element of the tensor. The gradient is shared evenly among equals.";
   static constexpr auto signature = "self";
   static constexpr TypeSet types = types::ordered;
   static constexpr auto samples = Cases{"(3, 4)", "()"};
   static Tensor forward(const Tensor& self) { return kernels::extreme_of_all(self, true, "max"); }
-  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result) {
+  static constexpr auto vjp = Rules{[](Grad g, Input<"self"> self, Output<> result) {
     return rules::extreme(g, self, result, {}, false, true);
   }};
 };
 
 struct MinAll : Structured {
   static constexpr auto name = "_min_all";
-  template <class A>
-  static const char* recorded_as(const A&) {
-    return "min.1";
-  }
+  static constexpr auto recorded_as = "min.1";
   static constexpr bool out_converts = true;
-  static constexpr auto batch = batching::extreme_of_all;
+  static void batch(BatchedCall& c, Batched<"self"> self);
   static constexpr auto overloads = "min";
   static constexpr auto doc = "Smallest element of the tensor. The gradient is shared evenly among equals.";
   static constexpr auto signature = "self";
   static constexpr TypeSet types = types::ordered;
   static constexpr auto samples = Cases{"(3, 4)", "()"};
   static Tensor forward(const Tensor& self) { return kernels::extreme_of_all(self, false, "min"); }
-  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result) {
+  static constexpr auto vjp = Rules{[](Grad g, Input<"self"> self, Output<> result) {
     return rules::extreme(g, self, result, {}, false, true);
   }};
 };
 
 /// The rule of values that were picked by index along one dimension.
-inline constexpr auto extreme_index_rule = [](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 1> dim,
-                                              Argument<bool, 2> keepdim) {
-  return rules::scatter_into_zeros(g, indices, s, dim, keepdim);
-};
+inline constexpr auto extreme_index_rule =
+    [](Grad g, Output<"indices"> indices, Shape<"self"> s, Argument<int64_t, "dim"> dim,
+       Argument<bool, "keepdim"> keepdim) { return rules::scatter_into_zeros(g, indices, s, dim, keepdim); };
 
 struct MaxDim : Structured {
   static constexpr auto name = "_max_dim";
-  template <class A>
-  static const char* recorded_as(const A&) {
-    return "max";
-  }
+  static constexpr auto recorded_as = "max";
   static constexpr auto overloads = "max";
   static constexpr auto doc =
       "Largest element along a dimension and the index where it is first found. The gradient goes to that "
@@ -328,10 +308,7 @@ struct MaxDim : Structured {
 
 struct MinDim : Structured {
   static constexpr auto name = "_min_dim";
-  template <class A>
-  static const char* recorded_as(const A&) {
-    return "min";
-  }
+  static constexpr auto recorded_as = "min";
   static constexpr auto overloads = "min";
   static constexpr auto doc =
       "Smallest element along a dimension and the index where it is first found. The gradient goes to that "
@@ -358,8 +335,8 @@ struct Aminmax : Structured {
             kernels::extreme(self, dim, keepdim, true, name)};
   }
   static constexpr auto vjp =
-      Rules{[](GradOf<0> low, GradOf<1> high, Input<0> self, Output<0> min, Output<1> max,
-               Argument<OptionalInts, 1> dim, Argument<bool, 2> keepdim) {
+      Rules{[](GradOf<"min"> low, GradOf<"max"> high, Input<"self"> self, Output<"min"> min,
+               Output<"max"> max, Argument<OptionalInts, "dim"> dim, Argument<bool, "keepdim"> keepdim) {
         return rules::add(low.defined() ? rules::extreme(low, self, min, dim, keepdim, false) : Tensor(),
                           high.defined() ? rules::extreme(high, self, max, dim, keepdim, false) : Tensor());
       }};
@@ -455,17 +432,14 @@ struct LogSumExp : Structured {
   static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim) {
     return kernels::logsumexp(self, dim, keepdim, name);
   }
-  static constexpr auto vjp =
-      Rules{[](Grad g, Input<0> self, Output<0> result, Argument<OptionalInts, 1> dim,
-               Argument<bool, 2> keepdim) { return rules::logsumexp(g, self, result, dim, keepdim); }};
+  static constexpr auto vjp = Rules{
+      [](Grad g, Input<"self"> self, Output<> result, Argument<OptionalInts, "dim"> dim,
+         Argument<bool, "keepdim"> keepdim) { return rules::logsumexp(g, self, result, dim, keepdim); }};
 };
 
 struct VectorNorm : Structured {
   static constexpr auto name = "_vector_norm";
-  template <class A>
-  static const char* recorded_as(const A&) {
-    return "linalg_vector_norm";
-  }
+  static constexpr auto recorded_as = "linalg_vector_norm";
   static constexpr auto doc =
       "Norm of the elements as a vector: (sum |x|^ord)^(1/ord); for ord 0 the number of nonzero ones, for "
       "±inf the extreme of |x|. The gradient is 0 where the norm is.";
@@ -482,9 +456,11 @@ struct VectorNorm : Structured {
   static Tensor forward(const Tensor& self, double ord, OptionalDims dim, bool keepdim, OptionalType dtype) {
     return kernels::vector_norm(self, ord, dim, keepdim, dtype, "linalg.vector_norm");
   }
-  static constexpr auto vjp = Rules{
-      [](Grad g, Input<0> self, Output<0> result, Argument<double, 1> ord, Argument<OptionalInts, 2> dim,
-         Argument<bool, 3> keepdim) { return rules::vector_norm(g, self, result, ord, dim, keepdim); }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Input<"self"> self, Output<> result, Argument<double, "ord"> ord,
+               Argument<OptionalInts, "dim"> dim, Argument<bool, "keepdim"> keepdim) {
+        return rules::vector_norm(g, self, result, ord, dim, keepdim);
+      }};
 };
 
 using Reduction =

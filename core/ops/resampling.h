@@ -44,11 +44,12 @@ struct Resample : Structured {
   static Tensor forward(const Tensor& self, IntList sizes, Text mode, Ratios scales, bool align) {
     return kernels::resample(self, sizes, {mode, scales, align}, name);
   }
-  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto linear = LinearIn<"self">{};
   static Tensor rule(const Tensor& g, IntList shape, IntList sizes, Text mode, Ratios scales, bool align);
-  static constexpr auto vjp = Rules{
-      [](Grad g, Shape<0> s, Argument<IntList, 1> sizes, Argument<Text, 2> mode, Argument<Ratios, 3> scales,
-         Argument<bool, 4> align) { return rule(g, s, sizes, mode, scales, align); }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Shape<"self"> s, Argument<IntList, "sizes"> sizes, Argument<Text, "mode"> mode,
+               Argument<Ratios, "scales"> scales,
+               Argument<bool, "align"> align) { return rule(g, s, sizes, mode, scales, align); }};
 };
 
 struct ResampleTransposed : Structured {
@@ -65,11 +66,12 @@ struct ResampleTransposed : Structured {
   static Tensor forward(const Tensor& g, IntList sizes, Text mode, Ratios scales, bool align) {
     return kernels::resample_transposed(g, sizes, {mode, scales, align}, name);
   }
-  static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Argument<IntList, 1> sizes, Argument<Text, 2> mode,
-                                       Argument<Ratios, 3> scales, Argument<bool, 4> align) {
-    return call<Resample>(g, resampling::last(s, sizes.value), mode.value, scales.value, align.value);
-  }};
+  static constexpr auto linear = LinearIn<"g">{};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Shape<"g"> s, Argument<IntList, "sizes"> sizes, Argument<Text, "mode"> mode,
+               Argument<Ratios, "scales"> scales, Argument<bool, "align"> align) {
+        return call<Resample>(g, resampling::last(s, sizes.value), mode.value, scales.value, align.value);
+      }};
 };
 
 inline Tensor Resample::rule(const Tensor& g, IntList shape, IntList sizes, Text mode, Ratios scales,

@@ -9,10 +9,6 @@
 
 namespace adjoint {
 
-namespace batching {
-void draws(BatchedCall& call);
-}  // namespace batching
-
 namespace rules {
 Tensor gamma_draw(const Tensor& g, const Tensor& concentration, const Tensor& draw);
 Tensor dirichlet_draw(const Tensor& g, const Tensor& concentration, const Tensor& draw);
@@ -51,7 +47,7 @@ struct SampleGamma : Structured {
     return kernels::sample_gamma(self, seed, position, given(generator), "_standard_gamma");
   }
   static constexpr auto vjp =
-      Rules{[](Grad g, Input<0> a, Output<0> x) { return rules::gamma_draw(g, a, x); }};
+      Rules{[](Grad g, Input<"self"> a, Output<> x) { return rules::gamma_draw(g, a, x); }};
 };
 
 struct DirichletDraw : Structured {
@@ -67,7 +63,7 @@ struct DirichletDraw : Structured {
   static constexpr bool method = false;
   static Tensor forward(const Tensor& self, const Tensor& output);
   static constexpr auto vjp =
-      Rules{[](Grad g, Input<0> a, Output<0> x) { return rules::dirichlet_draw(g, a, x); },
+      Rules{[](Grad g, Input<"self"> a, Output<> x) { return rules::dirichlet_draw(g, a, x); },
             [](Grad g) -> Tensor { return g; }};
 };
 

@@ -37,10 +37,10 @@ Tensor logcumsumexp(const Tensor& g, const Tensor& self, const Tensor& result, i
 }
 
 Tensors linear_scan(const Tensor& g, const Tensor& a, const Tensor& result, int64_t dim, bool reverse,
-                    Needs needs) {
+                    bool of_a) {
   const Tensor back = call<LinearScan>(Recorded(a).conj().tensor, g, dim, !reverse);
   Tensor ga;
-  if (needs[0]) {
+  if (of_a) {
     const Tensor& moved = reverse ? back : result;
     const Recorded other(call<Shift>(moved, dim, int64_t{1}, 0.0));
     ga = reverse ? (other * Recorded(result).conj()).tensor : (Recorded(back) * other.conj()).tensor;

@@ -13,7 +13,7 @@ namespace adjoint {
 
 namespace rules {
 Tensors linear_scan(const Tensor& g, const Tensor& a, const Tensor& result, int64_t dim, bool reverse,
-                    Needs needs);
+                    bool of_a);
 Tensor cumprod(const Tensor& g, const Tensor& self, const Tensor& result, int64_t dim);
 Tensor logcumsumexp(const Tensor& g, const Tensor& self, const Tensor& result, int64_t dim);
 }  // namespace rules
@@ -30,9 +30,9 @@ struct Cumsum : Structured {
   static Tensor forward(const Tensor& self, Dim dim, OptionalType dtype) {
     return kernels::cumsum(self, dim, dtype, false, name);
   }
-  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp =
-      Rules{[](Grad g, Argument<int64_t, 1> dim) { return call<ReversedCumsum>(g, dim.value); }};
+      Rules{[](Grad g, Argument<int64_t, "dim"> dim) { return call<ReversedCumsum>(g, dim.value); }};
 };
 
 struct ReversedCumsum : Structured {
@@ -41,9 +41,9 @@ struct ReversedCumsum : Structured {
   static constexpr auto signature = "self, dim";
   static constexpr auto samples = Cases{"(3, 4), 1", "(0, 3), 1", "(), 0"};
   static Tensor forward(const Tensor& self, Dim dim) { return kernels::cumsum(self, dim, {}, true, name); }
-  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp =
-      Rules{[](Grad g, Argument<int64_t, 1> dim) { return call<Cumsum>(g, dim.value, OptionalType()); }};
+      Rules{[](Grad g, Argument<int64_t, "dim"> dim) { return call<Cumsum>(g, dim.value, OptionalType()); }};
 };
 
 struct Cumprod : Structured {
@@ -57,9 +57,10 @@ struct Cumprod : Structured {
   static Tensor forward(const Tensor& self, Dim dim, OptionalType dtype) {
     return kernels::cumprod(self, dim, dtype, name);
   }
-  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result, Argument<int64_t, 1> dim) {
-    return rules::cumprod(g, self, result, dim);
-  }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Input<"self"> self, Output<> result, Argument<int64_t, "dim"> dim) {
+        return rules::cumprod(g, self, result, dim);
+      }};
 };
 
 struct LogCumSumExp : Structured {
@@ -69,13 +70,15 @@ struct LogCumSumExp : Structured {
   static constexpr TypeSet types = types::field;
   static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0", "(0, 3), 1", "(), 0"};
   static Tensor forward(const Tensor& self, Dim dim) { return kernels::logcumsumexp(self, dim, name); }
-  static constexpr auto vjp = Rules{[](Grad g, Input<0> self, Output<0> result, Argument<int64_t, 1> dim) {
-    return rules::logcumsumexp(g, self, result, dim);
-  }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Input<"self"> self, Output<> result, Argument<int64_t, "dim"> dim) {
+        return rules::logcumsumexp(g, self, result, dim);
+      }};
 };
 
 /// The rule of values that were taken by index along one dimension.
-inline constexpr auto taken_along_rule = [](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 1> dim) {
+inline constexpr auto taken_along_rule = [](Grad g, Output<"indices"> indices, Shape<"self"> s,
+                                            Argument<int64_t, "dim"> dim) {
   return rules::scatter_into_zeros(g, indices, s, dim, true);
 };
 
@@ -119,10 +122,10 @@ struct LinearScan : Structured {
   static Tensor forward(const Tensor& self, const Tensor& other, Dim dim, bool reverse) {
     return kernels::linear_scan(self, other, dim, reverse);
   }
-  static constexpr auto vjp = JointRule{[](Grad g, Input<0> a, NeededBy<Output<0>, 0> result,
-                                           Argument<int64_t, 2> dim, Argument<bool, 3> reverse, Needs needs) {
-    return rules::linear_scan(g, a, result, dim, reverse, needs);
-  }};
+  static constexpr auto vjp =
+      JointRule{[](Grad g, Input<"self"> a, NeededBy<Output<>, "self"> result, Argument<int64_t, "dim"> dim,
+                   Argument<bool, "reverse"> reverse,
+                   Needed<"self"> of_a) { return rules::linear_scan(g, a, result, dim, reverse, of_a); }};
 };
 
 struct Shift : Structured {
@@ -135,7 +138,7 @@ struct Shift : Structured {
   static Tensor forward(const Tensor& self, Dim dim, int64_t by, double fill) {
     return kernels::shift(self, dim, by, fill);
   }
-  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> dim, Argument<int64_t, 2> by) {
+  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, "dim"> dim, Argument<int64_t, "by"> by) {
     return call<Shift>(g, dim.value, -by.value, 0.0);
   }};
 };

@@ -293,6 +293,14 @@ Tensor ToDevice::forward(const Tensor& self, int64_t device, int64_t) {
 
 Tensor Clone::forward(const Tensor& self) { return To::forward(self, self.dtype()); }
 
+// --- On batches -----------------------------------------------------------------------------------
+
+void MatrixT::batch(BatchedCall& c, Batched<"self"> self) {
+  if (self.rank() > 2) fail("t() expects a tensor with <= 2 dimensions, but self is ", self.rank(), "D");
+  const bool matrix = self.rank() == 2;
+  c.give(call<Transpose>(self.samples(), matrix ? 1 : 0, matrix ? 2 : 0));
+}
+
 }  // namespace adjoint
 
 ADJOINT_FAMILY(ShapeOps)

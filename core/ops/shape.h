@@ -10,10 +10,6 @@
 
 namespace adjoint {
 
-namespace batching {
-void transposed_matrix(BatchedCall& call);
-}  // namespace batching
-
 /// The gradient summed over the dimensions that broadcasting added or stretched: recorded.
 Tensor sum_to_shape(const Tensor& g, IntList sizes);
 /// Like sum_to_shape, where `sizes` may have more dimensions than g, all of size 1 and in front.
@@ -36,22 +32,19 @@ struct Expand : Structured {
   static constexpr auto samples = Cases{"(3, 1), [3, 4]", "(3, 1), [2, -1, 4]", "(1, 0), [2, 0]", "(), [2]"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, Sizes size);
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return sum_to_shape(g, s); }};
+  static constexpr auto vjp = Rules{[](Grad g, Shape<"self"> s) { return sum_to_shape(g, s); }};
 };
 
 struct Reshape : Structured {
   static constexpr auto name = "reshape";
-  template <class A>
-  static const char* recorded_as(const A&) {
-    return "view";
-  }
+  static constexpr auto recorded_as = "view";
   static constexpr auto doc =
       "The elements in row-major order under another shape: a view where the layout allows, else a copy.";
   static constexpr auto signature = "self, shape";
   static constexpr auto samples = Cases{"(3, 4), [2, 6]", "(3, 4), [-1]", "(0, 3), [3, 0]", "(), [1, 1]"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, Sizes shape);
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<Reshape>(g, IntList(s)); }};
+  static constexpr auto vjp = Rules{[](Grad g, Shape<"self"> s) { return call<Reshape>(g, IntList(s)); }};
 };
 
 struct View : Structured {
@@ -64,7 +57,7 @@ struct View : Structured {
   static constexpr bool view = true;
   static constexpr bool function = false;
   static Tensor forward(const Tensor& self, Sizes size);
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<Reshape>(g, IntList(s)); }};
+  static constexpr auto vjp = Rules{[](Grad g, Shape<"self"> s) { return call<Reshape>(g, IntList(s)); }};
 };
 
 struct Transpose : Structured {
@@ -75,14 +68,14 @@ struct Transpose : Structured {
   static constexpr auto samples = Cases{"(3, 4), 0, 1", "(2, 3, 4), -1, 0", "(0, 3), 0, 1", "(), 0, 0"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, Dim dim0, Dim dim1);
-  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> a, Argument<int64_t, 2> b) {
+  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, "dim0"> a, Argument<int64_t, "dim1"> b) {
     return call<Transpose>(g, a.value, b.value);
   }};
 };
 
 struct MatrixT : Structured {
   static constexpr auto name = "t";
-  static constexpr auto batch = batching::transposed_matrix;
+  static void batch(BatchedCall& c, Batched<"self"> self);
   static constexpr auto doc =
       "The transpose of a matrix, as a view; vectors and scalars are left as they are.";
   static constexpr auto signature = "self";
@@ -101,7 +94,7 @@ struct Permute : Structured {
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, Permutation dims);
   static Dims inverse(IntList dims);
-  static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, 1> dims) {
+  static constexpr auto vjp = Rules{[](Grad g, Argument<IntList, "dims"> dims) {
     const Dims back = inverse(dims);
     return call<Permute>(g, back.span());
   }};
@@ -109,10 +102,7 @@ struct Permute : Structured {
 
 struct MoveDim : Structured {
   static constexpr auto name = "movedim";
-  template <class A>
-  static const char* recorded_as(const A&) {
-    return "permute";
-  }
+  static constexpr auto recorded_as = "permute";
   static constexpr auto aliases = "moveaxis";
   static constexpr auto doc =
       "A view with the dimensions `source` moved to `destination`; the others keep their order.";
@@ -121,7 +111,7 @@ struct MoveDim : Structured {
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, DimList source, DimList destination);
   static constexpr auto vjp =
-      Rules{[](Grad g, Argument<IntList, 1> source, Argument<IntList, 2> destination) {
+      Rules{[](Grad g, Argument<IntList, "source"> source, Argument<IntList, "destination"> destination) {
         return call<MoveDim>(g, destination.value, source.value);
       }};
 };
@@ -134,7 +124,7 @@ struct Squeeze : Structured {
       Cases{"(3, 1, 4)", "(3, 1, 4), dim=1", "(1, 3, 1), dim=[0, -1]", "(3, 4), dim=0", "(1, 0)"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, OptionalDims dim);
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<Reshape>(g, IntList(s)); }};
+  static constexpr auto vjp = Rules{[](Grad g, Shape<"self"> s) { return call<Reshape>(g, IntList(s)); }};
 };
 
 struct Unsqueeze : Structured {
@@ -144,36 +134,30 @@ struct Unsqueeze : Structured {
   static constexpr auto samples = Cases{"(3, 4), 0", "(3, 4), -1", "(0, 3), 1", "(), 0"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, NewDim dim);
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<Reshape>(g, IntList(s)); }};
+  static constexpr auto vjp = Rules{[](Grad g, Shape<"self"> s) { return call<Reshape>(g, IntList(s)); }};
 };
 
 struct Flatten : Structured {
   static constexpr auto name = "flatten";
-  template <class A>
-  static const char* recorded_as(const A&) {
-    return "view";
-  }
+  static constexpr auto recorded_as = "view";
   static constexpr auto doc =
       "Flatten the dimensions from start_dim to end_dim into one: a view where the layout allows.";
   static constexpr auto signature = "self, start_dim=0, end_dim=-1";
   static constexpr auto samples = Cases{"(2, 3, 4)", "(2, 3, 4), start_dim=1, end_dim=2", "(0, 3)", "()"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, Dim start_dim, Dim end_dim);
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<Reshape>(g, IntList(s)); }};
+  static constexpr auto vjp = Rules{[](Grad g, Shape<"self"> s) { return call<Reshape>(g, IntList(s)); }};
 };
 
 struct Unflatten : Structured {
   static constexpr auto name = "unflatten";
-  template <class A>
-  static const char* recorded_as(const A&) {
-    return "view";
-  }
+  static constexpr auto recorded_as = "view";
   static constexpr auto doc = "Split one dimension into several, as a view; one of the sizes may be -1.";
   static constexpr auto signature = "self, dim, sizes";
   static constexpr auto samples = Cases{"(3, 4), 1, [2, 2]", "(6, 2), 0, [-1, 3]", "(0, 4), -1, [2, 2]"};
   static constexpr bool view = true;
   static Tensor forward(const Tensor& self, Dim dim, IntList sizes);
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<Reshape>(g, IntList(s)); }};
+  static constexpr auto vjp = Rules{[](Grad g, Shape<"self"> s) { return call<Reshape>(g, IntList(s)); }};
 };
 
 struct Contiguous : Structured {
@@ -184,7 +168,7 @@ struct Contiguous : Structured {
   static constexpr auto samples = Cases{"(3, 4)", "(0, 3)", "()"};
   static constexpr bool function = false;
   static Tensor forward(const Tensor& self);
-  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp = Rules{[](Grad g) { return Tensor(g); }};
 };
 
@@ -195,24 +179,21 @@ struct Clone : Structured {
   static constexpr auto signature = "self";
   static constexpr auto samples = Cases{"(3, 4)", "(0, 3)", "()"};
   static Tensor forward(const Tensor& self);
-  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp = Rules{[](Grad g) { return Tensor(g); }};
 };
 
 struct To : Structured {
   static constexpr auto name = "_to_type";
-  template <class A>
-  static const char* recorded_as(const A&) {
-    return "to_copy";
-  }
+  static constexpr auto recorded_as = "to_copy";
   static constexpr auto batch = batching::leading;
   static constexpr auto doc = "A copy in another type.";
   static constexpr auto signature = "self, dtype";
   static constexpr auto samples =
       Cases{"(3, 4), complex128", "(3, 4), bool", "(0, 3), float32", "(), complex128"};
   static Tensor forward(const Tensor& self, DType dtype);
-  static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s) { return call<To>(g, s.dtype); }};
+  static constexpr auto linear = LinearIn<"self">{};
+  static constexpr auto vjp = Rules{[](Grad g, Shape<"self"> s) { return call<To>(g, s.dtype); }};
 };
 
 struct ToDevice : Structured {
@@ -224,10 +205,11 @@ struct ToDevice : Structured {
   static constexpr auto samples = Cases{"(3, 4), 0, 0", "(0, 3), 0, 0", "(), 0, 0"};
   static constexpr bool method = false;
   static Tensor forward(const Tensor& self, int64_t device, int64_t source);
-  static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, 1> device, Argument<int64_t, 2> source) {
-    return call<ToDevice>(g, source.value, device.value);
-  }};
+  static constexpr auto linear = LinearIn<"self">{};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Argument<int64_t, "device"> device, Argument<int64_t, "source"> source) {
+        return call<ToDevice>(g, source.value, device.value);
+      }};
 };
 
 using ShapeOps = Family<Expand, Reshape, View, Transpose, MatrixT, Permute, MoveDim, Squeeze, Unsqueeze,

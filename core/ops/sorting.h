@@ -24,8 +24,8 @@ struct ScatterAlong : Structured {
   static Tensor forward(const Tensor& self, const Tensor& indices, Dim dim, int64_t size) {
     return kernels::scatter_along(self, indices, dim, size);
   }
-  static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Input<1> indices, Argument<int64_t, 2> dim) {
+  static constexpr auto linear = LinearIn<"self">{};
+  static constexpr auto vjp = Rules{[](Grad g, Input<"indices"> indices, Argument<int64_t, "dim"> dim) {
     return call<GatherAlong>(g, indices, dim.value);
   }};
 };
@@ -40,10 +40,11 @@ struct GatherAlong : Structured {
   static Tensor forward(const Tensor& self, const Tensor& indices, Dim dim) {
     return kernels::gather_along(self, indices, dim);
   }
-  static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Input<1> indices, Shape<0> s, Argument<int64_t, 2> dim) {
-    return rules::scatter_into_zeros(g, indices, s, dim, true);
-  }};
+  static constexpr auto linear = LinearIn<"self">{};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Input<"indices"> indices, Shape<"self"> s, Argument<int64_t, "dim"> dim) {
+        return rules::scatter_into_zeros(g, indices, s, dim, true);
+      }};
 };
 
 struct Sort : Structured {
@@ -57,9 +58,10 @@ struct Sort : Structured {
   static kernels::Pair forward(const Tensor& self, Dim dim, bool descending, bool) {
     return kernels::sort(self, dim, descending, true, name);
   }
-  static constexpr auto vjp = Rules{[](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 1> dim) {
-    return rules::scatter_into_zeros(g, indices, s, dim, true);
-  }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Output<"indices"> indices, Shape<"self"> s, Argument<int64_t, "dim"> dim) {
+        return rules::scatter_into_zeros(g, indices, s, dim, true);
+      }};
 };
 
 struct Argsort : Structured {
@@ -86,9 +88,10 @@ struct TopK : Structured {
   static kernels::Pair forward(const Tensor& self, int64_t k, Dim dim, bool largest, bool sorted) {
     return kernels::topk(self, k, dim, largest, sorted, name);
   }
-  static constexpr auto vjp = Rules{[](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 2> dim) {
-    return rules::scatter_into_zeros(g, indices, s, dim, true);
-  }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Output<"indices"> indices, Shape<"self"> s, Argument<int64_t, "dim"> dim) {
+        return rules::scatter_into_zeros(g, indices, s, dim, true);
+      }};
 };
 
 struct KthValue : Structured {
@@ -101,24 +104,20 @@ struct KthValue : Structured {
   static kernels::Pair forward(const Tensor& self, int64_t k, Dim dim, bool keepdim) {
     return kernels::kth_value(self, k, dim, keepdim, name);
   }
-  static constexpr auto vjp =
-      Rules{[](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 2> dim, Argument<bool, 3> keepdim) {
-        return rules::scatter_into_zeros(g, indices, s, dim, keepdim);
-      }};
+  static constexpr auto vjp = Rules{[](Grad g, Output<"indices"> indices, Shape<"self"> s,
+                                       Argument<int64_t, "dim"> dim, Argument<bool, "keepdim"> keepdim) {
+    return rules::scatter_into_zeros(g, indices, s, dim, keepdim);
+  }};
 };
 
 /// The rule of a median along a dimension.
-inline constexpr auto median_picked_rule = [](Grad g, Output<1> indices, Shape<0> s, Argument<int64_t, 1> dim,
-                                              Argument<bool, 2> keepdim) {
-  return rules::scatter_into_zeros(g, indices, s, dim, keepdim);
-};
+inline constexpr auto median_picked_rule =
+    [](Grad g, Output<"indices"> indices, Shape<"self"> s, Argument<int64_t, "dim"> dim,
+       Argument<bool, "keepdim"> keepdim) { return rules::scatter_into_zeros(g, indices, s, dim, keepdim); };
 
 struct MedianDim : Structured {
   static constexpr auto name = "_median_dim";
-  template <class A>
-  static const char* recorded_as(const A&) {
-    return "median.1";
-  }
+  static constexpr auto recorded_as = "median.1";
   static constexpr auto overloads = "median";
   static constexpr auto doc =
       "The median along a dimension (the lower one of an even number), and its index.";
@@ -134,10 +133,7 @@ struct MedianDim : Structured {
 
 struct NanMedianDim : Structured {
   static constexpr auto name = "_nanmedian_dim";
-  template <class A>
-  static const char* recorded_as(const A&) {
-    return "nanmedian.1";
-  }
+  static constexpr auto recorded_as = "nanmedian.1";
   static constexpr auto overloads = "nanmedian";
   static constexpr auto doc = "The median along a dimension of the elements that are not NaN, and its index.";
   static constexpr auto signature = "self, dim, keepdim=False";
@@ -152,16 +148,13 @@ struct NanMedianDim : Structured {
 };
 
 /// The rule of a median of everything: equals share evenly, as of max().
-inline constexpr auto shared_median_rule = [](Grad g, Input<0> self, Output<0> result) {
+inline constexpr auto shared_median_rule = [](Grad g, Input<"self"> self, Output<> result) {
   return rules::extreme(g, self, result, {}, false, true);
 };
 
 struct MedianAll : Structured {
   static constexpr auto name = "_median_all";
-  template <class A>
-  static const char* recorded_as(const A&) {
-    return "median";
-  }
+  static constexpr auto recorded_as = "median";
   static constexpr auto overloads = "median";
   static constexpr auto doc =
       "The median of the tensor: the lower one of an even number; NaN where there is a NaN or nothing.";
@@ -174,10 +167,7 @@ struct MedianAll : Structured {
 
 struct NanMedianAll : Structured {
   static constexpr auto name = "_nanmedian_all";
-  template <class A>
-  static const char* recorded_as(const A&) {
-    return "nanmedian";
-  }
+  static constexpr auto recorded_as = "nanmedian";
   static constexpr auto overloads = "nanmedian";
   static constexpr auto doc = "The median of the elements of the tensor that are not NaN.";
   static constexpr auto signature = "self";

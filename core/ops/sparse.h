@@ -49,12 +49,13 @@ struct SparseTensor : SparseRow {
   static constexpr auto signature = "values, indices, others, size, layout=0, coalesced=False";
   static Tensor forward(const Tensor& values, const Tensor& indices, OptionalTensor others, MemoryInts size,
                         int64_t layout, bool coalesced);
-  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto linear = LinearIn<"values">{};
   static Tensor gradient(const Tensor& g, const Tensor& indices, const Tensor& others, IntList values,
                          IntList size, int64_t layout, bool coalesced);
   static constexpr auto vjp =
-      Rules{[](Grad g, Shape<0> values, Input<1> indices, Input<2> others, Argument<IntList, 3> size,
-               Argument<int64_t, 4> layout, Argument<bool, 5> coalesced) {
+      Rules{[](Grad g, Shape<"values"> values, Input<"indices"> indices, Input<"others"> others,
+               Argument<IntList, "size"> size, Argument<int64_t, "layout"> layout,
+               Argument<bool, "coalesced"> coalesced) {
         return gradient(g, indices, others, values, size.value, layout.value, coalesced.value);
       }};
 };
@@ -64,9 +65,9 @@ struct SparseWith : SparseRow {
   static constexpr auto doc = "A sparse tensor with the indices of a pattern and the values given.";
   static constexpr auto signature = "pattern, values";
   static Tensor forward(const Tensor& pattern, const Tensor& values);
-  static constexpr auto linear = LinearIn<1>{};
+  static constexpr auto linear = LinearIn<"values">{};
   static constexpr auto vjp =
-      Rules{rule_of<1>([](Grad g, Input<0> pattern) { return values_at(g, pattern); })};
+      Rules{rule_of<"values">([](Grad g, Input<"pattern"> pattern) { return values_at(g, pattern); })};
 };
 
 struct SparseValues : SparseRow {
@@ -76,8 +77,8 @@ struct SparseValues : SparseRow {
   static constexpr auto signature = "self, pattern";
   static Tensor forward(const Tensor& self, const Tensor& pattern);
   static Tensor gradient(const Tensor& g, const Tensor& pattern);
-  static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Input<1> pattern) { return gradient(g, pattern); }};
+  static constexpr auto linear = LinearIn<"self">{};
+  static constexpr auto vjp = Rules{[](Grad g, Input<"pattern"> pattern) { return gradient(g, pattern); }};
 };
 
 struct SparseLookup : SparseRow {
@@ -87,9 +88,9 @@ struct SparseLookup : SparseRow {
   static constexpr auto signature = "self, own, pattern";
   static Tensor forward(const Tensor& self, const Tensor& own, const Tensor& pattern);
   static Tensor gradient(const Tensor& g, const Tensor& own, const Tensor& pattern);
-  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp =
-      Rules{[](Grad g, Input<1> own, Input<2> pattern) { return gradient(g, own, pattern); }};
+      Rules{[](Grad g, Input<"own"> own, Input<"pattern"> pattern) { return gradient(g, own, pattern); }};
 };
 
 struct SortPositions : Structured {
@@ -129,14 +130,14 @@ struct EntriesTimes : Structured {
                                 const Tensor& dense);
   static Tensor dense_gradient(const Tensor& g, const Tensor& values, const Tensor& rows,
                                const Tensor& columns, int64_t count);
-  static constexpr auto linear = MultilinearIn<0, 3>{};
+  static constexpr auto linear = MultilinearIn<"values", "dense">{};
   static constexpr auto vjp =
-      Rules{[](Grad g, Input<1> rows, Input<2> columns, Input<3> dense) {
+      Rules{[](Grad g, Input<"rows"> rows, Input<"columns"> columns, Input<"dense"> dense) {
               return values_gradient(g, rows, columns, dense);
             },
-            rule_of<3>([](Grad g, Input<0> values, Input<1> rows, Input<2> columns, Shape<3> s) {
-              return dense_gradient(g, values, rows, columns, s.sizes[0]);
-            })};
+            rule_of<"dense">(
+                [](Grad g, Input<"values"> values, Input<"rows"> rows, Input<"columns"> columns,
+                   Shape<"dense"> s) { return dense_gradient(g, values, rows, columns, s.sizes[0]); })};
 };
 
 struct RowsDot : Structured {
@@ -152,15 +153,16 @@ struct RowsDot : Structured {
   static Tensor forward(const Tensor& self, const Tensor& other, const Tensor& rows, const Tensor& columns) {
     return kernels::rows_dot(self, other, rows, columns, name);
   }
-  static constexpr auto linear = MultilinearIn<0, 1>{};
+  static constexpr auto linear = MultilinearIn<"self", "other">{};
   static Tensor gradient(const Tensor& g, const Tensor& other, const Tensor& to, const Tensor& from,
                          int64_t count);
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Input<1> other, Input<2> rows, Input<3> columns) {
-                                      return gradient(g, other, rows, columns, s.sizes[0]);
-                                    },
-                                    [](Grad g, Input<0> self, Shape<1> s, Input<2> rows, Input<3> columns) {
-                                      return gradient(g, self, columns, rows, s.sizes[0]);
-                                    }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Shape<"self"> s, Input<"other"> other, Input<"rows"> rows, Input<"columns"> columns) {
+              return gradient(g, other, rows, columns, s.sizes[0]);
+            },
+            [](Grad g, Input<"self"> self, Shape<"other"> s, Input<"rows"> rows, Input<"columns"> columns) {
+              return gradient(g, self, columns, rows, s.sizes[0]);
+            }};
 };
 
 using Sparse =

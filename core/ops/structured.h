@@ -3,6 +3,8 @@
 // without it.
 #pragma once
 
+#include <string_view>
+
 #include "kernels/cpu/math/bits.h"
 #include "ops/arguments.h"
 #include "state.h"
@@ -25,61 +27,87 @@ Tensors call_all(A&&... args);
 /// may call a fused one.
 inline bool recording() { return thread_state.grad || thread_state.dual_level; }
 
+/// The name of an argument in the operator's signature, or of a result in `returns`, as a template parameter:
+/// Input<"weight">. dispatch/named.h finds it there, or says that there is none, when the row is compiled.
+template <size_t N>
+struct Name {
+  char text[N]{};
+  consteval Name(const char (&name)[N]) {
+    for (size_t i = 0; i < N; ++i) text[i] = name[i];
+  }
+  constexpr operator std::string_view() const { return {text, N - 1}; }
+};
+/// Some arguments, as bits by their number.
+template <class Op, Name... arguments>
+consteval uint32_t mask_of();
+template <Name... arguments>
+struct ArgumentSet {
+  template <class Op>
+  static constexpr uint32_t mask = mask_of<Op, arguments...>();
+};
+
 // What a struct says of its forward rule: see Note: forward mode.
-/// In which parameters an operator is linear, all at once: applied to their tangents, it gives the result's.
-template <int... I>
+/// In which arguments an operator is linear, all at once: applied to their tangents, it gives the result's.
+template <Name... arguments>
 struct LinearIn {
-  static constexpr uint32_t terms = (0u | ... | (1u << I)), factors = 0;
+  using Terms = ArgumentSet<arguments...>;
+  using Factors = ArgumentSet<>;
 };
-/// In which parameters it is linear one at a time: a product.
-template <int... I>
+/// In which arguments it is linear one at a time: a product.
+template <Name... arguments>
 struct MultilinearIn {
-  static constexpr uint32_t terms = 0, factors = (0u | ... | (1u << I));
+  using Terms = ArgumentSet<>;
+  using Factors = ArgumentSet<arguments...>;
 };
-/// A sum of the two: addmm is ProductAndSum<MultilinearIn<1, 2>, LinearIn<0>>.
+/// A sum of the two: addmm is ProductAndSum<MultilinearIn<"mat1", "mat2">, LinearIn<"self">>.
 template <class Product, class Sum>
 struct ProductAndSum {
-  static constexpr uint32_t terms = Sum::terms, factors = Product::factors;
+  using Terms = typename Sum::Terms;
+  using Factors = typename Product::Factors;
 };
 
 // What a rule takes.
 struct Grad : Tensor {
   Grad(const Tensor& t) : Tensor(t) {}
 };
-template <int I>
+/// The gradient of one of several results, undefined where it has none.
+template <Name result>
 struct GradOf : Tensor {
   GradOf(const Tensor& t) : Tensor(t) {}
 };
-template <int I>
+template <Name argument>
 struct Input : Tensor {
   Input(const Tensor& t) : Tensor(t) {}
 };
-template <int I>
+/// A result, which has a name where there are several.
+template <Name result = "">
 struct Output : Tensor {
   Output(const Tensor& t) : Tensor(t) {}
 };
-/// Sizes (and type) of input I: cheaper than the input.
-template <int I>
-struct Shape {
+/// Sizes (and type) of an input: cheaper than the input.
+struct ShapeOfInput {
   Dims sizes;
   DType dtype = DType::Float32;
   operator IntList() const { return {sizes.data(), sizes.size()}; }
   int64_t dim() const { return static_cast<int64_t>(sizes.size()); }
   int64_t numel() const { return product(*this); }
 };
-/// How input I lay in memory: for the few rules that depend on it.
-template <int I>
-struct Layout {
+template <Name argument>
+struct Shape : ShapeOfInput {};
+/// How an input lay in memory: for the few rules that depend on it.
+struct LayoutOfInput {
   Dims sizes, strides;
   int64_t offset = 0;
   DType dtype = DType::Float32;
 };
+template <Name argument>
+struct Layout : LayoutOfInput {};
 /// The tensors of the list argument; those left out are undefined.
 struct InputList : Tensors {};
 /// The sizes of each tensor of the list argument.
 struct ListSizes : std::vector<Dims> {};
-/// Argument number I, as it was given.
-template <class T, int I>
+/// An argument as it was given. T is its type, without what that says of its meaning: int64_t for a Dim.
+template <class T, Name argument>
 struct Argument {
   T value;
   operator const T&() const { return value; }
@@ -89,24 +117,30 @@ struct Needs {
   uint32_t mask;
   bool operator[](int parameter) const { return mask >> parameter & 1; }
 };
-/// What a rule that makes several gradients takes for those of these parameters alone. Where none of them
+/// Whether an argument does.
+template <Name argument>
+struct Needed {
+  bool value;
+  operator bool() const { return value; }
+};
+/// What a rule that makes several gradients takes for those of these arguments alone. Where none of them
 /// needs one, it is not kept, and undefined.
-template <class X, int... parameters>
+template <class X, Name... arguments>
 struct NeededBy : X {
   NeededBy(X x) : X(std::move(x)) {}
 };
 
-/// One rule per differentiable parameter. A plain one is that of the next tensor; after a gap it is numbered.
+/// One rule per differentiable argument. A plain one is that of the next tensor; after a gap it is named.
 template <class... F>
 struct Rules : std::tuple<F...> {
   constexpr Rules(F... f) : std::tuple<F...>(f...) {}
 };
-template <int parameter, class F>
-struct NumberedRule : F {
-  constexpr NumberedRule(F f) : F(f) {}
+template <Name argument, class F>
+struct NamedRule : F {
+  constexpr NamedRule(F f) : F(f) {}
 };
-template <int parameter, class F>
-constexpr NumberedRule<parameter, F> rule_of(F f) {
+template <Name argument, class F>
+constexpr NamedRule<argument, F> rule_of(F f) {
   return {f};
 }
 /// One rule for all tensors, returning their gradients in order (undefined where not needed).
@@ -133,15 +167,24 @@ struct Cases {
 };
 
 class BatchedCall;
-/// How an operator is computed on a batch of its inputs, where it says so by `batch`: see
-/// transforms/batching_call.h.
+/// A tensor argument as a rule for batches sees it (dispatch/batched_call.h).
+struct BatchedTensor;
+template <Name argument>
+struct Batched;
+/// Rules for batches that operators share: `static constexpr auto batch = batching::leading`. One of its own
+/// is `static void batch(BatchedCall& call, …)`, which names what it takes: Batched<"self">, Argument<T,
+/// "dim">.
 namespace batching {
 using Rule = void (*)(BatchedCall& call);
 /// Each tensor has the batch as a further dimension in front, and dimensions among the other arguments count
 /// on from there.
 void leading(BatchedCall& call);
+/// The same, for what torch counts as draws from values: samples do not share them.
+void from_values(BatchedCall& call);
 /// How large the results are depends on values: sample by sample, and refused where these differ.
 void dynamic(BatchedCall& call);
+/// Draws by seed and position: the same for each sample, unless each sample is to have its own.
+void draws(BatchedCall& call);
 }  // namespace batching
 
 struct Structured {
@@ -151,9 +194,8 @@ struct Structured {
   static constexpr bool view = false;
   /// Writes its first argument, bumps its version and returns it.
   static constexpr bool writes = false;
-  /// Writes the tensors of these arguments, which are lists, as bits; their versions go up. It has no
-  /// derivative.
-  static constexpr uint32_t writes_lists = 0;
+  /// Writes the tensors of these arguments, which are lists; their versions go up. It has no derivative.
+  static constexpr auto writes_lists = ArgumentSet<>{};
   /// For writes: two elements at one address may both be written, since they get one value.
   static constexpr bool writes_one_value = false;
   /// The result has the first input's shape and stands for it, so that there is a form that writes it there:

@@ -8,6 +8,7 @@
 #include "kernels/indexing.h"
 #include "kernels/slices.h"
 #include "ops/arithmetic.h"
+#include "ops/batched_indices.h"
 #include "ops/comparison.h"
 #include "ops/rearranging.h"
 #include "ops/reduction.h"
@@ -298,6 +299,66 @@ Tensor MaskedScatter::source_gradient(const Tensor& g, IntList sizes, const Tens
   const Tensor used = call<MaskedSelect>(g, mask);
   const int64_t pad[] = {0, product(sizes) - used.numel()};
   return call<Reshape>(call<ConstantPad>(used, IntList(pad), Scalar(0)), sizes);
+}
+
+// --- On batches -----------------------------------------------------------------------------------
+
+/// Values of each sample, in all samples: they are broadcast to what one sample has there.
+static void write_samples(BatchedCall& c, const Tensor& to, const BatchedTensor& values) {
+  c.give(call<Copy>(to, batching::values_of_rank(values, to.dim() - 1)));
+}
+
+void Copy::batch(BatchedCall& c, Batched<"self"> self, Batched<"src"> src) {
+  need_copy_fits(self.sizes(), src.sizes());
+  write_samples(c, self.samples(), src);
+}
+
+void Fill::batch(BatchedCall& c, Batched<"self"> self, Batched<"value"> value) {
+  if (value.rank() != 0)
+    fail("fill_() only supports a 0-dimensional value tensor, but got tensor with ", value.rank(),
+         " dimension(s).");
+  if (!value.batched()) return c.give(call<Fill>(self.samples(), value.tensor));
+  write_samples(c, self.samples(), value);
+}
+
+void ZeroAll::batch(BatchedCall& c, Batched<"self"> self) { c.give(call<ZeroAll>(self.samples())); }
+
+void SetBasic::batch(BatchedCall& c, Batched<"self"> self, Batched<"value"> value,
+                     Argument<IntList, "spec"> spec) {
+  Dims all{static_cast<int64_t>(Pick::Slice), 0, 1, c.size};
+  for (int64_t s : spec.value) all.push_back(s);
+  write_samples(c, call<BasicIndex>(self.samples(), all.span()), value);
+}
+
+void ZeroIndex::batch(BatchedCall& c, Batched<"self"> self, Argument<OptionalTensorList, "indices"> indices) {
+  const batching::Positions p(c, self.sizes(), indices);
+  c.give(call<ZeroIndex>(self.in_front(), TensorList(p.indices)));
+}
+
+void IndexPut::batch(BatchedCall& c, Batched<"self"> self, Batched<"values"> given,
+                     Argument<OptionalTensorList, "indices"> indices, Argument<bool, "accumulate"> add) {
+  const batching::Positions p(c, self.sizes(), indices);
+  const Tensor values = p.order(batching::filled(given, p.shape(self.sizes()).span()), true);
+  c.give(call<IndexPut>(self.samples(), values, TensorList(p.indices), add.value));
+}
+
+void IndexAdd::batch(BatchedCall& c, Batched<"self"> self, Argument<int64_t, "dim"> dim,
+                     Batched<"index"> index, Batched<"source"> source, Argument<Scalar, "alpha"> alpha) {
+  batching::along(c, self, dim, index, &source, nullptr, false, [&](const batching::Along& a) {
+    return call<IndexAdd>(a.self, a.dim, a.index, a.other, alpha.value);
+  });
+}
+
+void IndexFill::batch(BatchedCall& c, Batched<"self"> self, Argument<int64_t, "dim"> dim,
+                      Batched<"index"> index, Batched<"value"> value) {
+  batching::along(c, self, dim, index, &value, nullptr, true,
+                  [](const batching::Along& a) { return call<IndexFill>(a.self, a.dim, a.index, a.other); });
+}
+
+void IndexCopy::batch(BatchedCall& c, Batched<"self"> self, Argument<int64_t, "dim"> dim,
+                      Batched<"index"> index, Batched<"source"> source) {
+  batching::along(c, self, dim, index, &source, nullptr, false,
+                  [](const batching::Along& a) { return call<IndexCopy>(a.self, a.dim, a.index, a.other); });
 }
 
 }  // namespace adjoint

@@ -10,16 +10,6 @@
 
 namespace adjoint {
 
-namespace batching {
-void along(BatchedCall& call);
-void fill(BatchedCall& call);
-void write(BatchedCall& call);
-void write_basic(BatchedCall& call);
-void write_index(BatchedCall& call);
-void zero(BatchedCall& call);
-void zero_index(BatchedCall& call);
-}  // namespace batching
-
 // Gradients. Recorded.
 Tensor kept_by_scatter(const Tensor& g, int64_t dim, const Tensor& index,
                        const std::optional<std::string>& reduce);
@@ -35,27 +25,27 @@ Tensor overwritten(const Tensor& g);
 
 struct Copy : Structured {
   static constexpr auto name = "_copy";
-  static constexpr auto batch = batching::write;
+  static void batch(BatchedCall& c, Batched<"self"> self, Batched<"src"> src);
   static constexpr auto doc = "Write another tensor's values, broadcast and converted.";
   static constexpr auto signature = "self, src";
   static constexpr auto samples = Cases{"(3, 4), (4,)", "(3, 4), (3, 4)", "(0, 3), (3,)", "(), ()"};
   static constexpr bool writes = true;
-  static constexpr auto linear = LinearIn<0, 1>{};
+  static constexpr auto linear = LinearIn<"self", "src">{};
   static constexpr bool crosses_devices = true;
   static Tensor forward(const Tensor& self, const Tensor& src);
   static Tensor source(const Tensor& g, IntList sizes);
   static constexpr auto vjp =
-      Rules{[](Grad g) { return overwritten(g); }, [](Grad g, Shape<1> s) { return source(g, s); }};
+      Rules{[](Grad g) { return overwritten(g); }, [](Grad g, Shape<"src"> s) { return source(g, s); }};
 };
 
 struct Fill : Structured {
   static constexpr auto name = "_fill";
-  static constexpr auto batch = batching::fill;
+  static void batch(BatchedCall& c, Batched<"self"> self, Batched<"value"> value);
   static constexpr auto doc = "Write one value everywhere.";
   static constexpr auto signature = "self, value";
   static constexpr auto samples = Cases{"(3, 4), ()", "(3, 4), 2", "(0, 3), ()"};
   static constexpr bool writes = true;
-  static constexpr auto linear = LinearIn<0, 1>{};
+  static constexpr auto linear = LinearIn<"self", "value">{};
   static constexpr bool writes_one_value = true;
   static Tensor forward(const Tensor& self, const Tensor& value);
   static Tensor source(const Tensor& g);
@@ -64,12 +54,12 @@ struct Fill : Structured {
 
 struct ZeroAll : Structured {
   static constexpr auto name = "_zero";
-  static constexpr auto batch = batching::zero;
+  static void batch(BatchedCall& c, Batched<"self"> self);
   static constexpr auto doc = "Write zeros everywhere.";
   static constexpr auto signature = "self";
   static constexpr auto samples = Cases{"(3, 4)", "(0, 3)", "()"};
   static constexpr bool writes = true;
-  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto linear = LinearIn<"self">{};
   static constexpr bool writes_one_value = true;
   static Tensor forward(const Tensor& self);
   static constexpr auto vjp = Rules{[](Grad g) { return overwritten(g); }};
@@ -82,48 +72,50 @@ struct ZeroBasic : Structured {
   static constexpr auto samples =
       Cases{"(3, 4), [1, 0, 2, 2, 0, 3, 0, 0]", "(3, 4), [1, 1, 1, 0]", "(0, 3), [1, 0, 1, 0, 0, 1, 0, 0]"};
   static Tensor forward(const Tensor& self, IndexSpec spec);
-  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp =
-      Rules{[](Grad g, Argument<IntList, 1> spec) { return call<ZeroBasic>(g, spec.value); }};
+      Rules{[](Grad g, Argument<IntList, "spec"> spec) { return call<ZeroBasic>(g, spec.value); }};
 };
 
 struct SetBasic : Structured {
   static constexpr auto name = "_set_basic";
-  static constexpr auto batch = batching::write_basic;
+  static void batch(BatchedCall& c, Batched<"self"> self, Batched<"value"> value,
+                    Argument<IntList, "spec"> spec);
   static constexpr auto doc = "Write a value, broadcast and converted, to the part that a basic index picks.";
   static constexpr auto signature = "self, value, spec";
   static constexpr auto samples =
       Cases{"(3, 4), (2,), [1, 0, 2, 2, 0, 3, 0, 0]", "(3, 4), (), [0, 1, 0, 0]",
             "(3, 4), (1, 4), [1, 1, 1, 0]", "(0, 3), (0,), [1, 0, 1, 0, 0, 1, 0, 0]"};
   static constexpr bool writes = true;
-  static constexpr auto linear = LinearIn<0, 1>{};
+  static constexpr auto linear = LinearIn<"self", "value">{};
   /// Whether its part overlaps itself is looked at when that is known.
   static constexpr bool writes_one_value = true;
   static constexpr bool crosses_devices = true;
   static Tensor forward(const Tensor& self, const Tensor& value, IndexSpec spec);
   static Tensor source(const Tensor& g, IntList sizes, IntList spec);
-  static constexpr auto vjp =
-      Rules{[](Grad g, Argument<IntList, 2> spec) { return call<ZeroBasic>(g, spec.value); },
-            [](Grad g, Shape<1> s, Argument<IntList, 2> spec) { return source(g, s, spec.value); }};
+  static constexpr auto vjp = Rules{
+      [](Grad g, Argument<IntList, "spec"> spec) { return call<ZeroBasic>(g, spec.value); },
+      [](Grad g, Shape<"value"> s, Argument<IntList, "spec"> spec) { return source(g, s, spec.value); }};
 };
 
 struct ZeroIndex : Structured {
   static constexpr auto name = "_zero_index";
-  static constexpr auto batch = batching::zero_index;
+  static void batch(BatchedCall& c, Batched<"self"> self, Argument<OptionalTensorList, "indices"> indices);
   static constexpr auto doc = "A copy with zeros at the positions that index tensors name.";
   static constexpr auto signature = "self, indices";
   static constexpr auto samples =
       Cases{"(3, 4), [[0, 2], None]", "(3, 4), [mask(3, 4)]", "(3, 4), [index(0, below=3)]"};
   static constexpr bool crosses_devices = true;
   static Tensor forward(const Tensor& self, OptionalTensorList indices);
-  static constexpr auto linear = LinearIn<0>{};
+  static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp =
       Rules{[](Grad g, InputList indices) { return call<ZeroIndex>(g, TensorList(indices)); }};
 };
 
 struct IndexPut : Structured {
   static constexpr auto name = "_index_put";
-  static constexpr auto batch = batching::write_index;
+  static void batch(BatchedCall& c, Batched<"self"> self, Batched<"values"> values,
+                    Argument<OptionalTensorList, "indices"> indices, Argument<bool, "accumulate"> add);
   static constexpr auto doc = "Write values, or add them, to the positions that index tensors name.";
   static constexpr auto signature = "self, values, indices, accumulate=False";
   static constexpr auto samples =
@@ -131,16 +123,16 @@ struct IndexPut : Structured {
             "(3, 4), (3, 4), [[0, 2, 0]], accumulate=True", "(3, 4), (0, 4), [index(0, below=3)]",
             "(3, 4), (3,), [[0, 1, 2], [3, 3, 0]]"};
   static constexpr bool writes = true;
-  static constexpr auto linear = LinearIn<0, 1>{};
+  static constexpr auto linear = LinearIn<"self", "values">{};
   static constexpr bool crosses_devices = true;
   static Tensor forward(const Tensor& self, const Tensor& values, OptionalTensorList indices,
                         bool accumulate);
   static Tensor source(const Tensor& g, IntList sizes, const Tensors& indices);
   static constexpr auto vjp =
-      Rules{[](Grad g, InputList indices, Argument<bool, 3> add) {
+      Rules{[](Grad g, InputList indices, Argument<bool, "accumulate"> add) {
               return add.value ? Tensor(g) : call<ZeroIndex>(g, TensorList(indices));
             },
-            [](Grad g, Shape<1> s, InputList indices) { return source(g, s, indices); }};
+            [](Grad g, Shape<"values"> s, InputList indices) { return source(g, s, indices); }};
 };
 
 // --- Into copies ----------------------------------------------------------------------------------
@@ -157,11 +149,12 @@ struct Scatter : Structured {
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src,
                         std::optional<Text> reduce);
   static constexpr auto vjp =
-      Rules{[](Grad g, Argument<int64_t, 1> dim, Input<2> index, Argument<std::optional<Text>, 4> reduce) {
+      Rules{[](Grad g, Argument<int64_t, "dim"> dim, Input<"index"> index,
+               Argument<std::optional<Text>, "reduce"> reduce) {
               return kept_by_scatter(g, dim, index,
                                      reduce.value ? std::optional(std::string(*reduce.value)) : std::nullopt);
             },
-            rule_of<3>([](Grad g, Shape<3> s, Argument<int64_t, 1> dim, Input<2> index) {
+            rule_of<"src">([](Grad g, Shape<"src"> s, Argument<int64_t, "dim"> dim, Input<"index"> index) {
               return scatter_source(g, s, dim, index);
             })};
 };
@@ -175,11 +168,11 @@ struct ScatterValue : Structured {
       Cases{"(3, 4), 1, [[3, 0], [1, 2], [0, 3]], 2", "(3, 4), 0, index(0, 4, below=3), 2, 'add'"};
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, Scalar value,
                         std::optional<Text> reduce);
-  static constexpr auto vjp =
-      Rules{[](Grad g, Argument<int64_t, 1> dim, Input<2> index, Argument<std::optional<Text>, 4> reduce) {
-        return kept_by_scatter(g, dim, index,
-                               reduce.value ? std::optional(std::string(*reduce.value)) : std::nullopt);
-      }};
+  static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, "dim"> dim, Input<"index"> index,
+                                       Argument<std::optional<Text>, "reduce"> reduce) {
+    return kept_by_scatter(g, dim, index,
+                           reduce.value ? std::optional(std::string(*reduce.value)) : std::nullopt);
+  }};
 };
 
 struct ScatterMultiply : Structured {
@@ -195,12 +188,11 @@ struct ScatterMultiply : Structured {
   static Tensor source_gradient(const Tensor& g, const Tensor& self, int64_t dim, const Tensor& index,
                                 const Tensor& src);
   static constexpr auto vjp =
-      Rules{[](Grad g, Argument<int64_t, 1> dim, Input<2> index, Input<3> src) {
+      Rules{[](Grad g, Argument<int64_t, "dim"> dim, Input<"index"> index, Input<"src"> src) {
               return self_gradient(g, dim, index, src);
             },
-            rule_of<3>([](Grad g, Input<0> self, Argument<int64_t, 1> dim, Input<2> index, Input<3> src) {
-              return source_gradient(g, self, dim, index, src);
-            })};
+            rule_of<"src">([](Grad g, Input<"self"> self, Argument<int64_t, "dim"> dim, Input<"index"> index,
+                              Input<"src"> src) { return source_gradient(g, self, dim, index, src); })};
 };
 
 struct ScatterMultiplyValue : Structured {
@@ -212,7 +204,7 @@ struct ScatterMultiplyValue : Structured {
       Cases{"(3, 4), 1, [[3, 0], [1, 1], [0, 3]], 2", "(3, 4), 0, index(0, 4, below=3), 2"};
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, Scalar value);
   static constexpr auto vjp =
-      Rules{[](Grad g, Argument<int64_t, 1> dim, Input<2> index, Argument<Scalar, 3> value) {
+      Rules{[](Grad g, Argument<int64_t, "dim"> dim, Input<"index"> index, Argument<Scalar, "value"> value) {
         return call<ScatterMultiplyValue>(g, dim.value, index, value.value.conj());
       }};
 };
@@ -232,10 +224,11 @@ struct ScatterExtreme : Structured {
   static Tensor share(const Tensor& g, const Tensor& self, int64_t dim, const Tensor& index,
                       const Tensor& src, const Tensor& result, bool of_self);
   static constexpr auto vjp =
-      Rules{[](Grad g, Input<0> self, Argument<int64_t, 1> dim, Input<2> index, Input<3> src,
-               Output<0> result) { return share(g, self, dim, index, src, result, true); },
-            rule_of<3>([](Grad g, Input<0> self, Argument<int64_t, 1> dim, Input<2> index, Input<3> src,
-                          Output<0> result) { return share(g, self, dim, index, src, result, false); })};
+      Rules{[](Grad g, Input<"self"> self, Argument<int64_t, "dim"> dim, Input<"index"> index,
+               Input<"src"> src, Output<> result) { return share(g, self, dim, index, src, result, true); },
+            rule_of<"src">([](Grad g, Input<"self"> self, Argument<int64_t, "dim"> dim, Input<"index"> index,
+                              Input<"src"> src,
+                              Output<> result) { return share(g, self, dim, index, src, result, false); })};
 };
 
 struct ScatterAdd : Structured {
@@ -248,17 +241,18 @@ struct ScatterAdd : Structured {
       Cases{"(3, 4), 0, index(2, 4, below=3), (2, 4)", "(3, 4), -1, index(3, 2, below=4), (3, 5)",
             "(3, 4), 0, index(0, 4, below=3), (0, 4)", "(), 0, index(below=1), ()"};
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src);
-  static constexpr auto linear = LinearIn<0, 3>{};
+  static constexpr auto linear = LinearIn<"self", "src">{};
   static constexpr auto vjp =
       Rules{[](Grad g) { return Tensor(g); },
-            rule_of<3>([](Grad g, Shape<3> s, Argument<int64_t, 1> dim, Input<2> index) {
+            rule_of<"src">([](Grad g, Shape<"src"> s, Argument<int64_t, "dim"> dim, Input<"index"> index) {
               return scatter_source(g, s, dim, index);
             })};
 };
 
 struct IndexAdd : Structured {
   static constexpr auto name = "index_add";
-  static constexpr auto batch = batching::along;
+  static void batch(BatchedCall& c, Batched<"self"> self, Argument<int64_t, "dim"> dim,
+                    Batched<"index"> index, Batched<"source"> source, Argument<Scalar, "alpha"> alpha);
   static constexpr bool inplace = true;
   static constexpr auto doc =
       "A copy with alpha times the slices of source added at the slices that `index` names.";
@@ -266,17 +260,19 @@ struct IndexAdd : Structured {
   static constexpr auto samples = Cases{"(3, 4), 0, [2, 0, 2], (3, 4)", "(3, 4), -1, [1, 3], (3, 2), alpha=2",
                                         "(3, 4), 0, index(0, below=3), (0, 4)", "(), 0, [0], (1,)"};
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& source, Scalar alpha);
-  static constexpr auto linear = LinearIn<0, 3>{};
-  static constexpr auto vjp = Rules{
-      [](Grad g) { return Tensor(g); },
-      rule_of<3>([](Grad g, Shape<3> s, Argument<int64_t, 1> dim, Input<2> index, Argument<Scalar, 4> alpha) {
-        return scaled(slices_source(g, s, dim, index), alpha.value.conj());
-      })};
+  static constexpr auto linear = LinearIn<"self", "source">{};
+  static constexpr auto vjp =
+      Rules{[](Grad g) { return Tensor(g); },
+            rule_of<"source">([](Grad g, Shape<"source"> s, Argument<int64_t, "dim"> dim,
+                                 Input<"index"> index, Argument<Scalar, "alpha"> alpha) {
+              return scaled(slices_source(g, s, dim, index), alpha.value.conj());
+            })};
 };
 
 struct IndexFill : Structured {
   static constexpr auto name = "index_fill";
-  static constexpr auto batch = batching::along;
+  static void batch(BatchedCall& c, Batched<"self"> self, Argument<int64_t, "dim"> dim,
+                    Batched<"index"> index, Batched<"value"> value);
   static constexpr bool inplace = true;
   static constexpr auto doc = "A copy with one value written to the slices that `index` names.";
   static constexpr auto signature = "self, dim, index, value";
@@ -285,26 +281,30 @@ struct IndexFill : Structured {
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& value);
   static Tensor kept(const Tensor& g, int64_t dim, const Tensor& index);
   static Tensor source(const Tensor& g, int64_t dim, const Tensor& index);
-  static constexpr auto vjp = Rules{
-      [](Grad g, Argument<int64_t, 1> dim, Input<2> index) { return kept(g, dim, index); },
-      rule_of<3>([](Grad g, Argument<int64_t, 1> dim, Input<2> index) { return source(g, dim, index); })};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Argument<int64_t, "dim"> dim, Input<"index"> index) { return kept(g, dim, index); },
+            rule_of<"value">([](Grad g, Argument<int64_t, "dim"> dim, Input<"index"> index) {
+              return source(g, dim, index);
+            })};
 };
 
 struct IndexCopy : Structured {
   static constexpr auto name = "index_copy";
-  static constexpr auto batch = batching::along;
+  static void batch(BatchedCall& c, Batched<"self"> self, Argument<int64_t, "dim"> dim,
+                    Batched<"index"> index, Batched<"source"> source);
   static constexpr bool inplace = true;
   static constexpr auto doc = "A copy with the slices of source written to the slices that `index` names.";
   static constexpr auto signature = "self, dim, index, source";
   static constexpr auto samples = Cases{"(3, 4), 0, [2, 0], (2, 4)", "(3, 4), -1, [1, 3], (3, 2)",
                                         "(3, 4), 0, index(0, below=3), (0, 4)", "(), 0, [0], (1,)"};
   static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& source);
-  static constexpr auto linear = LinearIn<0, 3>{};
+  static constexpr auto linear = LinearIn<"self", "source">{};
   static constexpr auto vjp =
-      Rules{[](Grad g, Argument<int64_t, 1> dim, Input<2> index) { return IndexFill::kept(g, dim, index); },
-            rule_of<3>([](Grad g, Shape<3> s, Argument<int64_t, 1> dim, Input<2> index) {
-              return slices_source(g, s, dim, index);
-            })};
+      Rules{[](Grad g, Argument<int64_t, "dim"> dim, Input<"index"> index) {
+              return IndexFill::kept(g, dim, index);
+            },
+            rule_of<"source">([](Grad g, Shape<"source"> s, Argument<int64_t, "dim"> dim,
+                                 Input<"index"> index) { return slices_source(g, s, dim, index); })};
 };
 
 struct MaskedScatter : Structured {
@@ -317,10 +317,11 @@ struct MaskedScatter : Structured {
   static Tensor forward(const Tensor& self, const Tensor& mask, const Tensor& source);
   static Tensor kept(const Tensor& g, IntList sizes, const Tensor& mask);
   static Tensor source_gradient(const Tensor& g, IntList sizes, const Tensor& mask);
-  static constexpr auto linear = LinearIn<0, 2>{};
+  static constexpr auto linear = LinearIn<"self", "source">{};
   static constexpr auto vjp =
-      Rules{[](Grad g, Shape<0> s, Input<1> mask) { return kept(g, s, mask); },
-            rule_of<2>([](Grad g, Shape<2> s, Input<1> mask) { return source_gradient(g, s, mask); })};
+      Rules{[](Grad g, Shape<"self"> s, Input<"mask"> mask) { return kept(g, s, mask); },
+            rule_of<"source">(
+                [](Grad g, Shape<"source"> s, Input<"mask"> mask) { return source_gradient(g, s, mask); })};
 };
 
 using Writing = Family<Copy, Fill, ZeroAll, ZeroBasic, SetBasic, ZeroIndex, IndexPut, Scatter, ScatterValue,

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "dispatch/named.h"
 #include "for_size.h"
 #include "ops/part.h"
 #include "ops/shape.h"
@@ -279,7 +280,7 @@ void Tracer::add(const Call& call, std::span<const Tensor> results, bool announc
     trace.arguments.push_back(a);
   }
   step.arguments.end = static_cast<uint32_t>(trace.arguments.size());
-  if (&op == row_of<AsStrided> && call.arguments[3].present) {
+  if (&op == row_of<AsStrided> && argument_of<AsStrided, "storage_offset">(call.arguments.data()).present) {
     const Place p = trace.at(trace.arguments[step.arguments.begin].list)[0];
     if (p.slot >= 0 && trace.slots[static_cast<size_t>(p.slot)].kind == Slot::Kind::Outside)
       return refuse("as_strided() with an offset takes a tensor that was there before");

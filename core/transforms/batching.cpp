@@ -5,6 +5,7 @@
 
 #include "autograd/arithmetic.h"
 #include "autograd/views.h"
+#include "dispatch/batched_call.h"
 #include "for_size.h"
 #include "kernels/copy.h"
 #include "ops/arithmetic.h"
@@ -13,7 +14,6 @@
 #include "ops/shape.h"
 #include "ops/writing.h"
 #include "runtime/random.h"
-#include "transforms/batching_call.h"
 #include "transforms/forward.h"
 
 namespace adjoint {
@@ -119,6 +119,19 @@ Tensor unbatched(const Tensor& t, const BatchLevel& level) {
   return call<Expand>(t, sizes.span());
 }
 
+Tensor of_each_sample(const Tensor& t, const Node& node) {
+  const BatchLevel* level = thread_state.batch_level;
+  if (node.sequence == Node::kFirst) {
+    const TensorImpl* leaf = static_cast<const LeafNode&>(node).leaf;
+    level = leaf->is(TensorImpl::kBatched)
+                ? open_batch_level(leaf->meta.load(std::memory_order_acquire)->batch_level)
+                : nullptr;
+  }
+  while (level && node.sequence < level->first_node) level = level->outer;
+  if (!level || level->size < 0 || (is_batched(t) && batch_level_of(t) >= level->number)) return t;
+  return batched(unbatched(t, *level), level->number);
+}
+
 void refuse_values(const Tensor& t, Asked what, const char* op) {
   const BatchLevel& level = level_of(t, op);
   const std::string found = text(" ", op, " was asked of a tensor of shape ", to_string(t.sizes()),
@@ -217,10 +230,10 @@ bool types_suffice(const Operator& op) {
   bool says = false;
   for (const ArgKind* kind : op.kinds) {
     tensors += kind->form == Form::Tensor || kind->form == Form::Tensors;
-    const std::string_view name = kind->name;
-    if (name == "MemoryInts") return false;
-    says |= name == "Dim" || name == "NewDim" || name == "Dims" || name == "Permutation" || name == "Sizes" ||
-            name == "Repeats" || name == "IndexSpec";
+    if (kind->meaning == Meaning::MemoryInts) return false;
+    using enum Meaning;
+    for (const Meaning m : {Dim, NewDim, Dims, Permutation, Sizes, Repeats, IndexSpec})
+      says |= kind->meaning == m;
   }
   return says && tensors <= 1;
 }
@@ -373,10 +386,6 @@ Tensor for_draws(const Tensor& t, const BatchLevel* level, const char* op) {
                                                     : inner;
 }
 
-Tensor all_samples(Tensor t) {
-  while (is_batched(t)) t = Tensor(samples_of(t));
-  return t;
-}
 }  // namespace
 Tensor batch_for_draws(const Tensor& t, const char* op) {
   for (const BatchLevel* level = thread_state.batch_level; level; level = level->outer)
@@ -384,7 +393,7 @@ Tensor batch_for_draws(const Tensor& t, const char* op) {
   const Tensor drawn = for_draws(t, thread_state.batch_level, op);
   if (!t.requires_grad()) return drawn;
   // With the history that t has: itself, or the sum with zeros that are batched as the draws are to be.
-  if (all_samples(drawn).numel() == all_samples(t).numel()) return t;
+  if (batching::all_samples(drawn).numel() == batching::all_samples(t).numel()) return t;
   return call<Add>(t, for_draws(zeros({}, t.dtype()), thread_state.batch_level, op));
 }
 

@@ -9,7 +9,7 @@
 // A call passes its door as always: history is recorded on the batched tensors where these need it. Only the
 // computation is another: `compute` does it on the samples of the highest level among the inputs, recorded
 // there as the program left it. So reverse mode inside and outside of a vmap need nothing of each other. How
-// a rule is found: transforms/batching_call.h. See Note: batching. Start reading at `BatchLevel`.
+// a rule is found: dispatch/batched_call.h. See Note: batching. Start reading at `BatchLevel`.
 #pragma once
 
 #include <map>

@@ -1,13 +1,15 @@
-#include "transforms/batching_call.h"
+// Calls on batches: what rules are made of (dispatch/batched_call.h), and those that need no more than the
+// types of parameters. Start reading at `by_types`.
+#include <deque>
 
-#include <numeric>
-
+#include "dispatch/batched_call.h"
 #include "for_size.h"
 #include "ops/indexing.h"
 #include "ops/joining.h"
 #include "ops/part.h"
 #include "ops/reduction.h"
 #include "ops/shape.h"
+#include "transforms/batching.h"
 
 namespace adjoint {
 
@@ -21,6 +23,16 @@ Tensor with_ones(const Tensor& samples, int64_t count) {
   return call<View>(samples, sizes.span());
 }
 
+bool BatchedCall::batched(const Tensor& t) const {
+  return is_batched(t) && batch_level_of(t) == level.number;
+}
+Tensor BatchedCall::samples(const Tensor& t) const { return batched(t) ? samples_of(t) : t; }
+Dims BatchedCall::with_batch(IntList sizes) const {
+  Dims all(sizes);
+  all.insert(all.begin(), size);
+  return all;
+}
+
 Tensor BatchedCall::in_front(const Tensor& t) const {
   if (batched(t)) return samples_of(t);
   return t.defined() ? unbatched(t, level) : t;
@@ -30,8 +42,8 @@ Tensor BatchedCall::with_rank(const Tensor& t, int64_t rank) const {
   return batched(t) ? with_ones(samples_of(t), rank - t.dim()) : t;
 }
 
-Tensor BatchedCall::bare(int i) const {
-  return batched(i) ? adjoint::batched(samples_of(tensor(i)), level.number) : tensor(i);
+Tensor BatchedCall::bare(const Tensor& t) const {
+  return t.defined() && batched(t) ? adjoint::batched(samples_of(t), level.number) : t;
 }
 
 const Tensor& BatchedCall::some_batched() const {
@@ -39,7 +51,20 @@ const Tensor& BatchedCall::some_batched() const {
   fail(op.name, "(): no batched tensor");
 }
 
+static const Tensor left_out;
+BatchedTensor::BatchedTensor(const BatchedCall& c, const Value& given)
+    : BatchedTensor(c, given.present ? *given.tensor : left_out) {}
+
 namespace batching {
+
+Tensor moved(const Tensor& t, int64_t from, int64_t to) {
+  return call<MoveDim>(t, IntList(&from, 1), IntList(&to, 1));
+}
+Tensor all_samples(Tensor t) {
+  while (is_batched(t)) t = Tensor(samples_of(t));
+  return t;
+}
+void needs_values(const Tensor& t, const char* op) { refuse_values(t, Asked::Shape, op); }
 
 Tensor joined(const Tensor& t, int64_t dim) { return call<Flatten>(t, dim, dim + 1); }
 Tensor parted(const BatchedCall& c, const Tensor& t, int64_t dim) {
@@ -49,9 +74,10 @@ Tensor parted(const BatchedCall& c, const Tensor& t, int64_t dim) {
 
 namespace {
 
-bool is(const ArgKind* kind, std::string_view name) { return kind->name == name; }
+bool is(const ArgKind* kind, Meaning meaning) { return kind->meaning == meaning; }
 bool names_dimensions(const ArgKind* kind) {
-  return is(kind, "Dim") || is(kind, "Dims") || is(kind, "NewDim") || is(kind, "Permutation");
+  return is(kind, Meaning::Dim) || is(kind, Meaning::Dims) || is(kind, Meaning::NewDim) ||
+         is(kind, Meaning::Permutation);
 }
 
 /// Arguments that are being made, and their memory.
@@ -119,9 +145,9 @@ void of_scalars(BatchedCall& c) {
     const ArgKind* kind = c.op.kinds[i];
     if (kind->form == Form::Tensor && c.given[i].present)
       made.set(i, with_ones(c.samples(static_cast<int>(i)), 1));
-    else if (is(kind, "Dims"))
+    else if (is(kind, Meaning::Dims))
       made.set(i, Dims{1});
-    else if (is(kind, "Dim"))
+    else if (is(kind, Meaning::Dim))
       made.values[i].present = true, made.values[i].i = 1;
     else if (names_dimensions(kind) || kind->form == Form::Ints)
       return loop(c);
@@ -160,13 +186,13 @@ void by_types(BatchedCall& c) {
   for (size_t i = 0; i < c.given.size(); ++i) {
     const ArgKind* kind = c.op.kinds[i];
     const Value& v = c.given[i];
-    if (is(kind, "Dim")) {
+    if (is(kind, Meaning::Dim)) {
       if (!v.present) return of_flat(c, i);
       if (rank == 0) return of_scalars(c);
       made.values[i].i = wrap_dim(v.i, rank, c.op.name) + 1;
-    } else if (is(kind, "NewDim")) {
+    } else if (is(kind, Meaning::NewDim)) {
       made.values[i].i = wrap_dim(v.i, rank + 1, c.op.name) + 1;
-    } else if (is(kind, "Dims")) {
+    } else if (is(kind, Meaning::Dims)) {
       if (rank == 0) return of_scalars(c);
       Dims dims;
       if (v.present) {
@@ -177,7 +203,7 @@ void by_types(BatchedCall& c) {
       if (!v.present || (dims.empty() && !c.op.view))
         for (int64_t d = 1; d <= rank; ++d) dims.push_back(d);
       made.set(i, std::move(dims));
-    } else if (is(kind, "Permutation")) {
+    } else if (is(kind, Meaning::Permutation)) {
       if (static_cast<int64_t>(v.ints().size()) != rank)
         fail(c.op.name,
              "(sparse_coo): number of dimensions in the tensor input does not match the length of the "
@@ -186,18 +212,17 @@ void by_types(BatchedCall& c) {
       Dims dims{0};
       for (int64_t d : v.ints()) dims.push_back(wrap_dim(d, rank, c.op.name) + 1);
       made.set(i, std::move(dims));
-    } else if (is(kind, "Sizes") || is(kind, "Repeats")) {
-      const bool repeats = is(kind, "Repeats");
+    } else if (is(kind, Meaning::Sizes) || is(kind, Meaning::Repeats)) {
+      const bool repeats = is(kind, Meaning::Repeats);
       Dims sizes(v.ints());
       if (alone && (repeats || c.op.view))
         wider = std::max<int64_t>(0, static_cast<int64_t>(sizes.size()) - rank);
       if (repeats && static_cast<int64_t>(sizes.size()) < rank) {
-        if (std::string_view(c.op.name) == "repeat") return loop(c);
         while (static_cast<int64_t>(sizes.size()) < rank) sizes.insert(sizes.begin(), 1);
       }
       sizes.insert(sizes.begin(), repeats ? 1 : c.size);
       made.set(i, std::move(sizes));
-    } else if (is(kind, "IndexSpec")) {
+    } else if (is(kind, Meaning::IndexSpec)) {
       Dims spec{static_cast<int64_t>(Pick::Slice), 0, 1, c.size};
       for (int64_t s : v.ints()) spec.push_back(s);
       made.set(i, std::move(spec));
@@ -213,6 +238,13 @@ void by_types(BatchedCall& c) {
     made.set(i, std::move(list));
   }
   c.op.boxed(made.values.data(), c.results);
+}
+
+void draws(BatchedCall& c) {
+  if (c.level.randomness == Randomness::Different)
+    by_types(c);
+  else
+    loop(c);
 }
 
 void leading(BatchedCall& c) { by_types(c); }

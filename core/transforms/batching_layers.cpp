@@ -1,220 +1,18 @@
-// Views by strides, layers and losses on batches.
+// Normalisation, recurrence and attention on batches.
 //
-// A layer takes the batch as more images, rows or classes where only its input is batched; a convolution with
-// a weight for each sample takes it as more groups. Where the rule is other operators, these are called as
-// the program would call them, and batched in their turn. Start reading at `Convolved`.
+// A layer takes the batch as more images or rows where only its input is batched. Where the rule is other
+// operators, these are called as the program would call them, and batched in their turn.
+#include "dispatch/batched_call.h"
 #include "for_size.h"
 #include "ops/arithmetic.h"
 #include "ops/attention.h"
-#include "ops/comparison.h"
-#include "ops/convolution.h"
-#include "ops/indexing.h"
-#include "ops/loss.h"
 #include "ops/normalization.h"
-#include "ops/part.h"
-#include "ops/pooling.h"
-#include "ops/rearranging.h"
 #include "ops/recurrence.h"
 #include "ops/reduction.h"
-#include "ops/selection.h"
 #include "ops/shape.h"
-#include "transforms/batching_call.h"
-
-namespace adjoint {
-
-Tensor of_each_sample(const Tensor& t, const Node& node) {
-  const BatchLevel* level = thread_state.batch_level;
-  if (node.sequence == Node::kFirst) {
-    const TensorImpl* leaf = static_cast<const LeafNode&>(node).leaf;
-    level = leaf->is(TensorImpl::kBatched)
-                ? open_batch_level(leaf->meta.load(std::memory_order_acquire)->batch_level)
-                : nullptr;
-  }
-  while (level && node.sequence < level->first_node) level = level->outer;
-  if (!level || level->size < 0 || (is_batched(t) && batch_level_of(t) >= level->number)) return t;
-  return batched(unbatched(t, *level), level->number);
-}
-
-}  // namespace adjoint
+#include "transforms/batching.h"
 
 namespace adjoint::batching {
-
-namespace {
-
-Dims behind(int64_t first, IntList rest) {
-  Dims all(rest);
-  all.insert(all.begin(), first);
-  return all;
-}
-Tensor moved(const Tensor& t, int64_t from, int64_t to) {
-  return call<MoveDim>(t, IntList(&from, 1), IntList(&to, 1));
-}
-
-}  // namespace
-
-// --- Views ----------------------------------------------------------------------------------------
-
-void transposed_matrix(BatchedCall& c) {
-  if (c.rank(0) > 2) fail("t() expects a tensor with <= 2 dimensions, but self is ", c.rank(0), "D");
-  c.give(call<Transpose>(c.samples(0), c.rank(0) == 2 ? 1 : 0, c.rank(0) == 2 ? 2 : 0));
-}
-
-void take_strided(BatchedCall& c) {
-  c.give(call<TakeStrided>(c.samples(0), behind(c.size, c.ints(1)).span(),
-                           behind(c.tensor(0).numel(), c.ints(2)).span(), c.integer(3)));
-}
-void put_strided(BatchedCall& c) {
-  const int64_t elements = adjoint::product(c.ints(1));
-  c.give(call<PutStrided>(c.samples(0), behind(c.size, c.ints(1)).span(), behind(c.size, c.ints(2)).span(),
-                          behind(elements, c.ints(3)).span(), c.integer(4)));
-}
-void pairs_as_complex(BatchedCall& c) {
-  if (c.rank(0) == 0) fail("view_as_complex(): Input tensor must have one or more dimensions");
-  leading(c);
-}
-void as_strided(BatchedCall& c) {
-  const Tensor& samples = samples_of(c.tensor(0));
-  const int64_t offset = c.given[3].present ? c.integer(3) : samples.offset();
-  const IntList size = c.ints(1), stride = c.ints(2), own_size = c.tensor(0).sizes(),
-                own_stride = c.tensor(0).strides();
-  if (size.size() != stride.size())
-    fail("vmap: as_strided(): size and stride must have the same length, but they are ", to_string(size),
-         " and ", to_string(stride));
-  // Each sample is to see itself alone: what the first may see says it for all, which lie alike.
-  const auto last = [](IntList sizes, IntList strides, int64_t at) {
-    for (size_t i = 0; i < sizes.size(); ++i)
-      if (sizes[i] == 0)
-        return int64_t{-1};
-      else
-        at += (sizes[i] - 1) * strides[i];
-    return at;
-  };
-  const int64_t wanted = last(size, stride, offset);
-  if (wanted >= 0 && c.size > 0 &&
-      (offset < samples.offset() || wanted > last(own_size, own_stride, samples.offset())))
-    fail("vmap: as_strided() with sizes ", to_string(size), ", strides ", to_string(stride),
-         " and storage offset ", offset, " sees more than the elements of one sample, whose sizes are ",
-         to_string(own_size), ", strides ", to_string(own_stride), " and storage offset ", samples.offset(),
-         ". This is not supported inside of vmap");
-  c.give(call<AsStrided>(samples, behind(c.size, size).span(), behind(samples.stride(0), stride).span(),
-                         offset));
-}
-
-// --- Copies ---------------------------------------------------------------------------------------
-
-void attach(BatchedCall& c) {
-  // For each sample, though all have one value: the history is theirs.
-  c.give(call<Attach>(c.in_front(c.tensor(0)), c.samples(1)));
-}
-
-void roll(BatchedCall& c) {
-  if (!c.ints(2).empty() || c.ints(1).size() != 1) return by_types(c);
-  // As if each sample were flat.
-  const int64_t flat[] = {c.size, c.tensor(0).numel()}, dim[] = {1};
-  c.give(call<Reshape>(call<Roll>(call<Reshape>(c.samples(0), IntList(flat)), c.ints(1), IntList(dim)),
-                       c.samples(0).sizes()));
-}
-
-void repeat_each(BatchedCall& c) {
-  if (c.batched(1) || c.rank(0) == 0) return dynamic(c);
-  c.give(call<RepeatInterleaveEach>(c.samples(0), c.tensor(1),
-                                    wrap_dim(c.integer(2), c.rank(0), "repeat_interleave") + 1));
-}
-
-void extreme_of_all(BatchedCall& c) {
-  const int64_t flat[] = {-1}, last[] = {0};
-  if (c.tensor(0).numel() == 0) return loop(c);
-  const Tensor self = call<Reshape>(c.bare(0), IntList(flat));
-  c.give_finished(std::string_view(c.op.name) == MaxAll::name ? call<Amax>(self, IntList(last), false)
-                                                              : call<Amin>(self, IntList(last), false));
-}
-
-// --- Convolution ----------------------------------------------------------------------------------
-
-namespace {
-
-/// A convolution, or one of its transposes, whose parameters from `at` on are stride, padding, dilation,
-/// groups.
-struct Convolved {
-  BatchedCall& c;
-  int at;
-  IntList stride = c.ints(at), padding = c.ints(at + 1), dilation = c.ints(at + 2);
-  int64_t groups = c.integer(at + 3);
-
-  /// (N, C, …) with the batch among the images, or among the channels.
-  Tensor as_images(int i) const { return joined(c.in_front(i), 0); }
-  Tensor as_channels(int i) const { return joined(moved(c.in_front(i), 0, 1), 1); }
-  Tensor from_images(const Tensor& t) const { return parted(c, t, 0); }
-  Tensor from_channels(const Tensor& t) const { return moved(parted(c, t, 1), 1, 0); }
-};
-
-}  // namespace
-
-void convolution(BatchedCall& c) {
-  const Convolved v{c, 2};
-  const OptionalTensor none;
-  Tensor y;
-  if (!c.batched(1)) {
-    const bool plain = !c.batched(6);
-    if (!c.batched(0))
-      y = call<Convolution>(c.tensor(0), c.tensor(1), v.stride, v.padding, v.dilation, v.groups, none);
-    else
-      y = v.from_images(call<Convolution>(v.as_images(0), c.tensor(1), v.stride, v.padding, v.dilation,
-                                          v.groups, plain && c.has(6) ? OptionalTensor(c.tensor(6)) : none));
-    if (plain) return c.give(y);
-  } else if (!c.batched(0) && v.groups == 1) {
-    y = v.from_channels(call<Convolution>(c.tensor(0), joined(c.samples(1), 0), v.stride, v.padding,
-                                          v.dilation, int64_t{1}, none));
-  } else {
-    y = v.from_channels(call<Convolution>(v.as_channels(0), joined(c.samples(1), 0), v.stride, v.padding,
-                                          v.dilation, v.groups * c.size, none));
-  }
-  if (c.has(6)) {
-    Dims sizes(static_cast<size_t>(c.rank(0)) + (c.batched(6) ? 1 : 0), 1);
-    if (c.batched(6)) sizes[0] = c.size;
-    sizes[c.batched(6) ? 2 : 1] = c.tensor(6).numel();
-    y = call<Add>(y, call<Reshape>(c.samples(6), sizes.span()));
-  }
-  c.give(y);
-}
-
-void convolution_input(BatchedCall& c) {
-  const Convolved v{c, 3};
-  Dims sizes(c.ints(2));
-  if (!c.batched(1)) {
-    sizes[0] *= c.size;
-    return c.give(v.from_images(call<ConvolutionInput>(v.as_images(0), c.tensor(1), sizes.span(), v.stride,
-                                                       v.padding, v.dilation, v.groups)));
-  }
-  sizes[1] *= c.size;
-  c.give(v.from_channels(call<ConvolutionInput>(v.as_channels(0), joined(c.samples(1), 0), sizes.span(),
-                                                v.stride, v.padding, v.dilation, v.groups * c.size)));
-}
-
-void convolution_weight(BatchedCall& c) {
-  const Convolved v{c, 3};
-  Dims sizes(c.ints(2));
-  sizes[0] *= c.size;
-  c.give(parted(c,
-                call<ConvolutionWeight>(v.as_channels(0), v.as_channels(1), sizes.span(), v.stride, v.padding,
-                                        v.dilation, v.groups * c.size),
-                0));
-}
-
-void pool(BatchedCall& c) {
-  if (c.rank(0) != static_cast<int64_t>(c.ints(1).size()) + 2) return loop(c);
-  Tensors r =
-      call_all<MaxPool>(joined(c.samples(0), 0), c.ints(1), c.ints(2), c.ints(3), c.ints(4), c.ints(5));
-  c.results.kind = Results::Kind::Tuple;
-  for (Tensor& t : r) c.results.many.push_back(parted(c, t, 0));
-}
-
-void pool_values(BatchedCall& c) {
-  if (c.rank(0) != static_cast<int64_t>(c.ints(1).size()) + 2) return loop(c);
-  c.give(parted(
-      c, call<MaxPoolValues>(joined(c.samples(0), 0), c.ints(1), c.ints(2), c.ints(3), c.ints(4), c.ints(5)),
-      0));
-}
 
 // --- Normalisation --------------------------------------------------------------------------------
 
@@ -436,16 +234,6 @@ void attention_backward(BatchedCall& c) {
   c.results.many = call_all<AttentionBackward>(t[0], t.optional(1), t[2], t[3], t[4], t.optional(5),
                                                t.optional(6), t[7], c.boolean(8), c.number(9), c.number(10),
                                                c.integer(11), c.integer(12), c.integer(13));
-}
-
-// --- Random draws ---------------------------------------------------------------------------------
-
-/// Draws by seed and position: the same for each sample, unless each sample is to have its own.
-void draws(BatchedCall& c) {
-  if (c.level.randomness == Randomness::Different)
-    by_types(c);
-  else
-    loop(c);
 }
 
 }  // namespace adjoint::batching

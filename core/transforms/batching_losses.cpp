@@ -1,4 +1,5 @@
 // Losses and embeddings on batches: the batch joins the rows where the target alone or the input is batched.
+#include "dispatch/batched_call.h"
 #include "for_size.h"
 #include "ops/arithmetic.h"
 #include "ops/comparison.h"
@@ -7,7 +8,6 @@
 #include "ops/reduction.h"
 #include "ops/selection.h"
 #include "ops/shape.h"
-#include "transforms/batching_call.h"
 
 namespace adjoint::batching {
 

@@ -9,7 +9,6 @@
 #include "ops/shape.h"
 #include "ops/writing.h"
 #include "transforms/batching.h"
-#include "transforms/batching_call.h"
 
 namespace adjoint {
 

@@ -5,6 +5,7 @@
 #include "autograd/arithmetic.h"
 #include "autograd/saved.h"
 #include "autograd/views.h"
+#include "dispatch/named.h"
 #include "for_size.h"
 #include "ops/shape.h"
 #include "ops/writing.h"
@@ -262,9 +263,8 @@ std::pair<Tensor, Tensor> unpack_dual(const Tensor& t, const DualLevel& level) {
   const Tensor tangent = is_differentiable(t.dtype()) ? tangent_of(t, level) : Tensor();
   const Dims sizes(t.sizes());
   Value values[2];
-  values[0].present = values[1].present = true;
-  values[0].tensor = &t;
-  values[1].list = {sizes.data(), sizes.size()};
+  argument_t<Tensor>::box(t, values[number_of_argument<Expand, "self">]);
+  argument_t<Sizes>::box(sizes.span(), values[number_of_argument<Expand, "size">]);
   Results r;
   call_plain(*row_of<Expand>, values, r);
   share_tangents(r.one, t, level.number);

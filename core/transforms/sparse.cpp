@@ -4,6 +4,7 @@
 
 #include "autograd/views.h"
 #include "dispatch/elementwise.h"
+#include "dispatch/named.h"
 #include "for_size.h"
 #include "ops/arithmetic.h"
 #include "ops/rearranging.h"
@@ -27,7 +28,7 @@ bool done_here(const Operator& op, std::span<const Value> v, Tensor& result) {
     return result.defined();
   }
   if (&op == row_of<Copy>) {
-    const Tensor& src = *v[1].tensor;
+    const Tensor& src = *argument_of<Copy, "src">(v.data()).tensor;
     if (!is_sparse(self) || !is_sparse(src))
       fail("copy_() between dense and sparse Tensors is not implemented! Found self of layout ",
            is_sparse(self) ? "sparse" : "torch.strided", " and src of layout ",
@@ -45,9 +46,10 @@ bool done_here(const Operator& op, std::span<const Value> v, Tensor& result) {
     return true;
   }
   if (&op == row_of<To>)
-    result = sparse_with(self, call<To>(sparse_values(self), v[1].type));
+    result = sparse_with(self, call<To>(sparse_values(self), argument_of<To, "dtype">(v.data()).type));
   else if (&op == row_of<Attach>)
-    result = sparse_with(self, call<Attach>(sparse_values(self), *v[1].tensor));
+    result =
+        sparse_with(self, call<Attach>(sparse_values(self), *argument_of<Attach, "other">(v.data()).tensor));
   return result.defined();
 }
 

@@ -1,19 +1,20 @@
-// A call on batched tensors as its rule sees it, and the rules that need no more than the types of
-// parameters.
+// A call on batched tensors as its rule sees it, and what rules are made of.
 //
 // A rule is found in this order: the one that the operator states (`static constexpr auto batch =
-// batching::leading`); where it states none, that of its types, if it has a single tensor and says by a Dim,
-// Sizes or their like where dimensions are; else a loop over the samples, which is counted. See Note:
-// batching. Start reading at `leading`.
+// batching::leading`, or a function of its own that names the arguments it takes); where it states none, that
+// of its types, if it has a single tensor and says by a Dim, Sizes or their like where dimensions are; else a
+// loop over the samples, which is counted. A rule of an operator's own stands in its family's source, and is
+// written in operators on the samples, or on the batched tensors. What computes it: transforms/batching.cpp.
+// See Note: batching. Start reading at `BatchedTensor`; the plainest rule is `leading` (batching_call.cpp).
 #pragma once
 
-#include <deque>
 #include <functional>
-#include <vector>
 
-#include "transforms/batching.h"
+#include "dispatch/operator.h"
 
 namespace adjoint {
+
+struct BatchLevel;  // transforms/batching.h
 
 class BatchedCall {
  public:
@@ -33,13 +34,11 @@ class BatchedCall {
     return given[i].present && (op.kinds[i]->form != Form::Tensor || given[i].tensor->defined());
   }
   const Tensor& tensor(int i) const { return *given[i].tensor; }
-  bool batched(const Tensor& t) const {
-    return t->is(TensorImpl::kBatched) && batch_level_of(t) == level.number;
-  }
+  bool batched(const Tensor& t) const;
   bool batched(int i) const { return has(i) && batched(tensor(i)); }
   int64_t rank(int i) const { return tensor(i).dim(); }
   /// The samples, the batch in front; an unbatched tensor as it is.
-  Tensor samples(const Tensor& t) const { return batched(t) ? samples_of(t) : t; }
+  Tensor samples(const Tensor& t) const;
   Tensor samples(int i) const { return samples(tensor(i)); }
   /// The batch in front, of an unbatched tensor too.
   Tensor in_front(const Tensor& t) const;
@@ -48,7 +47,8 @@ class BatchedCall {
   /// broadcasts.
   Tensor with_rank(const Tensor& t, int64_t rank) const;
   /// The tensor without history of its own, to call operators on as the program does.
-  Tensor bare(int i) const;
+  Tensor bare(const Tensor& t) const;
+  Tensor bare(int i) const { return bare(tensor(i)); }
   OptionalTensor bare_optional(int i) const { return has(i) ? OptionalTensor(bare(i)) : OptionalTensor(); }
   /// Any of the batched tensors, for errors.
   const Tensor& some_batched() const;
@@ -57,6 +57,8 @@ class BatchedCall {
   bool boolean(int i) const { return given[i].b; }
   double number(int i) const { return given[i].d; }
   IntList ints(int i) const { return given[i].ints(); }
+  /// These sizes, with the batch in front.
+  Dims with_batch(IntList sizes) const;
 
   /// One result: with the batch in front, or one of the program's.
   void give(Tensor samples) { results.one = std::move(samples); }
@@ -64,7 +66,36 @@ class BatchedCall {
     results.one = std::move(t);
     finished = true;
   }
+  /// Several, with the batch in front.
+  void give(Tensors samples) {
+    results.kind = Results::Kind::Tuple;
+    results.many = std::move(samples);
+  }
 };
+
+struct BatchedTensor {
+  const BatchedCall& call;
+  /// As the program gave it, undefined where it is left out.
+  const Tensor& tensor;
+  BatchedTensor(const BatchedCall& c, const Tensor& t) : call(c), tensor(t) {}
+  BatchedTensor(const BatchedCall& c, const Value& given);
+  /// It is given.
+  explicit operator bool() const { return tensor.defined(); }
+  /// It stands for a batch; else it is the same for all samples.
+  bool batched() const { return tensor.defined() && call.batched(tensor); }
+  /// Of one sample.
+  int64_t rank() const { return tensor.dim(); }
+  IntList sizes() const { return tensor.sizes(); }
+  // As of BatchedCall.
+  Tensor samples() const { return call.samples(tensor); }
+  Tensor in_front() const { return call.in_front(tensor); }
+  Tensor with_rank(int64_t rank) const { return call.with_rank(tensor, rank); }
+  Tensor bare() const { return call.bare(tensor); }
+  /// As it is, where one may be left out.
+  OptionalTensor optional() const { return OptionalTensor(tensor); }
+};
+template <Name argument>
+struct Batched : BatchedTensor {};
 
 namespace batching {
 /// By the types of parameters, every tensor with the batch in front.
@@ -74,9 +105,16 @@ void loop(BatchedCall& call, const std::function<void()>& prepare = {});
 /// Two neighbouring dimensions made one, and one made the batch and the rest of it.
 Tensor joined(const Tensor& t, int64_t dim);
 Tensor parted(const BatchedCall& call, const Tensor& t, int64_t dim);
+/// One dimension moved.
+Tensor moved(const Tensor& t, int64_t from, int64_t to);
+/// The samples of all levels.
+Tensor all_samples(Tensor t);
+/// Refuse: the shape of what `op` makes depends on this tensor's values, which samples may have each their
+/// own.
+[[noreturn]] void needs_values(const Tensor& t, const char* op);
 }  // namespace batching
 
-/// A dimension of size 1 behind the batch, so many times.
+/// Dimensions of size 1 after the batch, so many.
 Tensor with_ones(const Tensor& samples, int64_t count);
 
 }  // namespace adjoint

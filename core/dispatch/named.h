@@ -1,0 +1,81 @@
+// Names in rules: Input<"weight"> is found in the operator's `signature`, Output<"indices"> in its `returns`,
+// when the row is compiled; a name that is not there does not compile. The texts are read once for each row.
+#pragma once
+
+#include <array>
+
+#include "dispatch/operator.h"
+
+namespace adjoint {
+
+template <size_t n>
+consteval std::array<std::string_view, n> names_in(std::string_view signature) {
+  std::array<std::string_view, n> names;
+  size_t i = 0;
+  each_parameter(signature, [&](const ParameterText& p) { names[i++] = p.name(); });
+  return names;
+}
+template <size_t n>
+consteval int place_of(std::string_view name, const std::array<std::string_view, n>& names) {
+  for (size_t i = 0; i < n; ++i)
+    if (names[i] == name) return static_cast<int>(i);
+  return -1;
+}
+
+static_assert(place_of("b", names_in<3>("a, b|c=(1, 2), *, d=None")) == 1 &&
+              place_of("c", names_in<1>("a")) < 0);
+
+/// The names of an operator's arguments and results.
+template <class Op>
+struct NamesOf {
+  static constexpr auto arguments = names_in<parameters_in(Op::signature)>(Op::signature);
+  static constexpr auto results = names_in<parameters_in(Op::returns)>(Op::returns);
+};
+
+template <class Op, Name name>
+inline constexpr int number_of_argument = [] {
+  constexpr int i = place_of(name, NamesOf<Op>::arguments);
+  static_assert(i >= 0, "a rule names an argument that the operator's signature does not have");
+  return i;
+}();
+template <class Op, Name name>
+inline constexpr int number_of_result = [] {
+  constexpr bool only = NamesOf<Op>::results.empty() && std::string_view(name).empty();
+  constexpr int i = only ? 0 : place_of(name, NamesOf<Op>::results);
+  static_assert(i >= 0, "a rule names a result that the operator's `returns` does not have");
+  return i;
+}();
+template <class Op, Name... arguments>
+consteval uint32_t mask_of() {
+  return (0u | ... | (1u << number_of_argument<Op, arguments>));
+}
+
+/// An argument of a boxed call.
+template <class Op, Name name>
+const Value& argument_of(const Value* arguments) {
+  return arguments[number_of_argument<Op, name>];
+}
+
+/// The type of an argument of `forward`.
+template <class Op, int number>
+using argument_type = std::remove_cvref_t<
+    std::tuple_element_t<number, typename FunctionTypes<decltype(&Op::forward)>::Parameters>>;
+
+/// Of an argument that a rule takes as a tensor.
+template <class Op, Name name>
+inline constexpr int number_of_tensor = [] {
+  constexpr int number = number_of_argument<Op, name>;
+  static_assert(argument_t<argument_type<Op, number>>::form == Form::Tensor,
+                "a rule takes an argument as a tensor that is none");
+  return number;
+}();
+/// An argument that a rule takes as X.
+template <class Op, Name name, class X>
+struct TypeOfArgument {
+  static constexpr int number = number_of_argument<Op, name>;
+  using type = argument_type<Op, number>;
+  static_assert(std::is_same_v<X, type> || std::is_same_v<X, typename argument_t<type>::Plain>,
+                "a rule takes an argument by another type than the operator's forward");
+};
+
+}  // namespace adjoint
