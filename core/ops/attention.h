@@ -14,7 +14,6 @@ namespace adjoint {
 namespace batching {
 void attention(BatchedCall& call);
 void attention_backward(BatchedCall& call);
-void draws(BatchedCall& call);
 }  // namespace batching
 
 namespace rules {
@@ -44,11 +43,12 @@ struct Attention : Structured {
   static std::tuple<Tensor, Tensor> forward(const Tensor& query, const Tensor& key, const Tensor& value,
                                             OptionalTensor mask, bool causal, double scale, double dropout,
                                             int64_t seed, int64_t position);
-  static constexpr auto vjp =
-      JointRule{[](GradOf<0> g, GradOf<1> g_log_sum, Input<0> q, Input<1> k, Input<2> v, Input<3> mask,
-                   NeededBy<Output<0>, 0, 1, 3> result, Output<1> log_sum, Argument<bool, 4> causal,
-                   Argument<double, 5> scale, Argument<double, 6> dropout, Argument<int64_t, 7> seed,
-                   Argument<int64_t, 8> position, Needs needs) {
+  static constexpr auto vjp = JointRule{
+      [](GradOf<"result"> g, GradOf<"log_sum"> g_log_sum, Input<"query"> q, Input<"key"> k, Input<"value"> v,
+         Input<"mask"> mask, NeededBy<Output<"result">, "query", "key", "mask"> result,
+         Output<"log_sum"> log_sum, Argument<bool, "causal"> causal, Argument<double, "scale"> scale,
+         Argument<double, "dropout"> dropout, Argument<int64_t, "seed"> seed,
+         Argument<int64_t, "position"> position, Needs needs) {
         return rules::attention(g, g_log_sum, q, k, v, mask, result, log_sum,
                                 {causal, scale, dropout, seed, position}, needs);
       }};

@@ -79,8 +79,9 @@ struct ClassCrossEntropy : Structured {
                                {kernels::reduce_of(reduction, op), ignore_index, label_smoothing}, true, op);
   }
   static constexpr auto vjp =
-      Rules{[](Grad g, Input<0> input, Input<1> target, Input<2> weight, Argument<Text, 3> reduction,
-               Argument<int64_t, 4> ignore, Argument<double, 5> smoothing) {
+      Rules{[](Grad g, Input<"input"> input, Input<"target"> target, Input<"weight"> weight,
+               Argument<Text, "reduction"> reduction, Argument<int64_t, "ignore_index"> ignore,
+               Argument<double, "label_smoothing"> smoothing) {
         return rules::cross_entropy(g, input, target, weight, reduction, ignore, smoothing);
       }};
 };
@@ -121,12 +122,13 @@ struct NllLoss : Structured {
     return kernels::class_loss(input, target, weight, {kernels::reduce_of(reduction, name), ignore_index, 0},
                                false, name);
   }
-  static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Shape<0> s, Input<1> target, Input<2> weight,
-                                       Argument<Text, 3> reduction, Argument<int64_t, 4> ignore) {
-    return call<NllLossBackward>(g, IntList(s), target, OptionalTensor(weight), reduction.value,
-                                 ignore.value);
-  }};
+  static constexpr auto linear = LinearIn<"input">{};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Shape<"input"> s, Input<"target"> target, Input<"weight"> weight,
+               Argument<Text, "reduction"> reduction, Argument<int64_t, "ignore_index"> ignore) {
+        return call<NllLossBackward>(g, IntList(s), target, OptionalTensor(weight), reduction.value,
+                                     ignore.value);
+      }};
 };
 
 struct NllLossBackward : Structured {
@@ -143,9 +145,10 @@ struct NllLossBackward : Structured {
     return kernels::nll_backward(g, size, target, weight,
                                  {kernels::reduce_of(reduction, name), ignore_index, 0});
   }
-  static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{
-      [](Grad g, Input<2> target, Input<3> weight, Argument<Text, 4> reduction, Argument<int64_t, 5> ignore) {
+  static constexpr auto linear = LinearIn<"g">{};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Input<"target"> target, Input<"weight"> weight, Argument<Text, "reduction"> reduction,
+               Argument<int64_t, "ignore_index"> ignore) {
         return call<NllLoss>(g, target, OptionalTensor(weight), reduction.value, ignore.value);
       }};
 };
@@ -175,12 +178,13 @@ struct SquaredDistance : Structured {
   static Tensor forward(const Tensor& input, const Tensor& target, bool mean) {
     return kernels::squared_distance(input, target, mean);
   }
-  static constexpr auto vjp = Rules{[](Grad g, Input<0> a, Input<1> b, Argument<bool, 2> mean) {
-                                      return rules::squared_distance(g, a, b, mean);
-                                    },
-                                    [](Grad g, Input<0> a, Input<1> b, Argument<bool, 2> mean) {
-                                      return rules::squared_distance(g, b, a, mean);
-                                    }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Input<"input"> a, Input<"target"> b, Argument<bool, "mean"> mean) {
+              return rules::squared_distance(g, a, b, mean);
+            },
+            [](Grad g, Input<"input"> a, Input<"target"> b, Argument<bool, "mean"> mean) {
+              return rules::squared_distance(g, b, a, mean);
+            }};
 };
 
 struct BceWithLogits : Structured {
@@ -215,7 +219,8 @@ struct Embedding : Structured {
     return kernels::embedding(weight, indices, name);
   }
   static constexpr auto vjp =
-      Rules{[](Grad g, Shape<0> s, Input<1> indices, Argument<int64_t, 2> padding, Argument<bool, 3> sparse) {
+      Rules{[](Grad g, Shape<"weight"> s, Input<"indices"> indices, Argument<int64_t, "padding_idx"> padding,
+               Argument<bool, "sparse"> sparse) {
         return sparse.value ? rules::sparse_embedding(g, indices, s.sizes[0], padding.value)
                             : call<EmbeddingBackward>(g, indices, s.sizes[0], padding.value);
       }};
@@ -232,10 +237,11 @@ struct EmbeddingBackward : Structured {
   static Tensor forward(const Tensor& g, const Tensor& indices, int64_t rows, int64_t padding_idx) {
     return kernels::embedding_backward(g, indices, rows, padding_idx);
   }
-  static constexpr auto linear = LinearIn<0>{};
-  static constexpr auto vjp = Rules{[](Grad g, Input<1> indices, Argument<int64_t, 3> padding) {
-    return rules::padded_embedding(g, indices, padding);
-  }};
+  static constexpr auto linear = LinearIn<"g">{};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Input<"indices"> indices, Argument<int64_t, "padding_idx"> padding) {
+        return rules::padded_embedding(g, indices, padding);
+      }};
 };
 
 using Losses = Family<CrossEntropy, ClassCrossEntropy, CrossEntropyBackward, NllLoss, NllLossBackward,

@@ -50,9 +50,9 @@ struct LayerNorm : Structured {
                         OptionalTensor bias, double eps) {
     return kernels::layer_norm(input, normalized_shape, weight, bias, eps, name);
   }
-  static constexpr auto vjp =
-      JointRule{[](Grad g, NeededBy<Input<0>, 0, 2> input, NeededBy<Input<2>, 0> weight,
-                   Argument<IntList, 1> shape, Argument<double, 4> eps, Needs needs) {
+  static constexpr auto vjp = JointRule{
+      [](Grad g, NeededBy<Input<"input">, "input", "weight"> input, NeededBy<Input<"weight">, "input"> weight,
+         Argument<IntList, "normalized_shape"> shape, Argument<double, "eps"> eps, Needs needs) {
         return rules::layer_norm(g, input, weight, static_cast<int64_t>(shape.value.size()), eps, needs);
       }};
 };
@@ -93,7 +93,7 @@ struct RmsNorm : Structured {
                                name, false);
   }
   static constexpr auto vjp =
-      Rules{[](Grad g, Input<0> self, Argument<int64_t, 1> dims, Argument<double, 2> eps) {
+      Rules{[](Grad g, Input<"self"> self, Argument<int64_t, "dims"> dims, Argument<double, "eps"> eps) {
         return rules::rms_norm(g, self, dims, eps);
       }};
 };
@@ -136,10 +136,13 @@ struct ChannelNorm : Structured {
                                                     OptionalTensor running_var, int64_t groups, double eps) {
     return kernels::channel_norm(input, weight, bias, running_mean, running_var, groups, eps, name);
   }
-  static constexpr auto vjp = JointRule{
-      [](GradOf<0> g, GradOf<1> g_mean, GradOf<2> g_variance, NeededBy<Input<0>, 0, 1, 4> input,
-         NeededBy<Input<1>, 0, 3, 4> weight, Input<3> running_mean, Input<4> running_var, Output<1> mean,
-         Output<2> variance, Argument<int64_t, 5> groups, Argument<double, 6> eps, Needs needs) {
+  static constexpr auto vjp =
+      JointRule{[](GradOf<"output"> g, GradOf<"mean"> g_mean, GradOf<"variance"> g_variance,
+                   NeededBy<Input<"input">, "input", "weight", "running_var"> input,
+                   NeededBy<Input<"weight">, "input", "running_mean", "running_var"> weight,
+                   Input<"running_mean"> running_mean, Input<"running_var"> running_var, Output<"mean"> mean,
+                   Output<"variance"> variance, Argument<int64_t, "groups"> groups,
+                   Argument<double, "eps"> eps, Needs needs) {
         const bool fixed = running_mean.defined();
         const Tensor &m = fixed ? static_cast<const Tensor&>(running_mean) : mean,
                      &v = fixed ? static_cast<const Tensor&>(running_var) : variance;

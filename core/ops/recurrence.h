@@ -54,9 +54,10 @@ struct Recurrence : Structured {
                                                     OptionalTensor bias, Text kind, IntList sizes,
                                                     bool reverse);
   static constexpr auto vjp = JointRule{
-      [](GradOf<0> g, GradOf<1> g_cells, GradOf<2> g_gates, Input<1> hidden, Input<2> cell, Input<3> weight,
-         Output<0> output, Output<1> cells, Output<2> gates, Argument<Text, 5> kind,
-         Argument<IntList, 6> sizes, Argument<bool, 7> reverse, Needs needs) {
+      [](GradOf<"output"> g, GradOf<"cells"> g_cells, GradOf<"gates"> g_gates, Input<"hidden"> hidden,
+         Input<"cell"> cell, Input<"weight"> weight, Output<"output"> output, Output<"cells"> cells,
+         Output<"gates"> gates, Argument<Text, "kind"> kind, Argument<IntList, "sizes"> sizes,
+         Argument<bool, "reverse"> reverse, Needs needs) {
         return recurrence::rule(
             g, g_cells, g_gates,
             {hidden, cell, weight, output, cells, gates, std::string(kind.value), Dims(sizes.value), reverse},

@@ -26,7 +26,7 @@ struct Softmax : Structured {
     return kernels::softmax(self, dim, dtype, false, name);
   }
   static constexpr auto vjp = Rules{
-      [](Grad g, Output<0> result, Argument<int64_t, 1> dim) { return rules::softmax(g, result, dim); }};
+      [](Grad g, Output<> result, Argument<int64_t, "dim"> dim) { return rules::softmax(g, result, dim); }};
 };
 
 struct LogSoftmax : Structured {
@@ -40,8 +40,9 @@ struct LogSoftmax : Structured {
   static Tensor forward(const Tensor& self, Dim dim, OptionalType dtype) {
     return kernels::softmax(self, dim, dtype, true, name);
   }
-  static constexpr auto vjp = Rules{
-      [](Grad g, Output<0> result, Argument<int64_t, 1> dim) { return rules::log_softmax(g, result, dim); }};
+  static constexpr auto vjp = Rules{[](Grad g, Output<> result, Argument<int64_t, "dim"> dim) {
+    return rules::log_softmax(g, result, dim);
+  }};
 };
 
 struct SoftmaxBackward : Structured {
