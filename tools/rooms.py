@@ -2,7 +2,8 @@
 
 The order of rooms is stated here and nowhere else. A header may include its own room and those that stand before it in
 `ROOMS`; a source may look besides into the rooms that its line names. So no two rooms include each other, and no headers
-do. And it counts the places that touch elements outside of the rooms that are there for that (Note: devices). Start
+do. And it counts the places that touch elements outside of the rooms that are there for that (Note: devices), and those
+that read an operator's arguments by number, where names are checked when the core is compiled (Note: arguments). Start
 reading at `ROOMS`.
 """
 
@@ -35,6 +36,16 @@ ROOMS = {
 MEMORY = "kernels tensor runtime replay adjoint".split()
 PLACES_OF_ELEMENTS = {"bind": 13}
 ELEMENTS = re.compile(r"\bdata<|[.>]bytes\(\)|\b(?:read|write)_element\(")
+#: Arguments of a certain operator that are read by number: in rules, and of boxed calls. The first may be: it is what an
+#: operator writes, or takes a view of.
+NUMBERS = re.compile(
+    r"\bc\.(?:tensor|samples|in_front|batched|bare\w*|has|rank|integer|boolean|number|ints)\(\d"
+    r"|\b(?:given|arguments|values|v)\[[1-9]\d*\]\.|\bneeds\[\d"
+    r"|\b(?:Input|Output|Shape|Layout|GradOf|Needed|rule_of|LinearIn|MultilinearIn)<\d|\b(?:Argument|NeededBy)<(?:[^;{<>]|<[^<>]*>)*, \d+>"
+)
+#: Layers whose rules for batches stand in transforms yet, and the bits of their rules that make several gradients; addition,
+#: which is element-wise and has no signature; two tensors that bind makes an array of.
+PLACES_BY_NUMBER = {"bind": 2, "ops": 22, "transforms": 121}
 #: Python and nanobind are known to this room alone.
 PYTHON = re.compile(r"(Python|structmember|frameobject|datetime)\.h|nanobind/")
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
@@ -103,39 +114,52 @@ def circles(graph):
     return found
 
 
-def places_of_elements(core):
-    """How many places of each room that is not to touch elements do, by file."""
+def places(core, pattern, but=()):
+    """How many places of each room match, by file, but for these rooms."""
     found = {}
     for file in sorted(core.rglob("*")):
         if file.suffix not in (".h", ".cpp"):
             continue
         name = str(file.relative_to(core))
         room = room_of(name).split("/")[0]
-        if room not in MEMORY and (n := len(ELEMENTS.findall(re.sub(r"//.*", "", file.read_text())))):
+        if room not in but and (n := len(pattern.findall(re.sub(r"//.*", "", file.read_text())))):
             found.setdefault(room, {})[name] = n
     return found
 
 
-def touching(core, allowed):
-    """A sentence for each room that touches elements in more, or by now in fewer, places than it is allowed."""
+def counted(places, allowed, does, instead):
+    """A sentence for each room that does something in more, or by now in fewer, places than it is allowed."""
     found = []
-    places = places_of_elements(core)
     for room in sorted(places.keys() | allowed.keys()):
         files = places.get(room, {})
         n, most = sum(files.values()), allowed.get(room, 0)
         if n > most:
             where = ", ".join(f"{name} ({k})" for name, k in files.items())
-            found.append(f"{room} touches elements in {n} places, {most} are allowed: {where}. Use kernels/")
+            found.append(f"{room} {does} in {n} places, {most} are allowed: {where}. {instead}")
         elif n < most:
-            found.append(f"{room} touches elements in {n} places only: lower its number in tools/rooms.py")
+            found.append(f"{room} {does} in {n} places only: lower its number in tools/rooms.py")
     return found
+
+
+def touching(core, allowed):
+    """What is to be said of places that touch elements."""
+    return counted(places(core, ELEMENTS, MEMORY), allowed, "touches elements", "Use kernels/")
+
+
+def by_number(core, allowed):
+    """What is to be said of places that read arguments by number."""
+    return counted(
+        places(core, NUMBERS), allowed, "reads arguments by number", 'Use their names, as in Input<"weight">'
+    )
 
 
 def main():
     """Print what is misplaced; 1 if anything is."""
     core = Path(__file__).resolve().parent.parent / "core"
-    found = misplaced(core) + touching(core, PLACES_OF_ELEMENTS)
-    print("\n".join(found) or "every include is in order, and no room touches more elements than it did")
+    found = misplaced(core) + touching(core, PLACES_OF_ELEMENTS) + by_number(core, PLACES_BY_NUMBER)
+    print(
+        "\n".join(found) or "every include is in order, and no room does more than it did of what is counted"
+    )
     return 1 if found else 0
 
 
