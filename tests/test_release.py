@@ -33,6 +33,7 @@ def releasing(monkeypatch):
 
 @pytest.fixture
 def wheel(releasing, monkeypatch, tmp_path):
+    pytest.importorskip("deflate")
     monkeypatch.setattr(releasing.wheel, "bill_of_materials", lambda *_: b"{}")
     monkeypatch.setattr(
         releasing.wheel, "tracked", lambda name: [ROOT / "LICENSE"] if name == "LICENSE" else []
@@ -96,17 +97,90 @@ def test_the_page_names_what_was_not_made_and_not_run(releasing):
         f"Not made and proven for linux-x86_64 in this release: Python {every}.",
         f"Not made and proven for linux-aarch64 in this release: Python {every.replace('3.11, ', '')}.",
     }
+    assert "Sources: the source package was not built without a network in this release." in lines
     assert all("not tried" in line for line in page.compiled({})[2:])
 
 
-def test_workflows_call_scripts_of_the_repository():
-    allowed = r"(bash \.ci/run|python tools/release\.py .*|python -m cibuildwheel .*|pip install .*|pytest -n 2 --limits)"
-    workflows = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-    commands = [c for path in workflows for c in re.findall(r"^\s*- run: (.*)$", path.read_text(), re.M)]
-    assert len(commands) >= 5
-    assert [c for c in commands if not re.fullmatch(allowed, c)] == []
-    # Nothing that runs spans lines, where this test would not look.
-    assert not any(re.search(r"run: [|>]", path.read_text()) for path in workflows)
+def test_the_page_says_which_tests_ran(releasing):
+    ran = {"tests/ops": "1200 passed, 3 skipped", "tests/nn": "90 passed, 1 xfailed"}
+    made = {
+        "linux-aarch64 3.11": {
+            "wheel": "w.whl",
+            "size": 1,
+            "auditwheel": "a",
+            "first": "the tour",
+            "tests": ran,
+        }
+    }
+    (line,) = [line for line in releasing.page.wheels(made) if line.startswith("| `w.whl`")]
+    assert "the tour; tests: 1,290 passed, 3 skipped, 1 xfailed" in line
+    assert releasing.page.tested(made)[2:] == [
+        f"| `w.whl` | `{path}` | {said} |" for path, said in ran.items()
+    ]
+
+
+def test_what_runs_tests_tells_failures(releasing, tmp_path):
+    (tmp_path / "test_one.py").write_text("def test_a(): pass\ndef test_b(): assert False\n")
+    (tmp_path / "test_two.py").write_text("def test_a(): pass\n")
+    ran = releasing.proofs.run_tests(
+        [sys.executable], ["test_one.py", "test_two.py"], tmp_path / "log", cwd=tmp_path
+    )
+    assert ran == {"test_one.py": "failed", "test_two.py": "1 passed"}
+    assert "assert False" in (tmp_path / "log").read_text()
+
+
+def test_a_compiler_on_the_path_is_refused(releasing, tmp_path):
+    releasing.proofs.refuse_compilers(str(tmp_path))
+    (tmp_path / "g++").write_text("#!/bin/sh\n")
+    (tmp_path / "g++").chmod(0o755)
+    with pytest.raises(SystemExit, match="compiler"):
+        releasing.proofs.refuse_compilers(str(tmp_path))
+
+
+def commands_of_workflows():
+    """(file, job, command, the values of its matrix) of each command that the forge would run."""
+    yaml = pytest.importorskip("yaml")
+    for path in sorted((ROOT / ".github" / "workflows").glob("*.yml")):
+        workflow = yaml.safe_load(path.read_text())
+        # YAML 1.1 reads the key `on` as True.
+        assert set(workflow) <= {"name", True, "permissions", "jobs"} and workflow[True] and workflow["jobs"]
+        for name, job in workflow["jobs"].items():
+            assert job["runs-on"] and job["steps"]
+            assert set(job) <= set(
+                "runs-on needs if strategy steps timeout-minutes environment permissions continue-on-error".split()
+            )
+            assert job.get("needs", name) in workflow["jobs"]
+            matrix = job.get("strategy", {}).get("matrix", {})
+            rows = matrix.get("include") or [{}]
+            rows = [
+                row | {key: value for key, (value, *_) in matrix.items() if key != "include"} for row in rows
+            ]
+            for used in re.findall(r"\$\{\{ *matrix\.(\w+) *\}\}", str(job)):
+                assert all(used in row for row in rows), (path.name, name, used)
+            for step in job["steps"]:
+                assert ("run" in step) != ("uses" in step), step
+                assert set(step) <= {"run", "uses", "with", "env", "name"}, step
+                assert re.fullmatch(r"[\w.-]+(/[\w.-]+)+@[\w./-]+", step.get("uses", "a/b@v1")), step
+                for row in rows if "run" in step else ():
+                    yield path.name, re.sub(r"\$\{\{ *matrix\.(\w+) *\}\}", lambda m: row[m[1]], step["run"])  # noqa: B023
+
+
+def test_workflows_call_scripts_of_the_repository(releasing):
+    commands = list(commands_of_workflows())
+    assert {file for file, _ in commands} == {"test.yml", "release.yml"}
+    extras = set(re.findall(r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text(), re.M))
+    known = (
+        r"bash (?P<script>\.ci/run)|python (?P<tool>tools/release\.py)(?: (?P<target>[\w-]+))? --check|"
+        r"python -m cibuildwheel --output-dir dist|pip install \"\.\[(?P<extras>[\w,]+)\]\"(?: cibuildwheel)?|"
+        r"pytest -n 2 --limits"
+    )
+    for file, command in commands:
+        said = re.fullmatch(known, command)
+        assert said, f"{file} runs {command!r}, which is no script of the repository"
+        for name in filter(None, (said["script"], said["tool"])):
+            assert (ROOT / name).is_file()
+        assert said["target"] is None or said["target"] in releasing.targets.TARGETS
+        assert set((said["extras"] or "test").split(",")) <= extras
 
 
 def test_what_pytest_says_at_its_end(releasing):

@@ -2,6 +2,7 @@
 
     python tools/release.py                             all that can be made here
     python tools/release.py linux-x86_64 --python 3.11  some of it
+    python tools/release.py sdist                       the source package, which is built without a network to prove that it can
     python tools/release.py --check                     short: the source package is whole, dist/'s wheels are as they should be
     python tools/release.py --finish WHEEL FOLDER       completes a wheel that pip built in a container of manylinux
     python tools/release.py linux-aarch64 --root FOLDER --tests tests/ops/test_trigonometric.py
@@ -85,6 +86,9 @@ def linux(
             seen |= proofs.emulated(made, arguments.root, BUILD, arguments.tests)
         page.note(f"{target.name} {version}", **seen)
         print(*(f"{key}: {value}" for key, value in seen.items()), sep="\n  ")
+        failed = [path for path, said in seen.get("tests", {}).items() if said == "failed"]
+        if failed:
+            proofs.refuse(f"{made.name} fails {', '.join(failed)}; {BUILD} has the logs")
 
 
 def finish(made: pathlib.Path, folder: pathlib.Path) -> None:
@@ -120,7 +124,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "targets", nargs="*", choices=[*TARGETS, []], default=[], help="all, where none is named"
+        "targets", nargs="*", choices=[*TARGETS, "sdist", []], default=[], help="all, where none is named"
     )
     parser.add_argument("--python", nargs="*", default=list(build.VERSIONS), help="versions")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
@@ -146,9 +150,13 @@ def main() -> None:
     sdist = source_package()
     pythons = build.find_pythons(arguments.python)
     print("Python " + ", ".join(pythons))
-    for name in arguments.targets or TARGETS:
-        target = TARGETS[name]
+    for name in arguments.targets or [*TARGETS, "sdist"]:
         try:
+            if name == "sdist":
+                proofs.builds_offline(sdist, BUILD / "offline.log", arguments.jobs)
+                page.note("sdist", state=f"{sdist.name}: built and imported without a network")
+                continue
+            target = TARGETS[name]
             toolchain(target)
             linux(target, pythons, arguments, sdist) if target.tag else compiles(target, arguments)
         except Missing as missing:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 import re
+from collections.abc import Iterable
 
 from releasing.build import VERSIONS
 from releasing.targets import BUILD, ROOT, TARGETS
@@ -38,12 +39,33 @@ def wheels(seen: dict[str, dict]) -> list[str]:
             if of is None:
                 missing.setdefault(target.name, []).append(version)
                 continue
-            ran, where = of.get("tests", "nothing: **built, not run**"), of.get("where", "")
+            ran, where = of.get("first", "nothing: **built, not run**"), of.get("where", "")
+            if of.get("tests"):
+                ran += "; tests: " + counts(of["tests"].values())
             lines.append(
                 f"| `{of['wheel']}` | {megabytes(of['size'])} | `{of['auditwheel']}` | {ran} | {where} |"
             )
+    source = seen.get("sdist", {}).get(
+        "state", "the source package was not built without a network in this release"
+    )
+    lines += ["", f"Sources: {source}."]
     for name, versions in missing.items():
         lines += ["", f"Not made and proven for {name} in this release: Python {', '.join(versions)}."]
+    return lines
+
+
+def counts(said: Iterable[str]) -> str:
+    """The sum of what pytest said at the ends of several runs."""
+    total: dict[str, int] = {}
+    for number, what in re.findall(r"(\d+) (\w+)", ", ".join(said)):
+        total[what] = total.get(what, 0) + int(number)
+    return ", ".join(f"{number:,} {what}" for what, number in total.items())
+
+
+def tested(seen: dict[str, dict]) -> list[str]:
+    lines = ["| wheel | tests | result |", "|---|---|---|"]
+    for of in seen.values():
+        lines += [f"| `{of['wheel']}` | `{path}` | {said} |" for path, said in of.get("tests", {}).items()]
     return lines
 
 
@@ -76,6 +98,7 @@ def write() -> None:
     seen, text = load(), PAGE.read_text()
     for name, lines in {
         "wheels": wheels(seen),
+        "tested": tested(seen),
         "installed": installed(seen),
         "compiled": compiled(seen),
     }.items():

@@ -13,6 +13,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 
@@ -25,6 +26,10 @@ WHEEL, INSTALLED = 4_550_000, 43_300_000
 PROCESSOR = "cortex-a72"
 #: Most seconds of a processor that installing a wheel may take, and milliseconds that importing takes above a bare interpreter.
 SECONDS, MILLISECONDS = 3.0, 15.0
+#: Where wheels are installed none of these is found.
+COMPILERS = ("cc", "c++", "gcc", "g++", "clang", "clang++", "cmake", "ninja", "make")
+#: What users read first, and what it shows runs.
+FIRST_PAGES = ("install.md", "ten_minutes.md", "tour.py")
 
 
 def refuse(what: str) -> None:
@@ -99,6 +104,21 @@ def import_milliseconds(interpreter: pathlib.Path, environment: dict[str, str], 
     return above
 
 
+def first_steps(python: list[str | os.PathLike[str]], docs: pathlib.Path | str, **options: object) -> str:
+    """Runs what a user is shown first: the page on installing, the ten minutes, the tour."""
+    flags = ["-o", "NORMALIZE_WHITESPACE", "-o", "ELLIPSIS"]
+    for page in FIRST_PAGES[:-1]:
+        run([*python, "-m", "doctest", *flags, f"{docs}/{page}"], **options)
+    run([*python, f"{docs}/{FIRST_PAGES[-1]}"], **options)
+    return "the first ten minutes, the tour"
+
+
+def refuse_compilers(path: str) -> None:
+    found = [name for name in COMPILERS if shutil.which(name, path=path)]
+    if found:
+        refuse(f"there is a compiler where there should be none: {', '.join(found)} in {path}")
+
+
 def install(
     wheel: pathlib.Path, python: str, version: str, folder: pathlib.Path, tests: list[str]
 ) -> dict[str, object]:
@@ -109,6 +129,7 @@ def install(
         run([python, "-m", "venv", venv])
         interpreter = venv / "bin" / "python"
         alone = {"PATH": str(venv / "bin"), "HOME": scratch, "LANG": "C.UTF-8"}
+        refuse_compilers(alone["PATH"])
         packages = venv / "lib" / f"python{version}" / "site-packages"
         before = below(packages)
         reached = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
@@ -119,19 +140,20 @@ def install(
         taken = below(packages) - before
         importing = import_milliseconds(interpreter, alone, scratch)
         run([interpreter, "-m", "pip", "install", "--quiet", "numpy"], env=reached)
-        run([interpreter, ROOT / "docs" / "tour.py"], env=alone, cwd=scratch)
-        ran = "the tour"
+        first = first_steps([interpreter], ROOT / "docs", env=alone, cwd=scratch)
+        ran: dict[str, str] = {}
         if tests:
-            run(
-                [interpreter, "-m", "pip", "install", "--quiet", "pytest", "hypothesis", "scipy", "mpmath"],
-                env=reached,
-            )
-            ran += "; " + pytest([interpreter, "-m", "pytest"], tests, alone, scratch)
+            needed = ["pytest", "hypothesis", "scipy", "mpmath"]
+            run([interpreter, "-m", "pip", "install", "--quiet", *needed], env=reached)
+            suite = pathlib.Path(scratch) / "suite"
+            copy_suite(suite)
+            ran = run_tests([interpreter], tests, folder / f"tests-{version}.log", env=alone, cwd=suite)
     seen = {
         "installed": taken,
         "install_seconds": round(spent, 1),
         "install_clock": round(clock, 1),
         "import_ms": round(importing, 1),
+        "first": first,
         "tests": ran,
         "where": f"here, Python {version}, without compiler",
     }
@@ -146,6 +168,44 @@ def install(
     return seen
 
 
+def builds_offline(sdist: pathlib.Path, log: pathlib.Path, jobs: int) -> None:
+    """Builds the source package where no network is reached, from its build requirements alone, and imports what came of it. Only with
+    portable loops: the others are the same sources, and take as long again each."""
+    if not shutil.which("unshare"):
+        raise Missing("unshare, which takes the network away (util-linux)")
+    with tempfile.TemporaryDirectory() as scratch:
+        venv, made = pathlib.Path(scratch) / "venv", pathlib.Path(scratch) / "made"
+        run([sys.executable, "-m", "venv", venv])
+        pip = [venv / "bin" / "python", "-m", "pip", "--disable-pip-version-check"]
+        with tarfile.open(sdist) as archive:
+            name = next(n for n in archive.getnames() if n.count("/") == 1 and n.endswith("/pyproject.toml"))
+            content = archive.extractfile(name)
+            assert content
+            required = re.search(r"^requires = \[(.*)\]$", content.read().decode(), re.M)
+        assert required
+        run([*pip, "install", "--quiet", *re.findall(r'"([^"]+)"', required[1]), "cmake", "ninja"])
+        environment = os.environ | {
+            "PATH": f"{venv / 'bin'}:{os.environ['PATH']}",
+            "CMAKE_BUILD_PARALLEL_LEVEL": str(jobs),
+        }
+        cut_off = ["unshare", "--map-root-user", "--net"]
+        options = [
+            "--no-index",
+            "--no-deps",
+            "--no-build-isolation",
+            "--config-settings=cmake.define.ADJOINT_LEVELS=",
+        ]
+        said = run([*cut_off, *pip, "wheel", *options, "--wheel-dir", made, sdist], env=environment)
+        log.write_text(said)
+        run([*pip, "install", "--quiet", "--no-index", "--no-deps", *made.glob("*.whl")])
+        environment["ADJOINT_BLAS"] = "built-in"
+        run(
+            [venv / "bin" / "python", "-c", "import adjoint; adjoint.ones(3).sum()"],
+            env=environment,
+            cwd=scratch,
+        )
+
+
 def closing_line(said: str) -> str:
     """How many tests passed and how many were skipped, in pytest's words."""
     found = re.findall(r"^=*\s*((?:\d+ \w+, )*\d+ passed(?:, \d+ \w+)*) in ", said, re.M)
@@ -154,23 +214,30 @@ def closing_line(said: str) -> str:
     return found[-1]
 
 
-def pytest(
-    command: list[str | os.PathLike[str]], tests: list[str], environment: dict[str, str], scratch: str
-) -> str:
-    """Runs tests on what is installed; the closing line, and the names of the tests."""
-    copied = pathlib.Path(scratch) / "suite"
-    shutil.copytree(ROOT / "tests", copied / "tests", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", copied)
-    done = subprocess.run(
-        [*command, "-p", "no:cacheprovider", "-p", "no:warnings", *tests],
-        env=environment,
-        cwd=copied,
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode:
-        refuse(f"tests failed:\n{done.stdout[-6000:]}{done.stderr[-2000:]}")
-    return f"`{' '.join(tests)}`: {closing_line(done.stdout)}"
+def run_tests(
+    command: list[str | os.PathLike[str]], tests: list[str], log: pathlib.Path, **options: object
+) -> dict[str, str]:
+    """Runs each path by itself: how many of its tests passed and were skipped, or that some failed. What each said is in the log."""
+    found = {}
+    with log.open("w") as stream:
+        for path in tests:
+            done = subprocess.run(
+                [*command, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:warnings", path],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                **options,  # type: ignore[call-overload]
+            )
+            stream.write(f"== {path}\n{done.stdout}\n")
+            stream.flush()
+            found[path] = "failed" if done.returncode else closing_line(done.stdout)
+    return found
+
+
+def copy_suite(folder: pathlib.Path) -> None:
+    """The tests alone, so that what they find of the package is what is installed."""
+    shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
 
 
 def make_root(root: pathlib.Path, architecture: str = "arm64") -> None:
@@ -205,9 +272,10 @@ def emulated(
     place = root / "release"
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
-    for path in [wheel, *wheels.glob("*.whl"), ROOT / "docs" / "tour.py", ROOT / "pyproject.toml"]:
+    for path in [wheel, *wheels.glob("*.whl"), *(ROOT / "docs" / page for page in FIRST_PAGES)]:
         shutil.copy(path, place)
-    shutil.copytree(ROOT / "tests", place / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    copy_suite(place)
+    refuse_compilers(f"{root}/usr/bin:{root}/bin")
     # What tests need is laid out by this machine's pip, which is quicker; the wheel by the root's own.
     others = root / "others"
     if not others.is_dir():
@@ -252,25 +320,8 @@ def emulated(
     run([*inside, "python3", "-m", "venv", "venv"])
     run([*inside, "venv/bin/pip", "install", "--quiet", "--no-index", "--find-links", ".", wheel.name])
     inside.append("PYTHONPATH=/others")
-    run([*inside, "venv/bin/python", "tour.py"])
-    ran = "the tour"
-    if tests:
-        command = [
-            *inside,
-            "venv/bin/python",
-            "-m",
-            "pytest",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:warnings",
-            *tests,
-        ]
-        with (folder / "emulated.log").open("w") as stream:
-            done = subprocess.run(command, stdout=stream, stderr=subprocess.STDOUT)
-        said = (folder / "emulated.log").read_text()
-        if done.returncode:
-            refuse(f"tests failed under emulation:\n{said[-8000:]}")
-        ran += f"; `{' '.join(tests)}`: {closing_line(said)}"
+    python = [*inside, "venv/bin/python"]
+    first, ran = first_steps(python, "."), run_tests(python, tests, folder / "emulated.log")
     qemu = run(["qemu-aarch64-static", "--version"]).split()[2]
-    return {"tests": ran, "where": f"qemu-user {qemu} ({PROCESSOR}), Debian 12 arm64, Python {version}"}
+    where = f"qemu-user {qemu} ({PROCESSOR}), Debian 12 arm64, Python {version}"
+    return {"first": first, "tests": ran, "where": where}
