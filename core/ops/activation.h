@@ -144,6 +144,7 @@ struct Selu : Activation {
 };
 
 struct Celu : Activation {
+  static constexpr bool in_vectors = true;
   static constexpr auto name = "celu";
   static constexpr auto doc =
       "x where it is positive, alpha * (e^(x / alpha) - 1) elsewhere: smooth for every alpha.";
@@ -201,6 +202,7 @@ struct Prelu : Gate {
 };
 
 struct Glu : Gate {
+  static constexpr bool in_vectors = true;
   static constexpr auto name = "_glu";
   static constexpr auto doc = "self times the sigmoid of other.";
   template <class T>
@@ -219,6 +221,7 @@ struct Glu : Gate {
 };
 
 struct GeluNone : Activation {
+  static constexpr bool in_vectors = true;
   static constexpr auto name = "_gelu_none";
   static constexpr auto doc = "x Φ(x) for each element x, Φ the normal distribution function.";
   template <class T>
@@ -235,6 +238,7 @@ struct GeluNone : Activation {
 struct Tanh;
 
 struct GeluTanh : Activation {
+  static constexpr bool in_vectors = true;
   static constexpr auto name = "_gelu_tanh";
   static constexpr auto doc = "x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2 for each element x: nearly x Φ(x).";
   static constexpr double a = 0.79788456080286535588, b = 0.044715;
@@ -251,6 +255,7 @@ struct GeluTanh : Activation {
 };
 
 struct Silu : Activation {
+  static constexpr bool in_vectors = true;
   static constexpr auto name = "silu";
   static constexpr auto doc = "x / (1 + e^-x) for each element x.";
   static constexpr TypeSet types = types::field;
@@ -268,6 +273,7 @@ struct Silu : Activation {
 struct LogSigmoid;
 
 struct Mish : Activation {
+  static constexpr bool in_vectors = true;
   static constexpr auto name = "mish";
   static constexpr auto doc = "x tanh(log(1 + e^x)) for each element x.";
   template <class T>
@@ -282,6 +288,7 @@ struct Mish : Activation {
 };
 
 struct LogSigmoid : Activation {
+  static constexpr bool in_vectors = true;
   static constexpr auto name = "log_sigmoid";
   static constexpr auto doc = "-log(1 + e^-x) for each element x.";
   template <class T>
@@ -335,6 +342,7 @@ struct Softsign : Activation {
 };
 
 struct Tanhshrink : Activation {
+  static constexpr bool in_vectors = true;
   static constexpr auto name = "tanhshrink";
   static constexpr auto doc = "x - tanh(x) for each element x.";
   static constexpr TypeSet types = types::field;

@@ -272,6 +272,7 @@ ADJOINT_INLINE T Sgn::vjp(Wrt<0>, Gradient<T> g, First<T> x, Result<T> y) {
 }
 
 struct Reciprocal : FloatFunction {
+  static constexpr bool in_vectors = false;
   static constexpr auto name = "reciprocal";
   static constexpr auto doc = "One over each element.";
   static constexpr Domain samples{0.4, 3};
@@ -301,6 +302,7 @@ struct Square : Unary {
 };
 
 struct Sqrt : FloatFunction {
+  static constexpr bool in_vectors = false;
   static constexpr auto name = "sqrt";
   static constexpr auto doc = "Square root of each element.";
   static constexpr Domain samples{0.2, 4};
@@ -315,6 +317,7 @@ struct Sqrt : FloatFunction {
 };
 
 struct Rsqrt : FloatFunction {
+  static constexpr bool in_vectors = false;
   static constexpr auto name = "rsqrt";
   static constexpr auto doc = "One over the square root of each element.";
   static constexpr Domain samples{0.2, 4};

@@ -32,6 +32,7 @@ struct Values : Kind {
 
 /// Not for users, who find them in `special`; `of` takes and gives double.
 struct RareFunction : RealFunction {
+  static constexpr bool in_vectors = false;
   static constexpr bool inplace = false;
   static constexpr bool method = false;
 };
@@ -99,6 +100,7 @@ struct BesselY1 : Values<BesselY1, RareFunction> {
 
 struct BesselI1;
 struct BesselI0 : Values<BesselI0, RealFunction> {
+  static constexpr bool in_vectors = false;
   static constexpr auto name = "i0";
   static constexpr auto doc = "The modified Bessel function of the first kind of order 0 at each element.";
   ADJOINT_INLINE static double in_double(double x) { return math::bessel_i<0, false>(x); }

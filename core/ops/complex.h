@@ -118,6 +118,7 @@ struct Polar : Parts {
 };
 
 struct Angle : FloatFunction {
+  static constexpr bool in_vectors = false;
   static constexpr auto name = "angle";
   static constexpr auto doc = "Angle of each element in radians, in (-pi, pi]; 0 or pi for real elements.";
   static constexpr ResultType result = ResultType::Real;

@@ -174,6 +174,7 @@ ADJOINT_INLINE T exponent_gap(T a, T b) {
 }
 
 struct LogAddExp : Binary {
+  static constexpr bool in_vectors = true;
   static constexpr auto name = "logaddexp";
   static constexpr auto doc =
       "log(e^self + e^other) without overflow; of complex numbers, the one with the larger real part stands "
@@ -200,6 +201,7 @@ struct LogAddExp : Binary {
 };
 
 struct LogAddExp2 : Binary {
+  static constexpr bool in_vectors = true;
   static constexpr auto name = "logaddexp2";
   static constexpr auto doc = "log2(2^self + 2^other) without overflow.";
   static constexpr TypeSet types = types::floating;
@@ -221,6 +223,7 @@ struct LogAddExp2 : Binary {
 };
 
 struct Xlogy : Binary {
+  static constexpr bool in_vectors = true;
   static constexpr auto name = "xlogy";
   static constexpr auto doc = "self * log(other), 0 where self is 0 and other is not NaN.";
   static constexpr TypeSet types = types::floating;
@@ -241,6 +244,7 @@ struct Xlogy : Binary {
 };
 
 struct Xlog1py : Binary {
+  static constexpr bool in_vectors = true;
   static constexpr auto name = "_xlog1py";
   static constexpr auto doc = "self * log1p(other), 0 where self is 0 and other is not NaN.";
   static constexpr TypeSet types = types::floating;
@@ -299,6 +303,7 @@ struct BinaryExponent : Unary {
   }
 };
 struct BinaryMantissa : Unary {
+  static constexpr bool in_vectors = true;
   static constexpr auto name = "_binary_mantissa";
   static constexpr auto doc =
       "The m of x = m 2^e with 1/2 <= |m| < 1 for each element x; 0, infinities and NaN as they are.";

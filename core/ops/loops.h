@@ -99,12 +99,12 @@ template <class Op, int I, class T>
 concept HasQuickSlope = false;
 #endif
 /// out[i] = quick(i), or full(i) where that is NaN. `out` may be one of the inputs.
-template <class T, class Quick, class Full>
+template <int64_t S, class T, class Quick, class Full>
 ADJOINT_INLINE void quick_loop(T* out, int64_t n, Quick quick, Full full) {
   constexpr int64_t kBlock = 256;
   T values[kBlock];
   for (int64_t at = 0; at < n; at += kBlock) {
-    const int64_t m = n - at < kBlock ? n - at : kBlock;
+    const int64_t m = (n - at < kBlock ? n - at : kBlock) & -S;
     int unknown = 0;
     ADJOINT_INDEPENDENT
     for (int64_t i = 0; i < m; ++i) {
@@ -125,32 +125,99 @@ concept HasAll = requires(X... x) { Op::all(x...); };
 template <class Op, class... X>
 concept HasUniform = requires(X... x) { Op::uniform(x...); };
 
+/// How many elements a vector holds.
+template <class T>
+constexpr int64_t kLanes = (ADJOINT_LEVEL >= 4   ? 64
+                            : ADJOINT_LEVEL >= 3 ? 32
+                                                 : 16) /
+                           int64_t(sizeof(T));
+/// How many elements a loop takes at a time, all of them: a vector, or one. What is compiled for size has no
+/// vectors.
+template <class Op, class T>
+#if defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
+constexpr int64_t kStep = std::is_floating_point_v<T> && Op::in_vectors ? kLanes<T> : 1;
+#else
+constexpr int64_t kStep = 1;
+#endif
+
+/// body(out, in, n) for n elements by whole vectors, so that the code of a long function stands in its loop
+/// once, not again for half a vector and for a single element. The last vector begins before the others end,
+/// or is a copy that is filled up. `taken` has a bit for each input that there is.
+template <class T>
+using Body = void (*)(T* out, const T* const* in, int64_t n, const T* parameters);
+template <class T>
+[[gnu::noinline]] void in_vectors(T* out, const void* const* in, int64_t n, const T* parameters, int taken,
+                                  Body<T> body) {
+  constexpr int64_t W = kLanes<T>, N = 5;
+  const int64_t whole = n & -W, left = n - whole;
+  const T *from[N] = {}, *last[N] = {};
+  T copies[N][W], results[W];
+  bool in_place = false;
+  for (int k = 0; taken >> k; ++k) {
+    if (!(taken >> k & 1)) continue;
+    from[k] = static_cast<const T*>(in[k]);
+    in_place |= from[k] == out;
+    last[k] = whole ? from[k] + n - W : copies[k];
+    if (whole) continue;
+    for (int64_t i = 0; i < W; ++i) copies[k][i] = from[k][0];
+    for (int64_t i = 1; i < left; ++i) {
+      copies[k][i] = from[k][i];
+      asm("" ::: "memory");  // few: a loop of vectors for them would be longer
+    }
+  }
+  const bool twice = whole && !in_place;  // what was written may be written again
+  if (left && !twice) body(results, last, W, parameters);
+  if (whole) body(out, from, whole, parameters);
+  if (!left) return;
+  if (twice) return body(out + n - W, last, W, parameters);
+  for (int64_t i = 0; i < left; ++i) {
+    out[whole + i] = results[whole ? W - left + i : i];
+    asm("" ::: "memory");
+  }
+}
+
+/// One after another, by the operator's faster forms where it has them.
+template <class Op, class P, class R, class... X>
+ADJOINT_INLINE void forward_each(R* o, int64_t n, const P* parameters, const X*... x) {
+  [&]<size_t... K>(std::index_sequence<K...>) {
+    const P p[] = {parameters[K]..., P()};
+    constexpr int64_t S = kStep<Op, R>;
+    if constexpr (HasNear<Op, R>) {
+      for (int64_t at = 0; at < n; at += kNearBlock) {
+        const int64_t m = (n - at < kNearBlock ? n - at : kNearBlock) & -S;
+        if (all_near<Op>((x + at)..., m)) {
+          ADJOINT_INDEPENDENT
+          for (int64_t i = 0; i < m; ++i) o[at + i] = Op::forward_near(x[at + i]...);
+        } else {
+          ADJOINT_INDEPENDENT
+          for (int64_t i = 0; i < m; ++i) o[at + i] = Op::forward(x[at + i]...);
+        }
+      }
+    } else if constexpr (HasQuick<Op, R>) {
+      quick_loop<S>(
+          o, n, [=](int64_t i) __attribute__((always_inline)) { return Op::forward_quick(x[i]...); },
+          [=](int64_t i) { return Op::forward(x[i]...); });
+    } else {
+      n &= -S;
+      ADJOINT_INDEPENDENT
+      for (int64_t i = 0; i < n; ++i) o[i] = Op::forward(read(x, i)..., p[K]...);
+    }
+  }(std::make_index_sequence<count_parameters(Op::parameters)>{});
+}
+
 template <class Op, class T>
 void forward_loop(void* out, const void* const* in, int64_t n, const double* p) {
   [&]<size_t... K, int... I>(std::index_sequence<K...>, std::integer_sequence<int, I...>) {
     using P = parameter_t<T>;
+    using R = result_t<Op, T>;
     const P parameters[] = {convert<P>(p ? p[K] : 0.0)..., P()};
-    result_t<Op, T>* o = static_cast<result_t<Op, T>*>(out);
+    R* o = static_cast<R*>(out);
     if constexpr (Op::arity == 1) {
       const auto* a = static_cast<const input_t<Op, 0, T>*>(in[0]);
       if constexpr (kInDouble<Op, T>) return double_loop<Op>(o, a, n);
       if constexpr (HasAll<Op, decltype(o), decltype(a), int64_t>) return Op::all(o, a, n);
       if constexpr (requires { Op::all(o, a, n, parameters[K]...); } && sizeof...(K) > 0)
         return Op::all(o, a, n, parameters[K]...);
-      if constexpr (HasNear<Op, T>) {
-        for (int64_t at = 0; at < n; at += kNearBlock) {
-          const int64_t end = at + kNearBlock < n ? at + kNearBlock : n;
-          if (all_near<Op>(a + at, end - at)) {
-            ADJOINT_INDEPENDENT
-            for (int64_t i = at; i < end; ++i) o[i] = Op::forward_near(a[i]);
-          } else {
-            for (int64_t i = at; i < end; ++i) o[i] = Op::forward(a[i]);
-          }
-        }
-        return;
-      }
-      ADJOINT_INDEPENDENT
-      for (int64_t i = 0; i < n; ++i) o[i] = Op::forward(a[i], parameters[K]...);
     } else if constexpr (Op::arity == 2) {
       const auto* a = static_cast<const input_t<Op, 0, T>*>(in[0]);
       const auto* b = static_cast<const input_t<Op, 1, T>*>(in[1]);
@@ -158,22 +225,20 @@ void forward_loop(void* out, const void* const* in, int64_t n, const double* p) 
         if (uniform(b, n) && Op::uniform(o, a, *b, n)) return;
       if constexpr (requires { Op::uniform(o, a, *b, n, parameters[K]...); } && sizeof...(K) > 0)
         if (uniform(b, n) && Op::uniform(o, a, *b, n, parameters[K]...)) return;
-      if constexpr (HasQuick<Op, T>)
-        return quick_loop(
-            o, n, [=](int64_t i) __attribute__((always_inline)) { return Op::forward_quick(a[i], b[i]); },
-            [=](int64_t i) { return Op::forward(a[i], b[i]); });
-      ADJOINT_INDEPENDENT
-      for (int64_t i = 0; i < n; ++i) o[i] = Op::forward(read(a, i), read(b, i), parameters[K]...);
     } else {
       const auto* a = static_cast<const input_t<Op, 0, T>*>(in[0]);
       const auto* b = static_cast<const input_t<Op, 1, T>*>(in[1]);
       const auto* c = static_cast<const input_t<Op, 2, T>*>(in[2]);
       if constexpr (HasUniform<Op, decltype(o), decltype(a), decltype(*b), decltype(*c), int64_t>)
         if (uniform(b, n) && uniform(c, n) && Op::uniform(o, a, *b, *c, n)) return;
-      ADJOINT_INDEPENDENT
-      for (int64_t i = 0; i < n; ++i)
-        o[i] = Op::forward(read(a, i), read(b, i), read(c, i), parameters[K]...);
     }
+    if constexpr (kStep<Op, T> > 1 && std::is_same_v<R, T>)
+      in_vectors<T>(o, in, n, parameters, (1 << Op::arity) - 1,
+                    [](T* to, const T* const* from, int64_t m, const T* own) {
+                      forward_each<Op, P>(to, m, own, from[I]...);
+                    });
+    else
+      forward_each<Op, P>(o, n, parameters, static_cast<const input_t<Op, I, T>*>(in[I])...);
   }(std::make_index_sequence<count_parameters(Op::parameters)>{},
     std::make_integer_sequence<int, Op::arity>{});
 }
@@ -187,49 +252,69 @@ ADJOINT_INLINE T load(const void* from, int64_t i) {
     return T();
 }
 
-template <class Op, int I, class T>
-void backward_loop(void* out, const void* const* in, int64_t n, const double* p) {
+/// As `forward_each`, of S elements at a time.
+template <class Op, int I, int64_t S, class T>
+ADJOINT_INLINE void backward_each(T* o, const void* const* in, int64_t n, const T* parameters) {
+  using R = result_t<Op, T>;
+  using A = input_t<Op, 0, T>;
+  using B = input_t<Op, 1, T>;
+  using C = input_t<Op, 2, T>;
   [&]<size_t... K>(std::index_sequence<K...>) {
-    using R = result_t<Op, T>;
-    using A = input_t<Op, 0, T>;
-    using B = input_t<Op, 1, T>;
-    using C = input_t<Op, 2, T>;
     constexpr int takes = Rule<Op, I>::takes;
-    const T parameters[] = {convert<T>(p ? p[K] : 0.0)..., T()};
+    const T p[] = {parameters[K]..., T()};
     const R* g = static_cast<const R*>(in[0]);
     const void *a = in[1], *b = in[2], *c = in[3], *r = in[4];
-    T* o = static_cast<T*>(out);
-    if constexpr (requires(const T* x) { Op::uniform(Wrt<I>{}, o, g, x, *x, n); })
-      if (uniform(static_cast<const T*>(b), n) &&
-          Op::uniform(Wrt<I>{}, o, g, static_cast<const T*>(a), *static_cast<const T*>(b), n))
-        return;
     if constexpr (HasQuickSlope<Op, I, T>) {
       const T *x = static_cast<const T*>(a), *y = static_cast<const T*>(b);
-      return quick_loop(
+      quick_loop<S>(
           o, n,
           [=](int64_t i) __attribute__((always_inline)) {
             return g[i] * Op::derivative_quick(Wrt<I>{}, First<T>{x[i]}, Second<T>{y[i]});
           },
           [=](int64_t i) { return g[i] * Op::derivative(Wrt<I>{}, First<T>{x[i]}, Second<T>{y[i]}); });
-    }
-    if constexpr (HasNear<Op, T> && requires(T x) { Op::derivative_near(First<T>{x}); }) {
-      const T* x = static_cast<const T*>(a);
+    } else if constexpr (HasNear<Op, T> && requires(T x) { Op::derivative_near(First<T>{x}); }) {
       for (int64_t at = 0; at < n; at += kNearBlock) {
-        const int64_t end = at + kNearBlock < n ? at + kNearBlock : n;
-        if (all_near<Op>(x + at, end - at)) {
+        const T *x = static_cast<const T*>(a) + at, *slope = g + at;
+        T* to = o + at;
+        const int64_t m = (n - at < kNearBlock ? n - at : kNearBlock) & -S;
+        if (all_near<Op>(x, m)) {
           ADJOINT_INDEPENDENT
-          for (int64_t i = at; i < end; ++i) o[i] = g[i] * Op::derivative_near(First<T>{x[i]});
+          for (int64_t i = 0; i < m; ++i) to[i] = slope[i] * Op::derivative_near(First<T>{x[i]});
         } else {
-          for (int64_t i = at; i < end; ++i) o[i] = g[i] * Op::derivative(First<T>{x[i]});
+          ADJOINT_INDEPENDENT
+          for (int64_t i = 0; i < m; ++i) to[i] = slope[i] * Op::derivative(First<T>{x[i]});
         }
       }
-      return;
+    } else {
+      n &= -S;
+      ADJOINT_INDEPENDENT
+      for (int64_t i = 0; i < n; ++i)
+        o[i] = Rule<Op, I>::apply(g[i], load<(takes & 1) != 0, A>(a, i), load<(takes & 2) != 0, B>(b, i),
+                                  load<(takes & 4) != 0, C>(c, i), load<(takes & 8) != 0, R>(r, i), p[K]...);
     }
-    ADJOINT_INDEPENDENT
-    for (int64_t i = 0; i < n; ++i)
-      o[i] = Rule<Op, I>::apply(g[i], load<(takes & 1) != 0, A>(a, i), load<(takes & 2) != 0, B>(b, i),
-                                load<(takes & 4) != 0, C>(c, i), load<(takes & 8) != 0, R>(r, i),
-                                parameters[K]...);
+  }(std::make_index_sequence<count_parameters(Op::parameters)>{});
+}
+
+template <class Op, int I, class T>
+void backward_loop(void* out, const void* const* in, int64_t n, const double* p) {
+  [&]<size_t... K>(std::index_sequence<K...>) {
+    constexpr int takes = Rule<Op, I>::takes;
+    const T parameters[] = {convert<T>(p ? p[K] : 0.0)..., T()};
+    T* o = static_cast<T*>(out);
+    if constexpr (requires(const T* x) { Op::uniform(Wrt<I>{}, o, x, x, *x, n); }) {
+      const T *g = static_cast<const T*>(in[0]), *a = static_cast<const T*>(in[1]),
+              *b = static_cast<const T*>(in[2]);
+      if (uniform(b, n) && Op::uniform(Wrt<I>{}, o, g, a, *b, n)) return;
+    }
+    // What takes the result alone is short.
+    if constexpr (kStep<Op, T> > 1 && std::is_same_v<result_t<Op, T>, T> && (takes & 7) != 0)
+      in_vectors<T>(o, in, n, parameters, 1 | takes << 1,
+                    [](T* to, const T* const* from, int64_t m, const T* own) {
+                      const void* const v[] = {from[0], from[1], from[2], from[3], from[4]};
+                      backward_each<Op, I, kStep<Op, T>>(to, v, m, own);
+                    });
+    else
+      backward_each<Op, I, 1>(o, in, n, parameters);
   }(std::make_index_sequence<count_parameters(Op::parameters)>{});
 }
 

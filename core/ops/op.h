@@ -119,6 +119,8 @@ struct Elementwise {
   static constexpr bool method = true;
   /// `check` looks at the values of integers.
   static constexpr bool checks_values = false;
+  /// A long computation that the compiler makes vectors of: its loops take whole ones (ops/loops.h).
+  static constexpr bool in_vectors = false;
   /// Names and defaults of real parameters after the inputs, as a Python signature.
   static constexpr const char* parameters = "";
   static constexpr Domain samples{-2, 2};
@@ -138,6 +140,7 @@ struct Unary : Elementwise {
 /// A function whose values are fractions: integers compute in the default floating-point type.
 struct FloatFunction : Unary {
   static constexpr bool promotes_integers = true;
+  static constexpr bool in_vectors = true;
 };
 struct Binary : Elementwise {
   static constexpr int arity = 2;

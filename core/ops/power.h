@@ -12,6 +12,7 @@ namespace adjoint::inline ADJOINT_ISA {
 struct Log;
 
 struct Pow : Binary {
+  static constexpr bool in_vectors = true;
   static constexpr auto name = "pow";
   static constexpr auto python = "__pow__";
   static constexpr auto aliases = "power";

@@ -66,6 +66,7 @@ struct Trigamma;
 struct Polygamma;
 
 struct Lgamma : RealFunction {
+  static constexpr bool in_vectors = false;
   static constexpr auto name = "lgamma";
   static constexpr auto doc = "Logarithm of the absolute value of the gamma function of each element.";
   static constexpr Domain samples{0.4, 5};
@@ -84,6 +85,7 @@ struct Lgamma : RealFunction {
 };
 
 struct Digamma : RealFunction {
+  static constexpr bool in_vectors = false;
   static constexpr auto name = "digamma";
   static constexpr auto aliases = "psi";
   static constexpr auto doc = "Derivative of lgamma at each element.";
@@ -99,6 +101,7 @@ struct Digamma : RealFunction {
 };
 
 struct Trigamma : RealFunction {
+  static constexpr bool in_vectors = false;
   static constexpr auto name = "_trigamma";
   static constexpr auto doc =
       "The derivative of digamma at each element. An element at a time: its own derivative is polygamma.";
@@ -114,6 +117,7 @@ struct Trigamma : RealFunction {
 };
 
 struct Polygamma : RealFunction {
+  static constexpr bool in_vectors = false;
   static constexpr auto name = "_polygamma";
   static constexpr auto doc =
       "The n-th derivative of digamma at each element, for whole n from 1. An element at a time: its powers "

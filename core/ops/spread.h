@@ -36,6 +36,7 @@ struct CentredTimes : SpreadOp {
 };
 
 struct ExpTimes : SpreadOp {
+  static constexpr bool in_vectors = true;
   static constexpr auto name = "_exp_times";
   static constexpr auto doc =
       "exp(self - other) * third: the gradient of a logarithm of summed exponentials.";
@@ -130,6 +131,7 @@ struct RatioOrZero : Binary {
 };
 
 struct BceTerms : SpreadOp {
+  static constexpr bool in_vectors = true;
   static constexpr auto name = "_bce_terms";
   static constexpr auto doc =
       "The terms of binary cross-entropy: logits self, targets other, weights of the positives third.";

@@ -222,6 +222,7 @@ struct Atanh : FloatFunction {
 };
 
 struct Atan2 : Binary {
+  static constexpr bool in_vectors = true;
   static constexpr auto name = "atan2";
   static constexpr auto aliases = "arctan2";
   static constexpr auto doc = "Angle of the point (other, self) from the positive axis, in (-pi, pi].";

@@ -1,0 +1,59 @@
+"""An element's value, and its gradient, have the same bits wherever it lies: within a vector, or among the few that fill none."""
+
+import numpy as np
+import pytest
+from helpers import array, dtype_of
+from reference import NUMBERS, OPTIONS
+from samples import OPERATORS, domain, function_of
+
+import adjoint as ad
+
+ELEMENTWISE = [row for row in OPERATORS if row["kind"] == "elementwise"]
+MOST = 70
+#: By whole vectors of every width, and up to one element more or less.
+LENGTHS = [*range(1, 18), 31, 32, 33, 47, 63, 65, MOST]
+
+
+def inputs_of(row, dtype):
+    """Within the domain, and with a zero and a NaN."""
+    generator = np.random.default_rng(3)
+    made = []
+    for k in range(row["arity"]):
+        low, high = domain(row, k)
+        x = generator.uniform(low, high, size=MOST)
+        if k == 0:
+            x[[11, 69]] = -0.0, np.nan
+        if k == row["condition"]:
+            x = x > (low + high) / 2
+        x = x[0] if k == NUMBERS.get(row["name"]) else x
+        made.append(ad.tensor(x.tolist(), dtype=None if k == row["condition"] else dtype))
+    return made
+
+
+def values_and_gradients(row, inputs, slope):
+    wanted = [
+        name in row["gradients"] and x.ndim == 1 for name, x in zip(row["arguments"], inputs, strict=False)
+    ]
+    inputs = [x.clone().requires_grad_(want) for x, want in zip(inputs, wanted, strict=True)]
+    result = function_of(row)(*inputs, **OPTIONS.get(row["name"], {}))
+    found = [result.detach()]
+    if result.requires_grad:
+        leaves = [x for x in inputs if x.requires_grad]
+        found += ad.autograd.grad(result, leaves, slope.to(result.dtype), materialize_grads=True)
+    return [array(x) for x in found]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("row", ELEMENTWISE, ids=lambda row: row["name"])
+def test_the_same_bits_wherever_an_element_lies(row, dtype):
+    if dtype not in row["types"]:
+        return
+    inputs, slope = inputs_of(row, dtype_of(dtype)), ad.linspace(-2, 2, MOST, dtype=dtype_of(dtype))
+    whole = values_and_gradients(row, inputs, slope)
+    for n in LENGTHS:
+        for start in {0, MOST - n}:
+            part = [x[start : start + n].clone() if x.ndim else x for x in inputs]
+            found = values_and_gradients(row, part, slope[start : start + n].clone())
+            for one, all_of_it in zip(found, whole, strict=True):
+                expected = all_of_it[start : start + n]
+                assert one.tobytes() == expected.tobytes() or np.array_equal(one, expected, equal_nan=True), n
