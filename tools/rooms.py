@@ -16,6 +16,7 @@ from pathlib import Path
 ROOMS = {
     "state": "",  # what is switched on in this thread
     "for_size": "",  # how a source asks to be compiled for size
+    "for_narrow": "",  # how a source says that its loops gain nothing from the widest registers
     "for_loops": "",  # how a source of loops by hand asks for one copy of each
     "runtime": "",  # memory, threads, random numbers, BLAS
     "tensor": "",  # element types, storage, shape and strides

@@ -2,6 +2,7 @@
 #include "kernels/cpu/ctc.h"
 
 #include "for_loops.h"
+#include "for_narrow.h"
 #include "kernels/cpu/math/math.h"
 #include "kernels/cpu/variants.h"
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "for_loops.h"
+#include "for_narrow.h"
 #include "kernels/cpu/math/math.h"
 #include "kernels/cpu/variants.h"
 
@@ -70,20 +71,19 @@ template <int N, int S, class T>
 ADJOINT_INLINE void all(const T* x, int64_t first, int64_t any, int64_t n, int64_t taps,
                         const int64_t* offsets, T* values, int64_t* positions) {
   const int64_t step = S ? S : any;
-  if (!positions) {
-    for (int64_t c = 0; c + N <= n; c += N)
-      some<N, S, T>(x, first + c * step, step, taps, offsets, values + c, nullptr);
-    if (n % N) some<N, S, T>(x, first + (n - N) * step, step, taps, offsets, values + n - N, nullptr);
-    return;
+  for (int64_t c = 0; c < n; c += N) {
+    const int64_t at = c + N <= n ? c : n - N;
+    if (positions)
+      some<N, S>(x, first + at * step, step, taps, offsets, values + at, positions + at);
+    else
+      some<N, S, T>(x, first + at * step, step, taps, offsets, values + at, nullptr);
   }
-  for (int64_t c = 0; c + N <= n; c += N)
-    some<N, S>(x, first + c * step, step, taps, offsets, values + c, positions + c);
-  if (n % N) some<N, S>(x, first + (n - N) * step, step, taps, offsets, values + n - N, positions + n - N);
 }
 
 template <class T>
 void row(const T* x, int64_t first, int64_t step, int64_t n, int64_t taps, const int64_t* offsets, T* values,
          int64_t* positions) {
+#ifndef __OPTIMIZE_SIZE__
   if (step == 1 && n >= 8) return all<8, 1>(x, first, step, n, taps, offsets, values, positions);
   if (step == 2 && n >= 8) return all<8, 2>(x, first, step, n, taps, offsets, values, positions);
   if (step == 1 && n >= 4) return all<4, 1>(x, first, step, n, taps, offsets, values, positions);
@@ -92,6 +92,7 @@ void row(const T* x, int64_t first, int64_t step, int64_t n, int64_t taps, const
   if (step == 3 && n >= 4) return all<4, 3>(x, first, step, n, taps, offsets, values, positions);
   if (n >= 8) return all<8, 0>(x, first, step, n, taps, offsets, values, positions);
   if (n >= 4) return all<4, 0>(x, first, step, n, taps, offsets, values, positions);
+#endif
   for (int64_t c = 0; c < n; ++c, first += step) {
     int64_t at = first + offsets[0];
     for (int64_t t = 1; t < taps; ++t) {

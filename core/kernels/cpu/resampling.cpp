@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "for_size.h"
 #include "kernels/cpu/resampling.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/cpu/with_number.h"

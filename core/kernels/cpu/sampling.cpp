@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "for_size.h"
 #include "kernels/copy.h"
 #include "kernels/cpu/math/math.h"
 #include "kernels/cpu/sampling.h"

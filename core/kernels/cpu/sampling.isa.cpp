@@ -1,6 +1,7 @@
 // Sums for the derivative of gamma draws, some elements side by side, for one instruction set.
 #include "kernels/cpu/sampling.h"
 
+#include "for_narrow.h"
 #include "kernels/cpu/math/math.h"
 #include "kernels/cpu/variants.h"
 #include "runtime/philox.h"

@@ -2,6 +2,7 @@
 // is written once.
 #include "kernels/cpu/sparse.h"
 
+#include "for_narrow.h"
 #include "kernels/cpu/variants.h"
 
 namespace adjoint::inline ADJOINT_ISA {
