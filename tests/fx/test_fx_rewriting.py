@@ -6,7 +6,9 @@ import copy
 import operator
 import pathlib
 import sys
+from collections import OrderedDict
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -233,11 +235,21 @@ def test_arguments_of_all_kinds_are_written():
         [],
         {"k": [1, (2,)]},
     ]
-    values += [range(3), ad.relu, operator.add, int]
+    values += [
+        range(3),
+        np.float64(0.1),
+        np.complex128(1 + 2j),
+        np.str_("d"),
+        complex(-0.0, 1),
+        complex(1, -0.0),
+    ]
+    values += [ad.relu, operator.add, int]
+    named = {"named": values[-4:], "class": 1, "two words": 2}
     graph = fx.Graph()
-    graph.output(graph.call_function(show, tuple(values), {"named": values[-4:]}))
+    graph.output(graph.call_function(show, tuple(values), named))
     args, kwargs = fx.GraphModule({}, graph)()
-    assert list(args) == values and kwargs == {"named": values[-4:]}
+    assert list(args) == values and kwargs == named
+    assert repr(args[-5:-3]) == repr(tuple(values[-5:-3]))  # with their signs
     held = ad.ones(2)
     graph = fx.Graph()
     graph.output(graph.call_function(show, (held, {1, 2})))
@@ -312,6 +324,27 @@ def test_a_missing_member_is_told():
     assert not node.is_impure() and module.graph.eliminate_dead_code()
     module.recompile()
     assert "absent" not in module.code
+
+
+def test_members_of_any_name():
+    names = ["class", 'quo"ted', "back\\slash", "two words", "0", "ü", "🦆", "in"]
+    model = nn.Sequential(OrderedDict((name, nn.Linear(1, 1)) for name in names))
+    x = ad.ones(1)
+    assert ad.equal(fx.symbolic_trace(model)(x), model(x))
+
+
+def test_what_stands_beside_an_erased_node_stays():
+    graph = fx.Graph()
+    a, b, c = (graph.placeholder(name) for name in "abc")
+    graph.erase_node(b)
+    with graph.inserting_after(a):
+        graph.placeholder("d")
+    with graph.inserting_before(b):
+        graph.placeholder("e")
+    with pytest.raises(RuntimeError, match="Node b was erased: put in a copy"):
+        c.prepend(b)
+    assert [n.name for n in graph.nodes] == ["a", "d", "e", "c"] and len(graph.nodes) == 4
+    assert [n.name for n in reversed(graph.nodes)] == ["c", "e", "d", "a"]
 
 
 def test_order_and_moves():

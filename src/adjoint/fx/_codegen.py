@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import enum
 import inspect
+import json
+import keyword
 import math
 import re
 import sys
@@ -72,9 +74,10 @@ class PythonCode:
 
 
 def attribute(base: str, path: str) -> str:
-    """``base.a.b``; ``getattr(base.a, "0")`` where a part is no identifier."""
+    """``base.a.b``; ``getattr(base.a, "0")`` where a part is no identifier, or a keyword."""
     for part in path.split("."):
-        base = f"{base}.{part}" if part.isidentifier() else f'getattr({base}, "{part}")'
+        plain = part.isidentifier() and not keyword.iskeyword(part)
+        base = f"{base}.{part}" if plain else f"getattr({base}, {json.dumps(part, ensure_ascii=False)})"
     return base
 
 
@@ -150,8 +153,12 @@ class _Globals:
             return f"{self.package}.{a.name}"
         if isinstance(a, (adjoint.memory_format, adjoint.layout)):
             return f"{self.package}.{str(a).rpartition('.')[2]}"
+        if isinstance(a, (complex, float, str)):  # those of NumPy, too, which print otherwise
+            a = next(t for t in (complex, float, str) if isinstance(a, t))(a)
         if isinstance(a, complex):
-            return repr(a) if math.isfinite(abs(a)) else f"complex({a.real}, {a.imag})"
+            # Of -0.0 and infinities the sum that is printed makes other numbers.
+            exact = all(math.isfinite(p) and (p or math.copysign(1, p) > 0) for p in (a.real, a.imag))
+            return repr(a) if exact else f"complex({a.real}, {a.imag})"
         if a is None or a is ... or isinstance(a, (bool, int, float, str, bytes, range, adjoint.device)):
             return repr(a)
         if isinstance(
@@ -169,7 +176,10 @@ class _Globals:
         return self.add(f"_{type(a).__name__.lower()}_value", a)
 
     def arguments(self, args: Any, kwargs: Any) -> str:
-        return ", ".join([*map(self.value, args), *(f"{k} = {self.value(v)}" for k, v in kwargs.items())])
+        plain = {k: v for k, v in kwargs.items() if k.isidentifier() and not keyword.iskeyword(k)}
+        given = [*map(self.value, args), *(f"{k} = {self.value(v)}" for k, v in plain.items())]
+        rest = {k: v for k, v in kwargs.items() if k not in plain}
+        return ", ".join([*given, f"**{self.value(rest)}"] if rest else given)
 
 
 def _last(x: Any) -> str:

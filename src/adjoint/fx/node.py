@@ -285,12 +285,17 @@ class Node:
         """Move a node of the graph to the place before this one."""
         if x.graph is not self.graph:
             raise AssertionError("Attempting to move a Node into a different Graph")
-        if x is self:
+        if x._erased:
+            raise RuntimeError(f"Node {x} was erased: put in a copy of it by graph.node_copy(node)")
+        at = self
+        while at._erased:  # what stood there since is between its neighbours of then
+            at = at._next
+        if x is at:
             return
         x._leave()
-        before = self._prev
+        before = at._prev
         before._next, x._prev = x, before
-        x._next, self._prev = self, x
+        x._next, at._prev = at, x
         self.graph._moved()
 
     def append(self, x: Node) -> None:
