@@ -401,8 +401,10 @@ def _need_plain(tensors, metadata):
                 "to save it in the order of its elements; of tensors that are views of one, save that one"
             )
         if tensor.numel():
-            shared.setdefault(tensor._storage()[0], []).append(name)
-    twice = [names for names in shared.values() if len(names) > 1]
+            begin = tensor.storage_offset() * tensor.dtype.itemsize
+            end = begin + tensor.numel() * tensor.dtype.itemsize
+            shared.setdefault((tensor.device, tensor._storage()[0]), []).append((begin, end, name))
+    twice = [names for places in shared.values() for names in _overlapping(sorted(places))]
     if twice:
         raise RuntimeError(
             f"Some tensors share memory, this will lead to duplicate memory on disk and potential differences when loading them "
@@ -410,9 +412,24 @@ def _need_plain(tensors, metadata):
         )
 
 
+def _overlapping(places):
+    """The names, together, of those that have bytes in common; `places` are (begin, end, name), sorted."""
+    groups, last = [], 0
+    for begin, end, name in places:
+        if groups and begin < last:
+            groups[-1].append(name)
+        else:
+            groups.append([name])
+        last = max(last, end)
+    return [sorted(names) for names in groups if len(names) > 1]
+
+
 def _written(tensors, metadata):
     """The header, and the tensors in the order of their elements in the file: wide ones first, so that all are aligned."""
+    if isinstance(tensors, Mapping):  # which may make them anew whenever it is asked
+        tensors = {name: t.detach() if isinstance(t, Tensor) else t for name, t in tensors.items()}
     _need_plain(tensors, metadata)
+    tensors = {name: tensor.cpu() for name, tensor in tensors.items()}
     entries: dict[str, Any] = {} if metadata is None else {"__metadata__": dict(metadata)}
     end, ordered = 0, sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
     for name in ordered:
@@ -431,7 +448,7 @@ def _written(tensors, metadata):
         )
     yield len(header).to_bytes(8, "little") + header
     for name in ordered:
-        tensor = tensors[name].detach()
+        tensor = tensors[name]
         width = tensor.dtype.itemsize
         begin = tensor.storage_offset() * width
         elements = _C._storage_bytes(tensor)[begin : begin + tensor.numel() * width]
