@@ -1,6 +1,7 @@
 """Random calls of public functions over shapes, types, layouts and options, each judged by others that must agree with it.
 
     python -m tests.calls.fuzz_calls --calls 10000 --seed 0                  # Adjoint against itself
+    python -m tests.calls.fuzz_calls --calls 10000 --far                     # against itself on a device whose memory the host cannot read
     python -m tests.calls.fuzz_calls --calls 10000 --peer torch              # by hand: against the library of that name
 
 Against itself: inputs that lie otherwise in memory give the same results; the directional derivative of forward mode is that
@@ -63,7 +64,7 @@ def numbers(t, lib):
     name = name_of(t.dtype)
     if name in ("float16", "bfloat16"):
         t = t.to(lib.float32)
-    return t.resolve_conj().resolve_neg().numpy()
+    return t.resolve_conj().resolve_neg().cpu().numpy()
 
 
 def differ(a, b, dtype, factor=1.0):
@@ -167,12 +168,17 @@ def readable(error):
 class Judged:
     """What one library made of a call: results, their types, gradients; or what it raised."""
 
-    def __init__(self, call, lib, layout=None, second=True):
+    def __init__(self, call, lib, layout=None, second=True, device=None):
         self.error, self.results, self.types, self.gradients, self.seconds = None, [], [], None, None
         self.gradient_error = None
         try:
             _, tensors = call.make(lib, layout)
-            self.raw = call.run(lib, tensors)
+            if device:
+                tensors = {
+                    n: t.detach().to(device).requires_grad_(t.requires_grad) for n, t in tensors.items()
+                }
+            with lib.device(device or "cpu"):
+                self.raw = call.run(lib, tensors)
             self.results = [numbers(t, lib) for t in self.raw]
             self.types = [
                 name_of(t.dtype) if isinstance(t, lib.Tensor) else type(t).__name__ for t in self.raw
@@ -202,7 +208,7 @@ class Judged:
 def weights(t, lib):
     """A cotangent that is no constant."""
     w = np.cos(1.0 + 0.9 * np.arange(t.numel(), dtype=np.float64)).reshape(tuple(t.shape))
-    return lib.from_numpy(w).to(t.dtype)
+    return lib.from_numpy(w).to(t.dtype).to(t.device)
 
 
 def compare(a, b, dtype):
@@ -265,6 +271,14 @@ def against_peer(call, peer):
 
 
 # --- Adjoint against itself -------------------------------------------------------------------------------------------
+
+
+def on_far(call):
+    """On another device all is as on the CPU, to the last bit."""
+    import far_device  # noqa: F401
+
+    here, there = Judged(call, ad), Judged(call, ad, device="far:1")
+    yield from (("far: " + kind, words) for kind, words in compare(there, here, worst(call)))
 
 
 def against_itself(call):
@@ -391,13 +405,14 @@ def mapped(call):
 # --- runs -------------------------------------------------------------------------------------------------------------
 
 
-def judge(seed, families=FAMILIES, peer=None):
+def judge(seed, families=FAMILIES, peer=None, far=False):
     """The findings of one random call, and the call."""
     call = Call(seed, families)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            return call, list(against_peer(call, peer) if peer else against_itself(call))
+            found = on_far(call) if far else against_peer(call, peer) if peer else against_itself(call)
+            return call, list(found)
         except Exception as e:  # what no refusal is
             return call, [("raised", f"{e!r:.200}")]
 
@@ -411,7 +426,7 @@ def crashes(call):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) < 0
 
 
-def judged(first, last, families, peer):
+def judged(first, last, families, peer, far=False):
     """(call, findings) of each seed, judged in a process that may crash: then the call is a finding, and the next one goes on."""
     while first < last:
         reader, writer = os.pipe()
@@ -420,7 +435,7 @@ def judged(first, last, families, peer):
             os.close(reader)
             with os.fdopen(writer, "wb") as to:
                 for seed in range(first, last):
-                    call, findings = judge(seed, families, peer)
+                    call, findings = judge(seed, families, peer, far)
                     pickle.dump((call.family, call.name(), repr(call), findings), to)
                     to.flush()
             os._exit(0)
@@ -447,6 +462,7 @@ def main():
     parser.add_argument("--calls", type=int, default=10000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--peer", help="a module with the same interface")
+    parser.add_argument("--far", action="store_true", help="on the device of tests/far_device.py")
     parser.add_argument("--families", nargs="*", help="only these: " + ", ".join(sorted(FAMILIES)))
     parser.add_argument("--show", type=int, default=1, help="examples of each finding")
     options = parser.parse_args()
@@ -456,7 +472,10 @@ def main():
     ad.set_num_threads(1)
     families = {k: v for k, v in FAMILIES.items() if not options.families or k in options.families}
     found, done, known = collections.defaultdict(list), collections.Counter(), collections.Counter()
-    for family, name, call, findings in judged(options.seed, options.seed + options.calls, families, peer):
+    if options.far:
+        sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    last = options.seed + options.calls
+    for family, name, call, findings in judged(options.seed, last, families, peer, options.far):
         done[family] += 1
         for kind, words in findings:
             if peer and ((kind, name) in KNOWN or kind in MORE):

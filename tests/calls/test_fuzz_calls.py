@@ -13,6 +13,11 @@ def test_random_calls_agree_with_themselves(start):
     assert found == []
 
 
+def test_random_calls_on_a_device_whose_memory_is_out_of_reach():
+    found = [(call, f) for call, f in (fuzz_calls.judge(seed, far=True) for seed in range(400)) if f]
+    assert found == []
+
+
 def test_most_calls_are_valid():
     made = [fuzz_calls.Judged(fuzz_calls.Call(seed, fuzz_calls.FAMILIES), ad) for seed in range(300)]
     assert sum(j.error is None for j in made) > 200

@@ -7,7 +7,7 @@ go. On the meta device nothing is left of it but its size. Start reading at `res
 from __future__ import annotations
 
 from adjoint import _C
-from adjoint._tensor.device import device
+from adjoint._tensor.device import device, device_number
 from adjoint._tensor.storage import UntypedStorage
 from adjoint._tensor.typed_storage import TypedStorage
 
@@ -36,11 +36,13 @@ def register_package(priority, tagger, deserializer) -> None:
     _registry.sort(key=lambda entry: entry[0])
 
 
-def _without_elements(storage, location):
-    if location != "meta":
+def _moved(storage, location):
+    """The storage on a device that is here; on the meta device, a size without bytes."""
+    try:
+        number = device_number(str(location))
+    except RuntimeError:
         return None
-    owner = _C._to_device(storage._elements, 1, 0)
-    return type(storage)(_owner=owner)
+    return type(storage)(_owner=_C._to_device(storage._elements, number, 0))
 
 
 register_package(
@@ -48,7 +50,7 @@ register_package(
     lambda storage: "cpu" if storage.device.type == "cpu" else None,
     lambda storage, location: storage if location == "cpu" else None,
 )
-register_package(20, lambda storage: None, _without_elements)
+register_package(20, lambda storage: None if storage.device.type == "meta" else str(storage.device), _moved)
 
 
 def location_tag(storage) -> str:
@@ -73,7 +75,9 @@ def location_tag(storage) -> str:
         location = tagger(storage)
         if location is not None:
             return location
-    raise RuntimeError(f"don't know how to determine data location of {type(storage).__name__}")
+    raise RuntimeError(
+        f"don't know how to determine data location of {type(storage).__name__} on the device {storage.device}"
+    )
 
 
 def default_restore_location(storage, location):
@@ -112,8 +116,8 @@ def default_restore_location(storage, location):
             "CPU-only machine, please use torch.load with map_location=torch.device('cpu') to map your storages to the CPU."
         )
     raise RuntimeError(
-        f"don't know how to restore data location of {type(storage).__name__} (tagged with {location}); there is only the CPU "
-        "here: use map_location='cpu'"
+        f"don't know how to restore data location of {type(storage).__name__} (tagged with {location}): there is no such device "
+        "here; use map_location='cpu'"
     )
 
 

@@ -72,7 +72,7 @@ class Pickler(pickle._Pickler):
             dtype: Any = obj._dtype if isinstance(obj, TypedStorage) else None
             # Memory of no bytes has no address of its own.
             known = self.storages.setdefault(
-                (address, nbytes) if nbytes else (id(obj),), (str(len(self.storages)), obj, dtype)
+                (obj.device, address, nbytes) if nbytes else (id(obj),), (str(len(self.storages)), obj, dtype)
             )
             if self.legacy and known[2] is not dtype:
                 raise RuntimeError(
@@ -150,7 +150,7 @@ def _tensor(pickler, x):
         return _of_class(cls, (_SPARSE_TENSOR, (x.layout, parts)), requires_grad, attributes)
     place = x.storage_offset(), tuple(x.shape), tuple(x.stride())
     address, nbytes = x._storage()[:2]
-    known = pickler.storages.get((address, nbytes))
+    known = pickler.storages.get((x.device, address, nbytes))
     flag = requires_grad and not isinstance(x, Parameter)
     if x.is_meta:
         made: Any = (_META_TENSOR, (x.dtype, *place[1:], flag))
@@ -212,7 +212,7 @@ def archive(obj, file, protocol, root="archive"):
 
 
 def _bytes(storage):
-    whole = _C._storage_bytes(storage._tensor)
+    whole = _C._storage_bytes(storage._tensor).cpu()
     return memoryview(whole).cast("B") if whole.numel() else b""
 
 

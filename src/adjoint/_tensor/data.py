@@ -455,6 +455,10 @@ class Exchange(Members):
         return _C._to_dlpack(self, versioned, False)
 
     def __dlpack_device__(self):
+        if not self.is_cpu:
+            raise BufferError(
+                f"Cannot pack tensors on {self.device}: DLPack knows no such device; call .cpu() first"
+            )
         return (1, 0)
 
 

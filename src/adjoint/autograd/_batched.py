@@ -59,12 +59,14 @@ def block(y: Tensor, xs: Any, create_graph: bool) -> Any:
 
     shapes = [(*y.shape, *x.shape) for x in xs]
     if not y.numel() or not y.requires_grad:
-        return tuple([zeros(shape, dtype=x.dtype) for x, shape in zip(xs, shapes, strict=True)])
-    seeds = eye(y.numel(), dtype=y.dtype).reshape((y.numel(), *y.shape))
+        return tuple(
+            [zeros(shape, dtype=x.dtype, device=x.device) for x, shape in zip(xs, shapes, strict=True)]
+        )
+    seeds = eye(y.numel(), dtype=y.dtype, device=y.device).reshape((y.numel(), *y.shape))
     found = gradients((y,), (seeds,), xs, True, create_graph, True)
     return tuple(
         [
-            zeros(shape, dtype=x.dtype) if g is None else g.reshape(shape)
+            zeros(shape, dtype=x.dtype, device=x.device) if g is None else g.reshape(shape)
             for x, g, shape in zip(xs, found, shapes, strict=True)
         ]
     )

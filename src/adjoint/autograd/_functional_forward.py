@@ -30,14 +30,14 @@ def jacobian_by_columns(func, several, inputs, outputs_of, create_graph):
 
 def _columns(func, inputs, outputs_of, create_graph):
     """Whether `func` returns a tuple, and for each output a tuple with one tensor per input."""
-    from adjoint import zeros, zeros_like
+    from adjoint import zeros_like
 
     several, blocks = False, []
     for j, x in enumerate(inputs):
         columns: list[list] = []
         # Of an input without elements the shapes of the outputs are wanted all the same.
         for k in range(max(1, x.numel())):
-            tangent = zeros(x.numel(), dtype=x.dtype)
+            tangent = x.new_zeros(x.numel())
             tangent[k : k + 1] = 1
             with forward_ad.dual_level():
                 dual = [

@@ -39,7 +39,7 @@ def slow(evaluation, numerical, tolerances, error):
         for k in range(x.numel()):
             per_unit = []
             for unit in (1, 1j) if x.is_complex() else (1,):
-                t = ad.zeros(x.numel(), dtype=x.dtype)
+                t = x.new_zeros(x.numel())
                 t[k] = unit
                 per_unit.append(tangents(evaluation, x, t.reshape(x.shape)))
             moved.append(per_unit)
@@ -53,12 +53,12 @@ def slow(evaluation, numerical, tolerances, error):
 def fast(evaluation, generator, tolerances, error):
     """Compare one random combination of each Jacobian."""
     for i, x in _numbered(evaluation):
-        u = jacobians.unit_vector(x.numel(), x.is_complex(), generator)
+        u = jacobians.unit_vector(x, x.is_complex(), generator)
         slopes = evaluation.along(x, u)
         found = tangents(evaluation, x, u.to(x.dtype).reshape(x.shape))
         for k, output in enumerate(evaluation.outputs):
             for part in jacobians.parts([output]):
-                v = jacobians.unit_vector(part.output.numel(), False, generator)
+                v = jacobians.unit_vector(part.output, False, generator)
                 with ad.no_grad():
                     scale = (u.abs().sum() * 2 * v.abs().sum()).item()
                     _compare(
@@ -78,7 +78,7 @@ def check_batched(evaluation, generator, error):
     for i, x in _numbered(evaluation):
         directions = ad.stack(
             [
-                jacobians.unit_vector(x.numel(), x.is_complex(), generator).to(x.dtype).reshape(x.shape)
+                jacobians.unit_vector(x, x.is_complex(), generator).to(x.dtype).reshape(x.shape)
                 for _ in range(2)
             ]
         )

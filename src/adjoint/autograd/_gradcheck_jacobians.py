@@ -154,7 +154,7 @@ def assembled(part, x, moved):
         rows.append(slopes[0] if len(slopes) == 1 else ad.complex(slopes[0], slopes[1]))
     if rows:
         return ad.stack(rows)
-    return ad.zeros(0, part.output.numel(), dtype=ad.complex128 if x.is_complex() else ad.float64)
+    return x.new_zeros(0, part.output.numel(), dtype=ad.complex128 if x.is_complex() else ad.float64)
 
 
 def gradients(part, xs, seed):
@@ -166,7 +166,7 @@ def analytical(part, xs):
     """Row by row from the graph: for each of `xs` its Jacobian, as `numerical` lays it out, and the gradients."""
     found = []
     for m in range(part.output.numel()):
-        seed = ad.zeros(part.output.numel(), dtype=ad.float64)
+        seed = part.output.new_zeros(part.output.numel(), dtype=ad.float64)
         seed[m] = 1
         found.append(gradients(part, xs, seed))
     with ad.no_grad():
@@ -176,18 +176,21 @@ def analytical(part, xs):
 def _analytical(part, x, rows):
     dtype = ad.complex128 if x.is_complex() else ad.float64
     if not rows:
-        return ad.zeros(x.numel(), 0, dtype=dtype)
-    return ad.stack([ad.zeros(x.numel(), dtype=dtype) if g is None else wide(g).to(dtype) for g in rows], 1)
+        return x.new_zeros(x.numel(), 0, dtype=dtype)
+    return ad.stack(
+        [x.new_zeros(x.numel(), dtype=dtype) if g is None else wide(g).to(dtype) for g in rows], 1
+    )
 
 
-def unit_vector(count, is_complex, generator):
-    """A random direction of length 1 with no element near 0, so that each element counts."""
+def unit_vector(like, is_complex, generator):
+    """A random direction of length 1 with as many elements, none of them near 0, so that each counts."""
+    count = like.numel()
 
     def draw():
         size = ad.rand(count, generator=generator, dtype=ad.float64) + 0.5
         return ad.where(ad.rand(count, generator=generator) < 0.5, -size, size)
 
-    v = ad.complex(draw(), draw()) if is_complex else draw()
+    v = (ad.complex(draw(), draw()) if is_complex else draw()).to(like.device)
     return v / v.abs().square().sum().sqrt() if count else v
 
 

@@ -177,7 +177,7 @@ def _random(y, generator, strided=False):
         return ad.rand(*y.shape, 2 if strided else 1, generator=generator, dtype=ad.float64) * 2 - 1
 
     values = ad.complex(draw(), draw()) if y.is_complex() else draw()
-    return values.to(y.dtype)[..., 0]
+    return values.to(y.device, y.dtype)[..., 0]
 
 
 def without_sparse(func, inputs):

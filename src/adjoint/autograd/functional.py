@@ -410,11 +410,11 @@ def _grad(outputs, inputs, v, create_graph):
 
 def _block(i, y, xs, create_graph, strict):
     """The rows of the Jacobian that belong to output `i`: one tensor per input."""
-    from adjoint import stack, zeros, zeros_like
+    from adjoint import stack, zeros_like
 
     rows: list[list] = [[] for _ in xs]
     for k in range(y.numel()):
-        seed = zeros(y.numel(), dtype=y.dtype)
+        seed = y.new_zeros(y.numel())
         seed[k] = 1
         found = _grad((y,), xs, (seed.reshape(y.shape),), create_graph)
         for j, (x, row) in enumerate(zip(xs, found, strict=True)):
@@ -429,7 +429,7 @@ def _block(i, y, xs, create_graph, strict):
                 )
             rows[j].append(zeros_like(x.detach()) if row is None else row)
     return tuple(
-        stack(column).reshape((*y.shape, *x.shape)) if column else zeros((*y.shape, *x.shape), dtype=x.dtype)
+        stack(column).reshape((*y.shape, *x.shape)) if column else x.new_zeros((*y.shape, *x.shape))
         for x, column in zip(xs, rows, strict=True)
     )
 

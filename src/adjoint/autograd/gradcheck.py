@@ -321,7 +321,7 @@ def _check_constant(func, inputs, results, eps, tolerances, fast_mode):
         if not (isinstance(x, Tensor) and x.requires_grad):
             continue
         if fast_mode:
-            u = jacobians.unit_vector(x.numel(), x.is_complex(), generator)
+            u = jacobians.unit_vector(x, x.is_complex(), generator)
             found = [[slopes] for slopes in evaluation.along(x, u)]
         else:
             found = jacobians.numerical(evaluation, x)
@@ -398,11 +398,11 @@ def _fast(evaluation, tolerances, check_dtypes):
     generator = _generator()
     numbered = [(i, x) for i, x in enumerate(evaluation.inputs) if isinstance(x, Tensor) and x.requires_grad]
     xs = tuple(x for _, x in numbered)
-    us = [jacobians.unit_vector(x.numel(), x.is_complex(), generator) for x in xs]
+    us = [jacobians.unit_vector(x, x.is_complex(), generator) for x in xs]
     slopes = [evaluation.along(x, u) for x, u in zip(xs, us, strict=True)]
     for k, output in enumerate(evaluation.outputs):
         for p, part in enumerate(jacobians.parts([output])):
-            v = jacobians.unit_vector(part.output.numel(), False, generator)
+            v = jacobians.unit_vector(part.output, False, generator)
             rows, again = (jacobians.gradients(part, xs, v) for _ in range(2))
             others.check_attributes([rows], numbered, part, check_dtypes, GradcheckError)
             for j, ((i, x), u) in enumerate(zip(numbered, us, strict=True)):

@@ -200,7 +200,9 @@ _CROSS = {
 def _cross(p, q, of, mean_log, ends):
     """KL(p || q) from the mean under p of log q."""
     low, high = ends(q)
-    of_both = ad.zeros(ad.broadcast_shapes(p.batch_shape, q.batch_shape), dtype=p.mean.dtype)
+    of_both = ad.zeros(
+        ad.broadcast_shapes(p.batch_shape, q.batch_shape), dtype=p.mean.dtype, device=p.mean.device
+    )
     outside = (of_both + of.low < low) | (of_both + of.high > high)
     if outside.all():  # also where p has no rule for what q needs
         return of_both.masked_fill(outside, math.inf)

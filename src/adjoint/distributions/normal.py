@@ -63,7 +63,9 @@ class Normal(ExponentialFamily):
         return self.scale.square()
 
     def rsample(self, sample_shape: Shape = Size()) -> Tensor:
-        return self.loc + self.scale * _standard_normal(self._extended_shape(sample_shape), self.loc.dtype)
+        return self.loc + self.scale * _standard_normal(
+            self._extended_shape(sample_shape), self.loc.dtype, self.loc.device
+        )
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:

@@ -26,9 +26,10 @@ def broadcast_all(*values):
         raise ValueError(
             f"Input arguments must all be instances of Number, {switches.package}.Tensor or objects implementing __torch_function__."
         )
-    known = next((v for v in values if isinstance(v, Tensor) and v.is_floating_point()), None)
-    dtype = ad.get_default_dtype() if known is None else known.dtype
-    tensors = [v if isinstance(v, Tensor) else ad.tensor(v, dtype=dtype) for v in values]
+    known = [v for v in values if isinstance(v, Tensor)]
+    dtype = next((v.dtype for v in known if v.is_floating_point()), ad.get_default_dtype())
+    device = known[0].device if known else None
+    tensors = [v if isinstance(v, Tensor) else ad.tensor(v, dtype=dtype, device=device) for v in values]
     return ad.broadcast_tensors(*tensors)
 
 

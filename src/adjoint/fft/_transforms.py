@@ -130,7 +130,7 @@ def c2c(self, dims, norm, inverse):
 def _weighted(x, dim, n, inside):
     """x times `inside`, but for the first of a half spectrum and, where n is even, the last: they stand for one each."""
     size = x.shape[dim]
-    weight = _C._full((size,), inside, _REAL[x.dtype])
+    weight = x.new_full((size,), inside, dtype=_REAL[x.dtype])
     weight[:1] = 1
     if n % 2 == 0:
         weight[size - 1 :] = 1

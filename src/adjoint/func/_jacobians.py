@@ -85,12 +85,12 @@ def _rows(recorded, number, chunk_size):
     own, y = recorded.arguments, recorded.outputs[number]
     count = y.numel()
     if recorded.edges[number] is None or not count:
-        return [zeros((*y.shape, *x.shape), dtype=x.dtype) for x in own.inside]
+        return [zeros((*y.shape, *x.shape), dtype=x.dtype, device=x.device) for x in own.inside]
     if count == 1:
-        seed = zeros((), dtype=y.dtype) + 1
+        seed = zeros((), dtype=y.dtype, device=y.device) + 1
         found = recorded.pull_one(number, seed.reshape(y.shape))
         return [g.reshape((*y.shape, *x.shape)) for g, x in zip(found, own.inside, strict=True)]
-    seeds = eye(count, dtype=y.dtype).reshape((count, *y.shape))
+    seeds = eye(count, dtype=y.dtype, device=y.device).reshape((count, *y.shape))
     size = chunk_size or count
     chunks = [recorded.pull_many(number, seeds[start : start + size]) for start in range(0, count, size)]
     columns = [cat(parts) if len(parts) > 1 else parts[0] for parts in zip(*chunks, strict=True)]
@@ -231,8 +231,8 @@ def _blocks(linear, number, outputs, chunk_size):
     x = linear.arguments.inside[number]
     count = x.numel()
     if linear.roots[number] is None or not count:
-        return [zeros((*y.shape, *x.shape), dtype=y.dtype) for y in outputs]
-    directions = eye(count, dtype=x.dtype).reshape((count, *x.shape))
+        return [zeros((*y.shape, *x.shape), dtype=y.dtype, device=y.device) for y in outputs]
+    directions = eye(count, dtype=x.dtype, device=x.device).reshape((count, *x.shape))
     size = chunk_size or count
     chunks = [linear.push_many(number, directions[start : start + size]) for start in range(0, count, size)]
     columns = [cat(parts) if len(parts) > 1 else parts[0] for parts in zip(*chunks, strict=True)]
@@ -251,7 +251,7 @@ def _columns_of_duals(func, tree, replaced, kwargs, has_aux, chunk_size):
 
     blocks = []
     for i, x in enumerate(leaves):
-        units = eye(x.numel(), dtype=x.dtype).reshape((x.numel(), *x.shape))
+        units = eye(x.numel(), dtype=x.dtype, device=x.device).reshape((x.numel(), *x.shape))
         columns = vmap(lambda unit, i=i: push(i, unit)[1], randomness="same", chunk_size=chunk_size)(units)
         found, form = flatten_arguments(columns)
         blocks.append([c.movedim(0, -1).reshape((*c.shape[1:], *x.shape)) for c in found])
