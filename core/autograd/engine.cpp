@@ -135,6 +135,7 @@ class Pass {
     uint32_t& slot = index_[node];
     if (slot == ~0u) {
       slot = static_cast<uint32_t>(tasks_.size());
+      if (tasks_.size() == tasks_.capacity()) tasks_.reserve(4 * tasks_.size());  // gradients move one by one
       tasks_.emplace_back(node);
       visited_.push_back(false);
     }

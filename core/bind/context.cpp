@@ -35,21 +35,21 @@ void FunctionNode::apply(Gradients& in, Gradients& out) {
   nb::object r = nb::steal(PyObject_CallObject(function.ptr(), arguments.ptr()));
   if (!r.is_valid()) python_failed();
   if (!PyTuple_Check(r.ptr()))
-    r = PyList_Check(r.ptr()) ? checked(PyList_AsTuple(r.ptr())) : nb::object(nb::make_tuple(r));
+    r = checked(PyList_Check(r.ptr()) ? PyList_AsTuple(r.ptr()) : PyTuple_Pack(1, r.ptr()));
   const size_t given = static_cast<size_t>(PyTuple_GET_SIZE(r.ptr())), wanted = is_tensor_.size();
   // More is fine where the rest says nothing.
   bool excess = given > wanted;
   for (size_t i = wanted; i < given && excess; ++i)
     excess = PyTuple_GET_ITEM(r.ptr(), static_cast<Py_ssize_t>(i)) == Py_None;
   if (given != wanted && !excess)
-    fail("function ", name_, " returned an incorrect number of gradients (expected ", wanted, ", got ", given,
-         "): backward must return one gradient, or None, for each argument of forward");
+    fail("function ", name(), " returned an incorrect number of gradients (expected ", wanted, ", got ",
+         given, "): backward must return one gradient, or None, for each argument of forward");
   size_t e = 0;
   for (size_t i = 0; i < wanted; ++i) {
     PyObject* g = PyTuple_GET_ITEM(r.ptr(), static_cast<Py_ssize_t>(i));
     if (!is_tensor_[i]) {
       if (g != Py_None)
-        fail("function ", name_, " returned a gradient different than None at position ", i + 1,
+        fail("function ", name(), " returned a gradient different than None at position ", i + 1,
              ", but the corresponding forward input was not a Variable");
       continue;
     }
@@ -59,12 +59,12 @@ void FunctionNode::apply(Gradients& in, Gradients& out) {
         out[e] = on_device(unwrap(g), info, *this, i);
         const DType wanted_type = info.dtype();
         if (out[e].is_complex() && !is_complex(wanted_type))
-          fail("function ", name_, " returned an invalid gradient at index ", i,
+          fail("function ", name(), " returned an invalid gradient at index ", i,
                " - expected a real one of type ", name_of(wanted_type), " but got a complex one of type ",
                name_of(out[e].dtype()), ": the input is real. Return its real part");
       }
     } else if (g != Py_None) {
-      fail("function ", name_, " returned a gradient at position ", i + 1,
+      fail("function ", name(), " returned a gradient at position ", i + 1,
            " that is no Tensor: expected Variable or None (got ", Py_TYPE(g)->tp_name, ")");
     }
     ++e;
@@ -208,13 +208,6 @@ PyObject* get_raw_saved(PyObject* o, void*) {
     return raise();
   }
 }
-// As of other objects, then what nodes show of what is saved.
-PyObject* context_getattr(PyObject* o, PyObject* name) {
-  PyObject* found = PyObject_GenericGetAttr(o, name);
-  if (found || !PyErr_ExceptionMatches(PyExc_AttributeError) || !node_of(o)) return found;
-  PyErr_Clear();
-  return node_type->tp_getattro(o, name);
-}
 Py_hash_t context_hash(PyObject* o) { return static_cast<Py_hash_t>(reinterpret_cast<uintptr_t>(o) >> 4); }
 PyObject* context_compare(PyObject* a, PyObject* b, int how) {
   if (how != Py_EQ && how != Py_NE) Py_RETURN_NOTIMPLEMENTED;
@@ -262,7 +255,8 @@ PyType_Slot context_slots[] = {
     {Py_tp_getset, context_getset},
     {Py_tp_members, context_members},
     {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},
-    {Py_tp_getattro, reinterpret_cast<void*>(context_getattr)},
+    // By nothing else does Python call a method without making an object of it.
+    {Py_tp_getattro, reinterpret_cast<void*>(PyObject_GenericGetAttr)},
     {Py_tp_setattro, reinterpret_cast<void*>(PyObject_GenericSetAttr)},
     {Py_tp_hash, reinterpret_cast<void*>(context_hash)},
     {Py_tp_richcompare, reinterpret_cast<void*>(context_compare)},

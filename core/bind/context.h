@@ -12,6 +12,7 @@
 #include "autograd/arithmetic.h"
 #include "bind/caster.h"
 #include "bind/node_object.h"
+#include "runtime/small_vector.h"
 
 namespace adjoint::bind {
 
@@ -54,11 +55,7 @@ inline nanobind::object checked(PyObject* o) {
 class FunctionNode final : public Node {
  public:
   /// A node that its context owns, by the count that it starts with.
-  explicit FunctionNode(PyObject* context) : context_(context) {
-    const std::string_view type = Py_TYPE(context)->tp_name;
-    name_ = type.substr(type.rfind('.') + 1);
-    context_of(context)->head.node = this;
-  }
+  explicit FunctionNode(PyObject* context) : context_(context) { context_of(context)->head.node = this; }
   ~FunctionNode() override {
     if (!owns_) return;
     if (!python_is_there()) {
@@ -69,7 +66,10 @@ class FunctionNode final : public Node {
     context_of(context_)->head.node = nullptr;
     Py_DECREF(context_);
   }
-  std::string name() const override { return std::string(name_); }
+  std::string name() const override {
+    const std::string_view type = Py_TYPE(context_)->tp_name;
+    return std::string(type.substr(type.rfind('.') + 1));
+  }
   std::span<Edge> edges() override { return edges_; }
   void* object() override { return context_; }
   bool wants_undefined() const override { return true; }
@@ -94,12 +94,13 @@ class FunctionNode final : public Node {
     return owner;
   }
 
-  std::vector<Edge> edges_;      // one per tensor argument
-  std::vector<bool> is_tensor_;  // per argument
+  using Flags = runtime::SmallVector<bool, 8>;
+  std::vector<Edge> edges_;  // one per tensor argument
+  Flags is_tensor_;          // per argument
   std::vector<SavedTensor> saved_;
-  std::vector<uint32_t> output_nrs_;
-  std::vector<bool> tensor_result_;
-  std::vector<bool> marked_;  // results marked as not differentiable
+  runtime::SmallVector<uint32_t, 4> output_nrs_;
+  Flags tensor_result_;
+  Flags marked_;  // results marked as not differentiable
   /// Whether forward has run, and what it saved is here.
   bool recorded_ = false;
   /// The context, and whether the node owns it: else that owns the node.
@@ -107,7 +108,6 @@ class FunctionNode final : public Node {
   bool owns_ = false;
 
  private:
-  std::string_view name_;
   bool released_ = false;
 };
 

@@ -209,8 +209,8 @@ PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t positional, PyO
       nb::object forward = checked(PyObject_GetAttr(cls, names.forward));
       nb::object setup = checked(PyObject_GetAttr(cls, names.setup_context));
       if (setup.is_none()) {
-        std::vector<PyObject*> all{context.ptr()};
-        all.insert(all.end(), args, args + nargs);
+        runtime::SmallVector<PyObject*, 8> all({context.ptr()});
+        for (Py_ssize_t i = 0; i < nargs; ++i) all.push_back(args[i]);
         result = checked(
             PyObject_Vectorcall(forward.ptr(), all.data(), static_cast<size_t>(positional) + 1, keywords));
       } else {
@@ -226,7 +226,7 @@ PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t positional, PyO
     if (recorded && (PyList_Check(result.ptr()) || PyDict_Check(result.ptr())))
       fail<TypeError>(c.node->name(), ": forward must return a Tensor or a tuple of Tensors (not ",
                       Py_TYPE(result.ptr())->tp_name, ")");
-    nb::object results = single ? nb::object(nb::make_tuple(result)) : result;
+    nb::object results = single ? checked(PyTuple_Pack(1, result.ptr())) : result;
     const Py_ssize_t count = PyTuple_GET_SIZE(results.ptr());
     for (Py_ssize_t i = 0; ctx->dirty && i < PyTuple_GET_SIZE(ctx->dirty); ++i)
       if (!among(results.ptr(), PyTuple_GET_ITEM(ctx->dirty, i)))

@@ -16,7 +16,13 @@ template <class F>
 void each_of(uint32_t mask, F&& f) {
   for (; mask; mask &= mask - 1) f(std::countr_zero(mask));
 }
-size_t count(uint32_t mask) { return static_cast<size_t>(std::popcount(mask)); }
+/// Of the few that are set: std::popcount is a call where processors of old have no instruction for it.
+size_t count(uint32_t mask) {
+  size_t n = 0;
+  for (; mask; mask &= mask - 1) ++n;
+  return n;
+}
+size_t count_before(uint32_t mask, int i) { return count(mask & ((1u << i) - 1)); }
 
 const Tensor absent;
 
@@ -98,8 +104,8 @@ void RuleNode::operator delete(RuleNode* node, std::destroying_delete_t) noexcep
 }
 
 size_t RuleNode::edge_of(int parameter) const {
-  const size_t number = static_cast<size_t>(before(table_.tensors, parameter)) +
-                        (table_.list >= 0 && parameter > table_.list ? list_ : 0);
+  const size_t number =
+      count_before(table_.tensors, parameter) + (table_.list >= 0 && parameter > table_.list ? list_ : 0);
   return table_.edges_from_last ? edges_ - 1 - number : number;
 }
 
@@ -142,11 +148,11 @@ void RuleNode::release() {
 
 Tensor RuleNode::input(int parameter) {
   if (!(need_.inputs >> parameter & 1)) return {};
-  return parts().inputs[before(need_.inputs, parameter)].unpack(this);
+  return parts().inputs[count_before(need_.inputs, parameter)].unpack(this);
 }
 Tensor RuleNode::output(int result) {
   if (!(need_.outputs >> result & 1)) return {};
-  return parts().outputs[before(need_.outputs, result)].unpack(this, static_cast<uint32_t>(result));
+  return parts().outputs[count_before(need_.outputs, result)].unpack(this, static_cast<uint32_t>(result));
 }
 InputList RuleNode::list() {
   InputList all;
@@ -204,12 +210,12 @@ std::vector<SavedValue> RuleNode::saved() {
   const Parts parts = this->parts();
   std::vector<SavedValue> v;
   each_of(table_.all.inputs, [&](int p) {
-    SavedTensor* s = need_.inputs >> p & 1 ? &parts.inputs[before(need_.inputs, p)] : nullptr;
+    SavedTensor* s = need_.inputs >> p & 1 ? &parts.inputs[count_before(need_.inputs, p)] : nullptr;
     v.push_back(
         {.name = argument_name(table_.signature, p), .slot = s && s->saved() ? s : nullptr, .text = "None"});
   });
   each_of(need_.outputs, [&](int o) {
-    SavedTensor& s = parts.outputs[before(need_.outputs, o)];
+    SavedTensor& s = parts.outputs[count_before(need_.outputs, o)];
     if (s.saved())
       v.push_back({.name = o ? "result" + std::to_string(o) : "result",
                    .slot = &s,

@@ -248,6 +248,15 @@ bool Storage::resize(size_t bytes) {
 void TensorImpl::set_geometry(IntList sizes, const int64_t* strides) {
   if (sizes.size() > kMaxDims) [[unlikely]]
     fail_rank(sizes.size());
+  if (sizes.size() <= 1 && ndim <= kInlineDims) {
+    ndim = static_cast<uint8_t>(sizes.size());
+    numel = 1;
+    if (ndim) {
+      numel = inline_[0] = sizes[0];
+      inline_[kInlineDims] = strides ? strides[0] : 1;
+    }
+    return set(kContiguous, numel <= 1 || inline_[kInlineDims] == 1);
+  }
   int64_t* const old = ndim > kInlineDims ? heap_ : nullptr;
   const size_t old_bytes = 2 * ndim * sizeof(int64_t);
   int64_t* to = inline_;
