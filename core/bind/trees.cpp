@@ -114,9 +114,10 @@ nb::object put_together(nb::handle form, nb::handle leaves, Py_ssize_t& at) {
   if (type.is(&PyList_Type)) return children;
   if (type.is(&PyTuple_Type)) return owned(PyList_AsTuple(children.ptr()));
   if (type.is(&PyDict_Type) && PyList_Check(context.ptr()) && PyList_GET_SIZE(context.ptr()) == count) {
+    const nb::object keys = owned(PyList_AsTuple(context.ptr()));  // whose hashes may change the list
     nb::object made = owned(PyDict_New());
     for (Py_ssize_t i = 0; i < count; ++i)
-      if (PyDict_SetItem(made.ptr(), PyList_GET_ITEM(context.ptr(), i), PyList_GET_ITEM(children.ptr(), i)))
+      if (PyDict_SetItem(made.ptr(), PyTuple_GET_ITEM(keys.ptr(), i), PyList_GET_ITEM(children.ptr(), i)))
         throw nb::python_error();
     return made;
   }

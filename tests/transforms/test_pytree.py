@@ -281,6 +281,24 @@ def test_any_tree_comes_back():
         )
 
 
+class Forgetting:
+    """A key whose hash takes all other keys away."""
+
+    keys = None
+
+    def __hash__(self):
+        if self.keys is not None:
+            self.keys.clear()
+        return 1
+
+
+def test_keys_that_change_while_a_dict_is_put_together():
+    first = Forgetting()
+    spec = ad.tree.structure({first: 0, **{f"key {k}": k for k in range(50)}})
+    Forgetting.keys = spec.context
+    assert list(spec.unflatten(range(51)).values()) == list(range(51))
+
+
 def test_public_names_are_those_of_torch():
     """Under a name each, `tree_map` and `adjoint.tree.map`, and one registry."""
     for name in ("flatten", "unflatten", "leaves", "map", "structure"):
