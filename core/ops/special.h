@@ -223,11 +223,8 @@ struct Ndtri : NormalFunction {
 
 template <class T>
 ADJOINT_INLINE T Erfinv::derivative(First<T> x) {
-  // Doubles have the digits that the square and the exponential of a float's result would cost.
-  if constexpr (std::is_same_v<T, float>) {
-    const double y = math::erfinv(double(x.value));
-    return float(0.88622692545275801365 * math::exp(y * y));
-  }
+  // The square and the exponential of a float's result would cost digits.
+  if constexpr (std::is_same_v<T, float>) return math::erfinv_slope(x.value);
   const T y = apply<Erfinv>(x.value);
   // erfinv(x) is ndtri((1 + x) / 2) over the root of 2.
   const T root(1.41421356237309504880);

@@ -8,41 +8,42 @@
 namespace adjoint::inline ADJOINT_ISA {
 namespace {
 
-template <bool right, class T>
-void search_block(const T* p, int64_t n, int steps, const T* v, int64_t* to, int64_t m) {
-  constexpr int64_t kBlock = 64;
-  int64_t low[kBlock], high[kBlock];
+/// What is sought lies in [at, at + rest], for all values of a block alike. Asked this way round, NaN lies
+/// beyond all numbers.
+template <bool right, int64_t kBlock, class Index, class T>
+ADJOINT_INLINE void search_block(const T* p, int64_t n, const T* v, int64_t* to, int64_t m) {
+  Index at[kBlock];
   T value[kBlock];
   for (int64_t i = 0; i < kBlock; ++i) {
-    low[i] = 0;
-    high[i] = n;
+    at[i] = 0;
     value[i] = v[i < m ? i : 0];
   }
-  // Halving: what is sought lies in [low, high]. Asked this way round, NaN lies beyond all numbers.
-  for (int k = 0; k < steps; ++k) ADJOINT_INDEPENDENT
-  for (int64_t i = 0; i < kBlock; ++i) {
-    const int64_t middle = (low[i] + high[i]) >> 1, at = middle < n ? middle : n - 1;
-    const T found = p[at];
-    const bool before = right ? found > value[i] : found >= value[i];
-    const int64_t down = before ? middle : high[i], up = before ? low[i] : middle + 1;
-    const bool open = low[i] < high[i];
-    high[i] = open ? down : high[i];
-    low[i] = open ? up : low[i];
+  for (int64_t rest = n; rest > 0;) {
+    const auto half = static_cast<Index>((rest + 1) / 2);
+    ADJOINT_INDEPENDENT
+    for (int64_t i = 0; i < kBlock; ++i) {
+      const T found = p[at[i] + (half - 1)];
+      const bool before = right ? found > value[i] : found >= value[i];
+      at[i] += before ? Index(0) : half;
+    }
+    rest -= half;
   }
-  for (int64_t i = 0; i < m; ++i) to[i] = low[i];
+  for (int64_t i = 0; i < m; ++i) to[i] = at[i];
+}
+
+template <bool right, class T>
+void search_all(const T* p, int64_t n, const T* v, int64_t* to, int64_t m) {
+  constexpr int64_t kBlock = 64;
+  if (n > INT32_MAX)
+    for (int64_t i = 0; i < m; ++i) search_block<right, 1, int64_t>(p, n, v + i, to + i, 1);
+  else
+    for (int64_t i = 0; i < m; i += kBlock)
+      search_block<right, kBlock, int32_t>(p, n, v + i, to + i, m - i < kBlock ? m - i : kBlock);
 }
 
 template <class T>
 void search(const T* p, int64_t n, const T* v, int64_t* to, int64_t m, bool right) {
-  int steps = 0;
-  while (n >> steps) ++steps;
-  for (int64_t i = 0; i < m; i += 64) {
-    const int64_t count = m - i < 64 ? m - i : 64;
-    if (right)
-      search_block<true>(p, n, steps, v + i, to + i, count);
-    else
-      search_block<false>(p, n, steps, v + i, to + i, count);
-  }
+  right ? search_all<true>(p, n, v, to, m) : search_all<false>(p, n, v, to, m);
 }
 
 template <class T>

@@ -100,6 +100,33 @@ void sort_entries(E* e, int64_t n, E* other) {
   if (from != e) std::memcpy(static_cast<void*>(e), from, static_cast<size_t>(n) * sizeof(E));
 }
 
+/// Entry k of the order, whatever becomes of the others: those stay that share its digits, from the highest
+/// down.
+template <class E>
+E entry_at(E* e, int64_t n, int64_t k) {
+  constexpr int64_t kFew = 64, kTables = 4;  // where neighbours share a digit, counts wait for each other
+  for (int d = E::kDigits - 1; d >= 0 && n > kFew; --d) {
+    uint32_t c[kTables][256] = {};
+    for (int64_t i = 0; i < n; ++i) ++c[i % kTables][e[i].digit(d)];
+    uint64_t digit = 0;
+    int64_t here = 0;
+    for (;; ++digit, k -= here) {
+      here = int64_t{c[0][digit]} + c[1][digit] + c[2][digit] + c[3][digit];
+      if (k < here) break;
+    }
+    if (here == n) continue;
+    int64_t m = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const E entry = e[i];
+      e[m] = entry;
+      m += entry.digit(d) == digit;
+    }
+    n = m;
+  }
+  if (n <= kFew) std::nth_element(e, e + k, e + n);
+  return e[k];  // of equal keys that many are in the order of their indices
+}
+
 /// Entries of a row whose elements lie `step` apart.
 template <class T, class E>
 [[gnu::noinline, gnu::optimize("O3")]] void make_entries(const T* p, int64_t step, int64_t n, bool descending,
@@ -249,8 +276,7 @@ Pair kth_value(const Tensor& self, int64_t k, int64_t dim, bool keepdim, const c
   if (x.numel() == 0) return out;
   each_row(x, d, false, std::get<0>(out), std::get<1>(out), 1,
            [k](auto* e, auto*, const auto*, const Slices& s, const auto& put) {
-             std::nth_element(e, e + k - 1, e + s.n);
-             put(0, e[k - 1]);
+             put(0, entry_at(e, s.n, k - 1));
            });
   return out;
 }
@@ -278,9 +304,7 @@ Pair median(const Tensor& self, int64_t dim, bool keepdim, bool skip_nan, const 
                put(0, std::decay_t<decltype(*e)>(0, first));
                return;
              }
-             const int64_t middle = (s.n - nans - 1) / 2;  // NaN come last
-             std::nth_element(e, e + middle, e + s.n);
-             put(0, e[middle]);
+             put(0, entry_at(e, s.n, (s.n - nans - 1) / 2));  // NaN come last
            });
   return out;
 }

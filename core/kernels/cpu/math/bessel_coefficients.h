@@ -34,6 +34,14 @@ struct Bessel<float> {
   static constexpr float erfinv_middle[] = {
       0x1.96ce5ep+1f,  0x1.0194aap+0f,   0x1.229d34p-8f,  -0x1.82d66ap-9f, 0x1.dbedd0p-10f, -0x1.3d43f4p-10f,
       0x1.7f62acp-11f, -0x1.60b2dcp-12f, 0x1.04fac8p-14f, 0x1.bce3cap-15f, -0x1.09bfa8p-15f};
+  /// the derivative of erfinv is P(w - 3) / (1 - x^2), w <= 6; 2^-27.8
+  static constexpr float erfinv_slope_near[] = {
+      0x1.147f16p-1f,   -0x1.1097c6p-4f, 0x1.4ceaa4p-7f,   -0x1.6e9568p-10f, 0x1.501ea8p-13f,
+      -0x1.e6f9c6p-17f, 0x1.043f94p-20f, -0x1.8e4364p-25f, 0x1.cf5b7ep-29f,  -0x1.a306cep-32f};
+  /// the derivative of erfinv is P(s - 3.34375) / (1 - x^2), s from 2.4375 to 4.25; 2^-30.3
+  static constexpr float erfinv_slope_middle[] = {
+      0x1.342ccep-2f,   -0x1.66c7f6p-4f,  0x1.8cf2eap-6f,  -0x1.99b66ep-8f,  0x1.77d194p-10f,
+      -0x1.f07c38p-13f, -0x1.2759eep-16f, 0x1.85ea56p-15f, -0x1.ea20e2p-16f, 0x1.1c45dcp-17f};
   /// erfinv(x) = x (s + P(1/s - 0.15625)), s from 4.15 to 14; 2^-28.4
   static constexpr float erfinv_tail[] = {-0x1.17305cp-3f, -0x1.8257fep-2f,  0x1.90886ep+0f, -0x1.bef740p+1f,
                                           0x1.53572ep+3f,  -0x1.506d3cp+5f,  0x1.6beb9cp+7f, -0x1.5b8a88p+9f,

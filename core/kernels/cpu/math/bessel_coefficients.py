@@ -160,6 +160,12 @@ def inverse_error(w):
     return y / x
 
 
+def inverse_error_slope(w):
+    """(1 - x^2) times the derivative of erfinv at x = sqrt(1 - e^-w)."""
+    y = inverse_error(w) ** 2 * -mp.expm1(-w)  # squared
+    return mp.sqrt(mp.pi) / 2 * mp.exp(y - w)
+
+
 def rows():
     def scaled_k(v):
         return lambda t: mp.sqrt(2 / (mp.pi * t)) * mp.exp(1 / t) * mp.besselk(v, 1 / t)
@@ -272,6 +278,19 @@ def rows():
             "erfinv(x) = x P(s - 3.34375), s = sqrt(w) from 2.4375 to 4.25",
             fit(root, 2.4375, 4.25, bits, centred=True, extra=3),
         )
+    slope = "the derivative of erfinv is P("
+    yield (
+        24,
+        "erfinv_slope_near",
+        f"{slope}w - 3) / (1 - x^2), w <= 6",
+        fit(inverse_error_slope, 0, 6, 24, centred=True, extra=3),
+    )
+    yield (
+        24,
+        "erfinv_slope_middle",
+        f"{slope}s - 3.34375) / (1 - x^2), s from 2.4375 to 4.25",
+        fit(lambda s: inverse_error_slope(s * s), 2.4375, 4.25, 24, centred=True, extra=3),
+    )
     yield (
         53,
         "erfinv_far",

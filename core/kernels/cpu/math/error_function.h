@@ -108,6 +108,15 @@ ADJOINT_INLINE T erfinv(T x) {
   return select(a < T(1), y, select(a == T(1), copysign(infinity<T>, x), not_a_number<T>));
 }
 
+/// Its derivative, e^(y²) √π / 2 for y = erfinv x. That grows like 1 / (1 - x²), and what is left is smooth.
+ADJOINT_INLINE float erfinv_slope(float x) {
+  using P = coefficients::Bessel<float>;
+  const float a = abs(x), rest = (1.0f - a) * (1.0f + a), w = -log(rest);
+  const float q = select(w < 6.0f, polynomial(w - 3.0f, P::erfinv_slope_near),
+                         polynomial(sqrt(w) - 3.34375f, P::erfinv_slope_middle));
+  return select(a < 1.0f, q / rest, select(a == 1.0f, infinity<float>, not_a_number<float>));
+}
+
 // --- The normal distribution ----------------------------------------------------------------------
 //
 // Its distribution function is Phi(x) = erfc(-x / sqrt 2) / 2, of which the square x^2 / 2 is known exactly;
