@@ -13,6 +13,7 @@ import pkgutil
 import re
 
 import pytest
+from helpers import run_python
 
 import adjoint as ad
 from adjoint import _moved
@@ -259,3 +260,33 @@ def test_what_is_there_for_torch_s_sake_is_not_imported_by_the_rest():
             )
             assert "as_torch" not in at_import, name
     assert found == set(DOORS)
+    public = "; ".join(f"getattr(ad, {name!r})" for name in ad._LAZY if name != "as_torch")
+    left = "[m for m in sys.modules if m.startswith('adjoint.as_torch')]"
+    assert run_python("-c", f"import sys, adjoint as ad; {public}; print({left})").stdout == "[]\n"
+
+
+@pytest.mark.parametrize("module, name", [(m, n) for m, names in _moved.PAST.items() for n in names])
+def test_what_torch_has_given_up_is_found_unlisted(module, name):
+    holder = importlib.import_module(module)
+    value = getattr(holder, name)
+    assert name not in dir(holder) and (value.__name__.rpartition(".")[2] == name)
+    with pytest.raises(AttributeError, match=f"module '{module}' has no attribute '{name}_of_old'"):
+        getattr(holder, name + "_of_old")
+
+
+def test_a_submodule_does_not_hide_the_function_of_its_name():
+    hook = importlib.import_module("adjoint.nn.utils.weight_norm").WeightNorm
+    assert hook.__module__ == "adjoint.as_torch.past.weight_norm"
+    layer = ad.nn.utils.weight_norm(ad.nn.Linear(3, 2))
+    assert isinstance(pickle.loads(pickle.dumps(layer)), ad.nn.Linear) and layer.weight_g.shape == (2, 1)
+
+
+def test_whole_functions_that_torch_deprecates_are_in_its_folder():
+    """Functions that begin by saying so, rather than for an argument; a method stays with its class."""
+    found = []
+    for name, file in modules():
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and node.name[0] != "_" and "as_torch" not in name:
+                first = [s for s in node.body if not isinstance(getattr(s, "value", None), ast.Constant)][:1]
+                found += [f"{name}.{node.name}" for s in first if ast.unparse(s).startswith("announce(")]
+    assert found == ["adjoint.distributions.distribution.sample_n"]

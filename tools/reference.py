@@ -33,7 +33,7 @@ MODULES = (
     "amp func fx hub library linalg fft signal.windows special sparse distributions masked scipy models nn nn.functional "
     "nn.init nn.utils nn.utils.rnn nn.attention utils.data autograd.forward_ad "
     "nn.utils.parametrize nn.utils.parametrizations "
-    "nn.utils.stateless optim optim.lr_scheduler optim.swa_utils autograd autograd.functional autograd.graph "
+    "optim optim.lr_scheduler optim.swa_utils autograd autograd.functional autograd.graph "
     "distributed distributed.nn.functional nn.parallel utils.checkpoint utils.hooks random multiprocessing serialization testing"
 ).split()
 

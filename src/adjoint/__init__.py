@@ -135,28 +135,27 @@ _LATER = {
     "is_anomaly_enabled": "adjoint.autograd.anomaly_mode",
     "is_anomaly_check_nan_enabled": "adjoint.autograd.anomaly_mode",
 }
-_LATER.update(
-    dict.fromkeys(
-        "adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout alpha_dropout_ avg_pool1d batch_norm bilinear channel_shuffle "
-        "cosine_embedding_loss cosine_similarity ctc_loss dropout_ feature_alpha_dropout feature_alpha_dropout_ group_norm gru gru_cell "
-        "hinge_embedding_loss instance_norm kl_div lstm lstm_cell margin_ranking_loss max_pool1d max_pool1d_with_indices "
-        "max_pool2d max_pool3d pairwise_distance pdist pixel_shuffle pixel_unshuffle poisson_nll_loss prelu rms_norm rnn_relu "
-        "rnn_relu_cell rnn_tanh rnn_tanh_cell rrelu rrelu_ triplet_margin_loss".split(),
-        "adjoint.nn._toplevel",
-    )
-)
-_LATER.update(
-    dict.fromkeys(
-        "dsmm hspmm hsmm smm sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor spmm".split(),
-        "adjoint.sparse._toplevel",
-    )
-)
-_LATER.update(
-    dict.fromkeys(
-        ("bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"),
-        "adjoint.signal._periodic",
-    )
-)
+for _names, _home in (
+    (
+        "adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout avg_pool1d bilinear channel_shuffle cosine_similarity "
+        "feature_alpha_dropout max_pool1d max_pool1d_with_indices max_pool2d max_pool3d pairwise_distance pdist pixel_shuffle "
+        "pixel_unshuffle prelu rms_norm rrelu rrelu_",
+        "nn.functional",
+    ),
+    ("gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell", "nn.rnn.functions"),
+    (
+        "alpha_dropout_ batch_norm cosine_embedding_loss ctc_loss dropout_ feature_alpha_dropout_ group_norm hinge_embedding_loss "
+        "instance_norm kl_div margin_ranking_loss poisson_nll_loss triplet_margin_loss",
+        "as_torch.past.toplevel",
+    ),
+    (
+        "dsmm hspmm hsmm smm sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor spmm",
+        "sparse._toplevel",
+    ),
+    ("bartlett_window blackman_window hamming_window hann_window kaiser_window", "signal._periodic"),
+):
+    _LATER.update(dict.fromkeys(_names.split(), "adjoint." + _home))
+del _names, _home
 
 
 def _module(path):

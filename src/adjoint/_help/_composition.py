@@ -39,7 +39,7 @@ def public_name(public) -> str:
     if re.fullmatch(r"nn\.\w+\.(functions|fractional|ctc|grid)", module):
         # Functions beside their layers that are published elsewhere.
         return f"nn.functional.{public.__name__}"
-    if not module or module.startswith(("_", "ops")) or module.endswith("._toplevel"):
+    if not module or module.startswith(("_", "ops")) or module.endswith(("._toplevel", ".toplevel")):
         return public.__name__
     # Written in a module of a public package: nn.utils.clip for nn.utils.
     outer = f"{package.rpartition('.')[0]}.{public.__name__}"
@@ -89,7 +89,7 @@ def _function_of_layer(name):
     functional = importlib.import_module("adjoint.nn.functional")
     snake = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
     for candidate in (snake, snake.removesuffix("_loss"), name.lower(), name.lower().removesuffix("loss")):
-        if hasattr(functional, candidate):
+        if candidate in vars(functional):
             return candidate
     return None
 

@@ -13,7 +13,7 @@ from adjoint._C import Tensor
 from adjoint._publish.register import Members, extend
 from adjoint._tensor.device import preserve_format
 from adjoint._tensor.storage import UntypedStorage, _recording_off, _Storage
-from adjoint._tensor.typed_storage import TypedStorage, tell_removal
+from adjoint._tensor.typed_storage import TypedStorage
 from adjoint._types import Any, Ints, MemoryFormat, Shape
 
 
@@ -30,7 +30,6 @@ class Memory(Members):
 
     def storage(self) -> TypedStorage:
         """The memory of the tensor, which its views share, as elements of its dtype."""
-        tell_removal(3)
         return self._typed_storage()
 
     def _typed_storage(self) -> TypedStorage:

@@ -1,4 +1,4 @@
-"""The memory of tensors as elements of a dtype, which torch deprecates in favour of bytes.
+"""The memory of tensors as elements of a dtype, as files hold it; under `as_torch` programs are warned (as_torch/past/storages.py).
 
 Start reading at `TypedStorage`.
 """
@@ -9,7 +9,7 @@ from adjoint import _C
 from adjoint._publish.arguments import ignores
 from adjoint._switches import switches
 from adjoint._tensor.storage import UntypedStorage, _count, _made, _Storage
-from adjoint._types import Any, Device, DType
+from adjoint._types import Any, Device, DType, Self
 
 __all__ = ["TypedStorage"]
 
@@ -43,20 +43,15 @@ class TypedStorage(_Storage):
         wrap_storage: Any = None,
         dtype: DType | None = None,
         device: Device | None = None,
-        _internal: bool = False,
         _owner: Any = None,
     ) -> None:
         if _owner is not None:
             wrap_storage, dtype = UntypedStorage(_owner=_owner), dtype or _owner.dtype
         elif wrap_storage is None:
-            if not _internal:
-                tell_removal(3)
             dtype = dtype or _C.get_default_dtype()
             wrap_storage = UntypedStorage(_owner=_made(args, dtype, device, "TypedStorage"))
         else:
             _need_storage(args, wrap_storage, dtype, device)
-            if not _internal:
-                tell_removal(3)
         self._untyped_storage = wrap_storage
         self._dtype: Any = dtype
 
@@ -72,13 +67,7 @@ class TypedStorage(_Storage):
     @property
     def dtype(self) -> Any:
         """The type of the elements."""
-        tell_removal(3)
         return self._dtype
-
-    @property
-    def is_cuda(self) -> bool:  # type: ignore[override]
-        tell_removal(3)
-        return False
 
     @property
     def _tensor(self):  # type: ignore[override]
@@ -88,19 +77,20 @@ class TypedStorage(_Storage):
     def _elements(self):
         return _C._over(_C._storage_bytes(self._tensor), self._dtype, (self._size(),), (1,), 0)
 
-    def _element_size(self) -> int:
+    def element_size(self) -> int:
+        """The number of bytes of one element."""
         return self._dtype.itemsize
 
     def _size(self) -> int:
         return self._tensor._storage()[1] // self._dtype.itemsize
 
-    def _resize_(self, size):
-        self._untyped_storage.resize_(_count(size) * self._element_size())
+    def resize_(self, size: int) -> Self:
+        """Give the memory another number of elements."""
+        self._untyped_storage.resize_(_count(size) * self._dtype.itemsize)
         return self
 
     def untyped(self) -> UntypedStorage:
         """The same memory as bytes."""
-        tell_removal(3)
         return self._untyped_storage
 
     @ignores("non_blocking", why="a copy is done when the call returns", warns=False)
@@ -162,54 +152,23 @@ def _read_elements(dtype, data):
     return TypedStorage._over(UntypedStorage([*data]), dtype)
 
 
-def _public(name, private, doc):
-    def method(self, *args, **keywords):
-        tell_removal(3)
-        before, Removal.within = Removal.within, True
-        try:
-            return private(self, *args, **keywords)
-        finally:
-            Removal.within = before
-
-    method.__name__, method.__qualname__, method.__doc__ = name, f"TypedStorage.{name}", doc
-    return method
+def cast_name(dtype: DType) -> str:
+    """By what name a storage gives a copy of a dtype: "float", "complex_double"."""
+    return dtype._type_name.lower().replace("complex", "complex_")
 
 
-def _deprecate():
-    """What programs call warns, as torch does, under `as_torch`; what Adjoint calls has a name of its own, and does not."""
-    within = {
-        "nbytes": "_nbytes",
-        "size": "_size",
-        "element_size": "_element_size",
-        "data_ptr": "_data_ptr",
-        "resize_": "_resize_",
-        "is_shared": "_is_shared",
-        "share_memory_": "_share_memory_",
-        "pickle_storage_type": "_pickle_storage_type",
-        "__len__": "_length",
-        "__getitem__": "_getitem",
-        "__setitem__": "_setitem",
-        "__deepcopy__": "_deepcopy",
-        "tolist": "_tolist",
-        "fill_": "_fill",
-        "clone": "_clone",
-        "copy_": "_copy",
-        "cpu": "_cpu",
-        "type": "_type",
-    }
-    for name, private in within.items():
-        function = getattr(TypedStorage, private, None) or getattr(TypedStorage, name)
-        setattr(TypedStorage, private, function)
-        setattr(TypedStorage, name, _public(name, function, function.__doc__))
+def _add_casts():
     for dtype in [d for d in vars(_C).values() if isinstance(d, _C.dtype)]:
 
         def cast(self, _dtype=dtype):
             return self._to(_dtype)
 
-        name = {"complexfloat": "complex_float", "complexdouble": "complex_double"}.get(
-            dtype._type_name.lower(), dtype._type_name.lower()
-        )
-        setattr(TypedStorage, name, _public(name, cast, f"A copy of {dtype.name}."))
+        cast.__name__ = cast_name(dtype)
+        cast.__qualname__, cast.__doc__ = f"TypedStorage.{cast.__name__}", f"A copy of {dtype.name}."
+        setattr(TypedStorage, cast.__name__, cast)
+
+
+_add_casts()
 
 
 def _need_storage(args, storage, dtype, device):
@@ -231,30 +190,3 @@ def _need_storage(args, storage, dtype, device):
         raise TypeError(
             f"TypedStorage(): Argument 'wrap_storage' must be UntypedStorage, but got {type(storage)}"
         )
-
-
-class Removal:
-    """What `as_torch` switches on: torch's warning that typed storages will go, once or always."""
-
-    told = True
-    always = False
-    #: One call warns once, whatever it calls.
-    within = False
-
-
-def tell_removal(level):
-    if Removal.within or (Removal.told and not Removal.always):
-        return
-    Removal.told = True
-    from warnings import warn
-
-    warn(
-        "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. "
-        "This should only matter to you if you are using storages directly.  To access UntypedStorage directly, use "
-        "tensor.untyped_storage() instead of tensor.storage()",
-        UserWarning,
-        stacklevel=level,
-    )
-
-
-_deprecate()

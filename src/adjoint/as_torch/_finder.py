@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from types import ModuleType
 
 import adjoint
+from adjoint import _moved
 from adjoint._switches import switches
 from adjoint.as_torch import _processes
 from adjoint.as_torch._changes import also, change
@@ -32,7 +33,7 @@ RENAMED = {
     "torch.nn.modules.fold": "adjoint.nn.rearranging",
     "torch.nn.modules.pixelshuffle": "adjoint.nn.rearranging",
     "torch.nn.modules.upsampling": "adjoint.nn.rearranging",
-    "torch.nn.modules.utils": "adjoint.nn.sizes",
+    "torch.nn.modules.utils": f"{STANDINS}.nn.sizes",
     "torch.nn.utils.init": "adjoint.nn.utils.initialization",
     "torch.nn.utils.clip_grad": "adjoint.nn.utils.clip",
     "torch.nn.utils.convert_parameters": "adjoint.nn.utils.vector",
@@ -159,7 +160,7 @@ PRIVATE = {
         "get_device_states": f"{STANDINS}._functional.get_device_states",
         "set_device_states": f"{STANDINS}._functional.set_device_states",
     },
-    "adjoint.nn.utils.stateless": {
+    "adjoint.as_torch.past.stateless": {
         "_functional_call": "adjoint.func._modules.functional_call",
         "_reparametrize_module": f"{STANDINS}._functional._reparametrize_module",
     },
@@ -371,9 +372,12 @@ def _explain(module, name):
         change(module, "__path__", [])
     before = vars(module).get("__getattr__")
     private = PRIVATE.get(own, {})
+    past = _moved.PAST.get(own, {})
 
     def __getattr__(attribute):
         full = f"{name}.{attribute}"
+        if attribute in past and not isinstance(value := before(attribute), ModuleType):
+            return value
         if target(full) or name.startswith("torch.distributed.") and _inside(full):
             return import_module(full)
         if attribute in private:

@@ -14,6 +14,7 @@ from typing import Any
 import adjoint
 from adjoint.as_torch import _autocast, _compile, _legacy
 from adjoint.as_torch._changes import change
+from adjoint.as_torch.past import storages
 from adjoint.as_torch.standins import _element_types
 from adjoint.as_torch.standins._refused import refused
 from adjoint.as_torch.standins.torch_version import VERSION
@@ -47,7 +48,7 @@ def fill(module) -> None:
     module.__doc__ = adjoint.__doc__
     module.__file__ = adjoint.__file__
     module.__getattr__ = late
-    change(adjoint._tensor.typed_storage.Removal, "told", False)
+    storages.install()
 
 
 def _storage_type(tensor):

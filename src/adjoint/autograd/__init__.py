@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 
 from adjoint._C import Node, SavedTensor, Tensor, _run_backward
+from adjoint._moved import find_past
 from adjoint._publish.register import listing, published
 from adjoint._types import Any, Iterable, Sequence
 
@@ -29,7 +30,6 @@ __all__ = [
     "Function",
     "Node",
     "SavedTensor",
-    "Variable",
     "backward",
     "complex_convention",
     "detect_anomaly",
@@ -66,6 +66,7 @@ _LATER = {
 }
 
 
+_past = find_past(__name__)
 if TYPE_CHECKING:
     from . import forward_ad, functional, graph
     from ._convention import complex_convention
@@ -78,7 +79,7 @@ else:
     def __getattr__(name):
         module = _LATER.get(name)
         if module is None:
-            raise AttributeError(f"module 'adjoint.autograd' has no attribute {name!r}")
+            return _past(name)
         from importlib import import_module
 
         found = import_module("adjoint.autograd." + module)
@@ -315,50 +316,6 @@ def _seeds(gradients, count):
             raise RuntimeError(f"got {count} tensors and 1 gradients: give one gradient per tensor, or None")
         return gradients
     return tuple(gradients)
-
-
-class _VariableMeta(type):
-    def __instancecheck__(cls, other):
-        return isinstance(other, Tensor)
-
-
-class Variable(metaclass=_VariableMeta):
-    """The old name of `Tensor`: ``Variable(data, requires_grad=False)`` is `data` itself, seen as a leaf.
-
-    Parameters
-    ----------
-    data : Tensor
-    requires_grad : bool
-    volatile : bool
-        Only False.
-
-    Raises
-    ------
-    TypeError
-        ``volatile=True`` was given: its successors are `no_grad` and `inference_mode`.
-
-    Examples
-    --------
-    >>> import adjoint as ad
-    >>> ad.autograd.Variable(ad.ones(2), requires_grad=True).requires_grad
-    True
-    """
-
-    def __new__(cls, data: Tensor, requires_grad: bool = False, volatile: bool = False) -> Any:
-        if volatile:
-            refuse_volatile()
-        if not isinstance(data, Tensor):
-            raise TypeError(f"Variable data has to be a tensor, but got {data.__class__.__name__}")
-        return data.detach().requires_grad_(requires_grad)
-
-    class _execution_engine:
-        """What programs reach of the engine: a callback at the end of the backward pass that is running."""
-
-        @staticmethod
-        def queue_callback(callback):
-            from adjoint._C import _at_end_of_pass
-
-            _at_end_of_pass(callback)
 
 
 def refuse_volatile():

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint._C import Tensor
+from adjoint._moved import find_past
 from adjoint._publish.arguments import ignores
 from adjoint._types import Any, Callable
 from adjoint.autograd._convention import complex_convention
@@ -256,13 +257,7 @@ fast_mode, masked
     )
 
 
-def __getattr__(name):
-    if name in ("get_analytical_jacobian", "get_numerical_jacobian"):
-        from adjoint.autograd import _gradcheck_old
-
-        return getattr(_gradcheck_old, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
+find_past(__name__)
 
 # `adjoint.autograd.gradcheck` is the function; the error can be had from it without importing the module.
 gradcheck.GradcheckError = GradcheckError  # type: ignore[attr-defined]

@@ -5,6 +5,7 @@ function, `init` the first values of parameters, `utils` helpers around gradient
 with its functions and its layers.
 """
 
+from adjoint._moved import find_past
 from adjoint._publish.register import document_classes as _document_classes
 from adjoint._publish.register import listing
 
@@ -29,7 +30,6 @@ from . import (
 )
 from .activation import *
 from .attention.multihead import MultiheadAttention
-from .constants import assign as _assign
 from .convolution import *
 from .distance import CosineSimilarity, PairwiseDistance
 from .dropout import *
@@ -54,8 +54,6 @@ from .pooling import *
 from .rearranging import *
 from .rnn import *
 from .transformer import *
-
-_assign(globals())
 
 __all__ = (
     activation.__all__
@@ -105,3 +103,4 @@ __all__ += [
 
 _document_classes(globals())
 __dir__ = listing(__name__, "grad", "parameter")
+find_past(__name__)

@@ -7,6 +7,7 @@ of every order follow.
 
 from __future__ import annotations
 
+from adjoint._moved import find_past
 from adjoint._publish.register import listing
 from adjoint.ops.convolution import (
     conv1d,
@@ -80,6 +81,7 @@ __all__ += [
     "pdist",
 ]
 __dir__ = listing(__name__)
+find_past(__name__)
 
 # Pickles and documentation know them by the name under which users do, wherever they are written.
 for _name in __all__:

@@ -11,9 +11,9 @@ import math
 import warnings
 
 import adjoint as ad
+from adjoint._moved import find_past
 from adjoint._publish import register
 from adjoint._publish.register import listing
-from adjoint._switches import announce
 from adjoint._types import Any, Generator, Tensor
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "zeros_",
 ]
 __dir__ = listing(__name__)
+find_past(__name__)
 
 
 def calculate_gain(nonlinearity: str, param: Any = None) -> float:
@@ -316,28 +317,6 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
             order = ad.randperm(rows) if generator is None else ad.randperm(rows, generator=generator)
             tensor[order[:zeros], column] = 0
     return tensor
-
-
-_OLD = "constant dirac eye kaiming_normal kaiming_uniform normal orthogonal sparse uniform xavier_normal xavier_uniform".split()
-
-
-def __getattr__(name):
-    """A function by its old name, without the underscore."""
-    if name not in _OLD:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    function = globals()[name + "_"]
-
-    def deprecated(*args, **kwargs):
-        announce(
-            f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.",
-            FutureWarning,
-            stacklevel=2,
-        )
-        return function(*args, **kwargs)
-
-    deprecated.__name__ = deprecated.__qualname__ = name
-    deprecated.__doc__ = f"`{name}_` by its old name."
-    return deprecated
 
 
 register.publish(globals())

@@ -9,8 +9,9 @@ from __future__ import annotations
 import adjoint
 from adjoint import _C
 from adjoint._tensor.storage import UntypedStorage, _Storage
-from adjoint._tensor.typed_storage import Removal, TypedStorage, _need_storage, tell_removal
+from adjoint._tensor.typed_storage import TypedStorage, _need_storage
 from adjoint.as_torch import _legacy
+from adjoint.as_torch.past.storages import Removal, tell_removal
 
 __all__ = ["CUDA", "OF_OLD", "TypedStorage", "UntypedStorage"]
 

@@ -5,6 +5,7 @@ All take ``(input, target)``. `reduction` is 'mean', 'sum' or 'none'.
 
 from __future__ import annotations
 
+from adjoint._moved import find_past
 from adjoint._types import Tensor
 from adjoint.nn.module import Module
 
@@ -20,9 +21,9 @@ __all__ = [
     "L1Loss",
     "MSELoss",
     "NLLLoss",
-    "NLLLoss2d",
     "SmoothL1Loss",
 ]
+find_past(__name__)
 
 
 class _Loss(Module):
@@ -141,10 +142,6 @@ class NLLLoss(_WeightedLoss):
         return functions.nll_loss(
             input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction
         )
-
-
-class NLLLoss2d(NLLLoss):
-    """`NLLLoss` by an old name."""
 
 
 class CrossEntropyLoss(_WeightedLoss):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint._C import ModuleMembers, _read_members_directly
+from adjoint._moved import Constants
 from adjoint._switches import switches
 from adjoint._types import Any, Callable, Iterator, Self
 from adjoint.nn.parameter import Buffer, Parameter
@@ -94,6 +95,8 @@ class Module(Conversion, StateDict, Hookable, Compiling, ModuleMembers):
         if "_call_impl" in vars(cls) and "__call__" not in vars(cls):
             cls.__call__ = lambda self, *args, **kwargs: self._call_impl(*args, **kwargs)  # type: ignore[method-assign]
         _read_members_directly(cls)
+
+    __constants__: Any = Constants()
 
     #: Whether ``Module.__init__`` calls that of the next class in the order of inheritance, with its arguments.
     call_super_init = False

@@ -9,9 +9,9 @@ import math
 
 import adjoint as ad
 from adjoint import _C
+from adjoint._moved import find_past
 from adjoint._publish import register
 from adjoint._publish.arguments import whole
-from adjoint._switches import announce
 from adjoint._tensor.memory_format import like
 from adjoint._types import Any, Ints, Sequence, Tensor
 
@@ -22,10 +22,8 @@ __all__ = [
     "pixel_shuffle",
     "pixel_unshuffle",
     "unfold",
-    "upsample",
-    "upsample_bilinear",
-    "upsample_nearest",
 ]
+find_past(__name__)
 
 _RANKS = {"linear": 1, "bilinear": 2, "bicubic": 2, "lanczos": 2, "trilinear": 3}
 _WIDE = ("bilinear", "bicubic", "lanczos")
@@ -168,37 +166,6 @@ def interpolate(
     if input.dtype is ad.uint8:
         result = (result + 0.5).floor().clamp(0, 255)
     return like(result.to(input.dtype), input)
-
-
-def upsample(
-    input: Tensor,
-    size: Ints | None = None,
-    scale_factor: float | Sequence[float] | None = None,
-    mode: str = "nearest",
-    align_corners: bool | None = None,
-) -> Tensor:
-    """`interpolate` by its old name."""
-    return interpolate(input, size, scale_factor, mode, align_corners)
-
-
-def _deprecated(name):
-    announce(f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3)
-
-
-def upsample_nearest(
-    input: Tensor, size: Ints | None = None, scale_factor: float | Sequence[float] | None = None
-) -> Tensor:
-    """`interpolate` by the nearest element, by an old name."""
-    _deprecated("upsample_nearest")
-    return interpolate(input, size, scale_factor, mode="nearest")
-
-
-def upsample_bilinear(
-    input: Tensor, size: Ints | None = None, scale_factor: float | Sequence[float] | None = None
-) -> Tensor:
-    """`interpolate`, bilinear with aligned corners, by an old name."""
-    _deprecated("upsample_bilinear")
-    return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:

@@ -1,10 +1,13 @@
 """Helpers around parameters: clipping gradients, parameters as one vector or as functions, packed sequences, pruning, fusion."""
 
+import sys
+from types import ModuleType
+
+from adjoint._moved import PAST, find_past
 from adjoint._publish.register import listing
 
-from . import parametrizations, parametrize, prune, rnn, stateless
+from . import parametrizations, parametrize, prune, rnn
 from .clip import (
-    clip_grad_norm,
     clip_grad_norm_,
     clip_grad_value_,
     clip_grads_with_norm_,
@@ -13,12 +16,9 @@ from .clip import (
 from .fusion import fuse_conv_bn_eval, fuse_conv_bn_weights, fuse_linear_bn_eval, fuse_linear_bn_weights
 from .initialization import skip_init
 from .memory_format import convert_conv2d_weight_memory_format, convert_conv3d_weight_memory_format
-from .spectral_norm import remove_spectral_norm, spectral_norm
 from .vector import parameters_to_vector, vector_to_parameters
-from .weight_norm import remove_weight_norm, weight_norm
 
 __all__ = [
-    "clip_grad_norm",
     "clip_grad_norm_",
     "clip_grad_value_",
     "clip_grads_with_norm_",
@@ -33,13 +33,20 @@ __all__ = [
     "parametrizations",
     "parametrize",
     "prune",
-    "remove_spectral_norm",
-    "remove_weight_norm",
     "rnn",
     "skip_init",
-    "spectral_norm",
-    "stateless",
     "vector_to_parameters",
-    "weight_norm",
 ]
 __dir__ = listing(__name__)
+find_past(__name__)
+
+
+class _Utils(ModuleType):
+    """This module, in which `weight_norm` is a function although importing a submodule of that name sets the attribute."""
+
+    def __setattr__(self, name, value):
+        if name not in PAST[__name__] or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Utils

@@ -6,12 +6,13 @@ import warnings
 from collections.abc import Generator
 
 import adjoint as ad
+from adjoint._moved import find_past
 from adjoint._publish import register
 from adjoint._publish.arguments import ignores
-from adjoint._switches import announce
 from adjoint._types import Iterable, Sequence, Tensor
 
-__all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+find_past(__name__)
 
 
 def _tensors(parameters):
@@ -100,31 +101,6 @@ def clip_grad_norm_(
         total = get_total_norm(grads, norm_type, error_if_nonfinite)
         clip_grads_with_norm_(parameters, max_norm, total)
     return total
-
-
-def clip_grad_norm(
-    parameters: Tensor | Iterable[Tensor],
-    max_norm: float,
-    norm_type: float = 2.0,
-    error_if_nonfinite: bool = False,
-    foreach: bool | None = None,
-) -> Tensor:
-    """`clip_grad_norm_` by its old name.
-
-    Examples
-    --------
-    >>> import adjoint as ad
-    >>> p = ad.nn.Parameter(ad.zeros(2))
-    >>> p.grad = ad.tensor([3.0, 4.0])
-    >>> ad.nn.utils.clip_grad_norm([p], 1.0)
-    tensor(5.)
-    """
-    announce(
-        "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.",
-        category=FutureWarning,
-        stacklevel=2,
-    )
-    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
 @ignores("foreach", why="there is one implementation")

@@ -1,11 +1,11 @@
 """`__constants__` of the layers: the attributes that torch's script compiler takes for constants.
 
-Programs read them and extend them: ``__constants__ = nn.Linear.__constants__ + ["scale"]``. Start reading at `assign`.
+Programs read them and extend them: ``__constants__ = nn.Linear.__constants__ + ["scale"]``. Start reading at `of`.
 """
 
 from __future__ import annotations
 
-__all__ = ["assign"]
+__all__ = ["of"]
 
 #: Names of attributes, and the layers that have these.
 _CONSTANTS = {
@@ -89,8 +89,11 @@ _CONSTANTS = {
 }
 
 
-def assign(namespace) -> None:
-    """Give each layer of a namespace its list."""
-    for constants, layers in _CONSTANTS.items():
-        for layer in layers.split():
-            namespace[layer].__constants__ = constants.split()
+#: By the name of a layer.
+_BY_LAYER = {layer: names.split() for names, layers in _CONSTANTS.items() for layer in layers.split()}
+
+
+def of(cls: type) -> list[str] | None:
+    """The list of a layer, or of the layer that a class is derived from; None for other modules."""
+    bases = [base for base in cls.__mro__ if base.__module__.startswith(("adjoint.nn.", "adjoint.as_torch."))]
+    return next((_BY_LAYER[base.__name__] for base in bases if base.__name__ in _BY_LAYER), None)

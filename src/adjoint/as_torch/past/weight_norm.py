@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from adjoint._types import Any
-
-from ..module import Module
-from ..parameter import Parameter, UninitializedParameter
-from .parametrizations import norm_except
+from adjoint.nn.module import Module
+from adjoint.nn.parameter import Parameter, UninitializedParameter
+from adjoint.nn.utils.parametrizations import norm_except
 
 __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
 

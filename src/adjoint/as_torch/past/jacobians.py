@@ -9,8 +9,7 @@ from __future__ import annotations
 from adjoint._C import Tensor
 from adjoint._switches import announce
 from adjoint._types import Any, Callable
-
-from . import _gradcheck_jacobians as jacobians
+from adjoint.autograd import _gradcheck_jacobians as jacobians
 
 __all__ = ["get_analytical_jacobian", "get_numerical_jacobian"]
 

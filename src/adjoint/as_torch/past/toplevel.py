@@ -1,7 +1,6 @@
-"""What torch publishes at its top level as well: functions of `nn.functional`, in the order of arguments that they have there.
+"""Functions of `nn.functional` that torch has at its top level in another order of arguments.
 
-`adjoint` finds them here when they are first asked for. Most are the same function; a few take parameters before statistics, or
-a reduction by its number.
+They take parameters before statistics, or a reduction by its number. `adjoint` finds them here when they are first asked for.
 """
 
 from __future__ import annotations
@@ -9,75 +8,22 @@ from __future__ import annotations
 from adjoint._publish import register
 from adjoint._publish.arguments import ignores
 from adjoint._types import Sequence, Tensor
-
-from . import functional
-from .functional import (
-    alpha_dropout,
-    bilinear,
-    channel_shuffle,
-    cosine_similarity,
-    feature_alpha_dropout,
-    pairwise_distance,
-    pdist,
-    pixel_shuffle,
-    pixel_unshuffle,
-    prelu,
-    rms_norm,
-    rrelu,
-    rrelu_,
-)
-from .pooling.functions import (
-    adaptive_avg_pool1d,
-    adaptive_max_pool1d,
-    avg_pool1d,
-    max_pool1d,
-    max_pool1d_with_indices,
-    max_pool2d,
-    max_pool3d,
-)
-from .rnn.functions import gru, gru_cell, lstm, lstm_cell, rnn_relu, rnn_relu_cell, rnn_tanh, rnn_tanh_cell
+from adjoint.nn import functional
+from adjoint.nn.functional import alpha_dropout, feature_alpha_dropout
 
 __all__ = [
-    "adaptive_avg_pool1d",
-    "adaptive_max_pool1d",
-    "alpha_dropout",
     "alpha_dropout_",
-    "avg_pool1d",
     "batch_norm",
-    "bilinear",
-    "channel_shuffle",
     "cosine_embedding_loss",
-    "cosine_similarity",
     "ctc_loss",
     "dropout_",
-    "feature_alpha_dropout",
     "feature_alpha_dropout_",
     "group_norm",
-    "gru",
-    "gru_cell",
     "hinge_embedding_loss",
     "instance_norm",
     "kl_div",
-    "lstm",
-    "lstm_cell",
     "margin_ranking_loss",
-    "max_pool1d",
-    "max_pool1d_with_indices",
-    "max_pool2d",
-    "max_pool3d",
-    "pairwise_distance",
-    "pdist",
-    "pixel_shuffle",
-    "pixel_unshuffle",
     "poisson_nll_loss",
-    "prelu",
-    "rms_norm",
-    "rnn_relu",
-    "rnn_relu_cell",
-    "rnn_tanh",
-    "rnn_tanh_cell",
-    "rrelu",
-    "rrelu_",
     "triplet_margin_loss",
 ]
 
@@ -211,4 +157,6 @@ def triplet_margin_loss(
     )
 
 
-register.publish(globals())
+for _name in __all__:
+    globals()[_name].__module__ = "adjoint"  # as pickles know them
+    globals()[_name] = register.published(globals()[_name])

@@ -5,10 +5,9 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint._publish import register
 from adjoint._types import Any, Dims, StateDict, Tensor
+from adjoint.nn import functional as F
 from adjoint.nn.module import Module
-
-from .. import functional as F
-from ..parameter import Parameter, UninitializedParameter
+from adjoint.nn.parameter import Parameter, UninitializedParameter
 
 __all__ = ["SpectralNorm", "remove_spectral_norm", "spectral_norm"]
 
