@@ -290,3 +290,25 @@ def test_whole_functions_that_torch_deprecates_are_in_its_folder():
                 first = [s for s in node.body if not isinstance(getattr(s, "value", None), ast.Constant)][:1]
                 found += [f"{name}.{node.name}" for s in first if ast.unparse(s).startswith("announce(")]
     assert found == ["adjoint.distributions.distribution.sample_n"]
+
+
+#: Files that speak of a program that is started by this name, or of the package as such.
+OF_THE_PACKAGE = {"demo.py", "distributed/run.py"}
+
+
+def test_errors_name_the_namespace_that_is_loaded():
+    """`switches.package`, rather than one that is written down: adjoint, or torch under `as_torch` (where alone `announce` speaks)."""
+    written = re.compile(r"(?<![\w'.#-])(?<!-m )(?<!import )(torch|adjoint)\.[a-zA-Z]")
+    found = []
+    for file in SOURCE.rglob("*.py"):
+        tree, path = ast.parse(file.read_text(encoding="utf-8")), file.relative_to(SOURCE).as_posix()
+        texts = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "announce":
+                texts |= {id(n) for n in ast.walk(node)}
+        for node in ast.walk(tree):
+            text = node.value if isinstance(node, ast.Constant) and id(node) not in texts else None
+            # A sentence; what has examples or sections is documentation.
+            if isinstance(text, str) and " " in text.strip() and not re.search(">>>|---|`, or", text):
+                found += [f"{path}:{node.lineno}: {text}"] * bool(written.search(text))
+    assert [f for f in found if not f.startswith(("as_torch/", *OF_THE_PACKAGE))] == []

@@ -119,7 +119,7 @@ def find_past(module: str):
         found = import_module(home)
         return getattr(found, name, found)
 
-    sys.modules[module].__getattr__ = __getattr__
+    vars(sys.modules[module])["__getattr__"] = __getattr__
     return __getattr__
 
 

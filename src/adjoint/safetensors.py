@@ -31,6 +31,7 @@ from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._files.reading import _check_bool
 from adjoint._publish.register import listing
+from adjoint._switches import switches
 from adjoint._tensor.device import device as _device
 from adjoint._tensor.device import strided
 
@@ -369,7 +370,7 @@ def _need_plain(tensors, metadata):
     if not isinstance(tensors, Mapping):
         raise ValueError(
             f"Expected a dict of [str, Tensor] but received {type(tensors).__name__}; other objects are saved by "
-            "adjoint.save under a name that does not end in .safetensors"
+            f"{switches.package}.save under a name that does not end in .safetensors"
         )
     if metadata is not None and not (
         isinstance(metadata, Mapping) and all(isinstance(t, str) for pair in metadata.items() for t in pair)

@@ -100,7 +100,7 @@ def test_wrong_types():
         nn.Linear(1, 1).load_state_dict([1, 2])
     with pytest.raises(
         RuntimeError,
-        match='parameter named "weight", expected torch.Tensor or Tensor-like object from checkpoint',
+        match='parameter named "weight", expected adjoint.Tensor or Tensor-like object from checkpoint',
     ):
         nn.Linear(1, 1).load_state_dict({"weight": 3, "bias": ad.ones(1)})
 

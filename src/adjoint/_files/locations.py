@@ -7,6 +7,7 @@ go. On the meta device nothing is left of it but its size. Start reading at `res
 from __future__ import annotations
 
 from adjoint import _C
+from adjoint._switches import switches
 from adjoint._tensor.device import device, device_number
 from adjoint._tensor.storage import UntypedStorage
 from adjoint._tensor.typed_storage import TypedStorage
@@ -111,9 +112,12 @@ def default_restore_location(storage, location):
             return result
     kind = str(location).partition(":")[0]
     if kind == "cuda":
+        reason = (
+            f"{switches.package}.cuda.is_available() is False" if switches.torch else "there is none here"
+        )
         raise RuntimeError(
-            "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. If you are running on a "
-            "CPU-only machine, please use torch.load with map_location=torch.device('cpu') to map your storages to the CPU."
+            f"Attempting to deserialize object on a CUDA device but {reason}. If you are running on a CPU-only machine, please use "
+            f"{switches.package}.load with map_location={switches.package}.device('cpu') to map your storages to the CPU."
         )
     raise RuntimeError(
         f"don't know how to restore data location of {type(storage).__name__} (tagged with {location}): there is no such device "

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 from adjoint import _C
 from adjoint._publish.arguments import ignores
+from adjoint._switches import switches
 from adjoint._tensor.copying import rebuild, rebuild_sparse, set_attributes
 from adjoint._tensor.device import LAYOUTS, device
 from adjoint._tensor.storage import UntypedStorage
@@ -267,7 +268,7 @@ def find(module, name, known):
     raise refuse(
         f"Weights only load failed: the file asks for {full}, which is neither a tensor nor a plain container. If you trust "
         "the file, which can then run any code, use weights_only=False; or allow this one with "
-        "adjoint.serialization.add_safe_globals"
+        f"{switches.package}.serialization.add_safe_globals"
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._C import Tensor, _run_backward
 from adjoint._publish.register import Members, extend
+from adjoint._switches import switches
 from adjoint._types import Any, Callable, Sequence
 
 
@@ -104,7 +105,7 @@ class Gradients(Members):
         from warnings import warn
 
         warn(
-            "volatile was removed (Variable.volatile is always False): see adjoint.no_grad and adjoint.inference_mode",
+            f"volatile was removed (Variable.volatile is always False): see {switches.package}.no_grad and {switches.package}.inference_mode",
             stacklevel=2,
         )
         return False

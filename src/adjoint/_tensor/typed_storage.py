@@ -152,7 +152,7 @@ def _read_elements(dtype, data):
     return TypedStorage._over(UntypedStorage([*data]), dtype)
 
 
-def cast_name(dtype: DType) -> str:
+def cast_name(dtype: _C.dtype) -> str:
     """By what name a storage gives a copy of a dtype: "float", "complex_double"."""
     return dtype._type_name.lower().replace("complex", "complex_")
 

@@ -38,7 +38,7 @@ def functions(name: str) -> Any:
     from adjoint.nn import functional
 
     # What torch has at its top level in a form of its own calls the function of `nn.functional`.
-    other_form = adjoint._LATER.get(name, "").startswith("adjoint.as_torch")
+    other_form = vars(adjoint)["_LATER"].get(name, "").startswith("adjoint.as_torch")
     places = (_C, functional, linalg) if other_form else (_C, adjoint, functional, linalg)
     found = {id(f): f for place in places if callable(f := getattr(place, name, None))}
     if not found:

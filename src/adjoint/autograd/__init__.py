@@ -11,6 +11,7 @@ import sys
 from adjoint._C import Node, SavedTensor, Tensor, _run_backward
 from adjoint._moved import find_past
 from adjoint._publish.register import listing, published
+from adjoint._switches import switches
 from adjoint._types import Any, Iterable, Sequence
 
 from .grad_mode import (
@@ -213,7 +214,7 @@ def grad(
 
         warn(
             "only_inputs argument is deprecated and is ignored now (defaults to True). "
-            "To accumulate gradient for other parts of the graph, please use adjoint.autograd.backward.",
+            f"To accumulate gradient for other parts of the graph, please use {switches.package}.autograd.backward.",
             FutureWarning,
             stacklevel=2,
         )
@@ -321,8 +322,8 @@ def _seeds(gradients, count):
 def refuse_volatile():
     """Say what took the place of ``volatile=True``, which legacy programs wrote for inputs of an inference."""
     raise TypeError(
-        "volatile was removed and has no effect: wrap the computation in `with adjoint.no_grad():` instead, or in "
-        "`with adjoint.inference_mode():` if its results will never meet a computation that is recorded"
+        f"volatile was removed and has no effect: wrap the computation in `with {switches.package}.no_grad():` instead, or in "
+        f"`with {switches.package}.inference_mode():` if its results will never meet a computation that is recorded"
     )
 
 

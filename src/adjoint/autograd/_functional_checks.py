@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from adjoint._switches import switches
+
 _NOT_STRICT = "This is not allowed in strict mode"
 
 # The same for a product that came back as None; "create_graph" where it came back without a graph.
@@ -41,5 +43,5 @@ def _refuse_complex(outputs):
             raise RuntimeError(
                 f"grad can be implicitly created only for real scalar outputs but got {y.dtype}: one row per output does "
                 "not hold the derivative of a complex function. Give jacobian the real and the imaginary part "
-                "(adjoint.view_as_real), or pass vectorize=True for the gradients of the real part alone."
+                f"({switches.package}.view_as_real), or pass vectorize=True for the gradients of the real part alone."
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Node, Tensor
+from adjoint._switches import switches
 from adjoint._types import Any, Params
 
 __all__ = ["Drawing", "Explanation", "draw", "explain"]
@@ -82,7 +83,7 @@ class Explanation:
         lines = [text(head), rule, *map(text, table[:-1]), rule, text(table[-1])]
         if not any(row["line"] for row in self.rows):
             lines.append(
-                "To see source lines, call adjoint.autograd.graph.set_record_lines(True) before the program."
+                f"To see source lines, call {switches.package}.autograd.graph.set_record_lines(True) before the program."
             )
         return "\n".join(lines)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from adjoint._C import Tensor, _requires_grad_anywhere
 from adjoint._publish.register import listing
+from adjoint._switches import switches
 from adjoint._types import Any, Callable
 from adjoint.autograd import enable_grad, grad
 from adjoint.autograd._batched import block
@@ -161,7 +162,7 @@ def jacobian(
     if is_forward(strategy):
         if strict:
             raise RuntimeError(
-                'adjoint.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not supported together '
+                f'{switches.package}.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not supported together '
                 '(yet). Please either set `strict=False` or `strategy="reverse-mode"`.'
             )
         several, given = _tensors(inputs, "inputs", "jacobian")
@@ -169,7 +170,7 @@ def jacobian(
         return jacobian_by_columns(func, several, _inputs(given, create_graph), outputs_of, create_graph)
     if strict and vectorize:
         raise RuntimeError(
-            "adjoint.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. "
+            f"{switches.package}.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. "
             "Please either set `strict=False` or `vectorize=False`."
         )
     with enable_grad():

@@ -12,6 +12,7 @@ import adjoint as ad
 from adjoint._C import Tensor
 from adjoint._moved import find_past
 from adjoint._publish.arguments import ignores
+from adjoint._switches import switches
 from adjoint._types import Any, Callable
 from adjoint.autograd._convention import complex_convention
 
@@ -288,7 +289,7 @@ def _check_inputs(inputs):
             warnings.warn(
                 f"Input #{i} requires gradient and is not a double precision floating point or complex. This check will "
                 "likely fail if all the inputs are not of double precision floating point or complex. "
-                f"It is of type {x.dtype}: x.double() or x.to(adjoint.complex128) makes one of double precision.",
+                f"It is of type {x.dtype}: x.double() or x.to({switches.package}.complex128) makes one of double precision.",
                 stacklevel=3,
             )
         if jacobians.overlapping(x):

@@ -15,6 +15,7 @@ import warnings
 
 import adjoint as ad
 from adjoint import _C
+from adjoint._switches import switches
 from adjoint._types import Any
 from adjoint.distributed import _functions as collectives
 from adjoint.distributed._errors import DistBackendError
@@ -263,7 +264,7 @@ class Reducer:
         if g.requires_grad:
             warnings.warn(
                 "Using backward() with create_graph=True through DistributedDataParallel: gradients are averaged, and that is not "
-                "recorded. Use adjoint.distributed.nn.functional for derivatives of higher order over ranks",
+                f"recorded. Use {switches.package}.distributed.nn.functional for derivatives of higher order over ranks",
                 stacklevel=2,
             )
             g = g.detach()

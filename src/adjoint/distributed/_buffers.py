@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import _C
+from adjoint._switches import switches
 
 __all__ = ["bytes_of", "check", "copy_back", "flat", "for_reading", "for_writing", "unrecorded"]
 
@@ -23,7 +24,7 @@ def check(tensor, name) -> None:
         raise RuntimeError(f"{name}(): the tensor is on the meta device and has no elements to send")
     if _C._is_batched(tensor):
         raise RuntimeError(
-            f"{name}() is no operator that vmap can batch: inside of transforms call those of adjoint.distributed.nn.functional"
+            f"{name}() is no operator that vmap can batch: inside of transforms call those of {switches.package}.distributed.nn.functional"
         )
 
 
@@ -52,7 +53,7 @@ def unrecorded(tensor, name):
     if tensor.requires_grad and not tensor.is_leaf and _C.is_grad_enabled():
         raise RuntimeError(
             f"{name}() writes a tensor that is being recorded, and its gradient would be wrong. Call "
-            f"adjoint.distributed.nn.functional.{name}, which is differentiated, or detach() the tensor"
+            f"{switches.package}.distributed.nn.functional.{name}, which is differentiated, or detach() the tensor"
         )
     return tensor.detach()
 

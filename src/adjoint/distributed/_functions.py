@@ -10,6 +10,7 @@ import contextlib
 import adjoint as ad
 from adjoint._publish.arguments import ignores
 from adjoint._publish.register import publish
+from adjoint._switches import switches
 from adjoint._types import Any, Sequence, Tensor
 from adjoint.distributed._process_group import (
     AllreduceOptions,
@@ -64,7 +65,7 @@ def _go(work, async_op):
 def _tensor(value, name):
     if not isinstance(value, ad.Tensor):
         raise TypeError(
-            f"Invalid function argument. Expected parameter `{name}` of type torch.Tensor\n             but got {type(value)} instead."
+            f"Invalid function argument. Expected parameter `{name}` of type {switches.package}.Tensor\n             but got {type(value)} instead."
         )
 
 
@@ -72,7 +73,7 @@ def _tensors(value, name):
     if not isinstance(value, (list, tuple)) or not all(isinstance(t, ad.Tensor) for t in value):
         kinds = sorted({type(t).__name__ for t in value}) if isinstance(value, (list, tuple)) else type(value)
         raise TypeError(
-            f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n             but got {kinds} instead."
+            f"Invalid function argument. Expected parameter `{name}` of type List[{switches.package}.Tensor]\n             but got {kinds} instead."
         )
 
 
@@ -450,7 +451,7 @@ class P2POp:
     ) -> None:
         if op not in (isend, irecv):
             raise ValueError(
-                "Invalid ``op``. Expected ``op`` to be of type ``torch.distributed.isend`` or ``torch.distributed.irecv``."
+                f"Invalid ``op``. Expected ``op`` to be of type ``{switches.package}.distributed.isend`` or ``{switches.package}.distributed.irecv``."
             )
         _tensor(tensor, "tensor")
         self.op, self.tensor, self.group, self.tag = op, tensor, group, tag
@@ -466,7 +467,7 @@ def batch_isend_irecv(p2p_op_list: Any) -> list:
     """Begin several messages at once."""
     if not isinstance(p2p_op_list, list) or not all(isinstance(op, P2POp) for op in p2p_op_list):
         raise ValueError(
-            "Invalid ``p2p_op_list``. Each op is expected to to be of type ``torch.distributed.P2POp``."
+            f"Invalid ``p2p_op_list``. Each op is expected to to be of type ``{switches.package}.distributed.P2POp``."
         )
     if not p2p_op_list:
         raise ValueError("batch_isend_irecv(): the list is empty")

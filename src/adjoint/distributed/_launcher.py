@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 
+from adjoint._switches import switches
 from adjoint.distributed._errors import DistError
 from adjoint.distributed._tcp_store import TCPStore
 from adjoint.distributed._wire import VARIABLE
@@ -212,7 +213,7 @@ class Launcher:
                 self.ranks.append(_Rank(rank, self.command, variables, own, prefix, silent))
             except OSError as error:
                 print(
-                    f"adjoint.distributed.run: cannot start {self.command[0]}: {error.strerror}",
+                    f"{switches.package}.distributed.run: cannot start {self.command[0]}: {error.strerror}",
                     file=sys.stderr,
                 )
                 self._end_all()

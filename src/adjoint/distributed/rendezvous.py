@@ -10,6 +10,7 @@ from datetime import timedelta
 from urllib.parse import parse_qsl, urlparse
 
 from adjoint._publish.register import publish
+from adjoint._switches import switches
 from adjoint._types import Any
 from adjoint.distributed._file_store import FileStore
 from adjoint.distributed._stores import as_timedelta
@@ -58,7 +59,9 @@ def rendezvous(url: str, rank: int = -1, world_size: int = -1, **keywords: Any) 
 
 
 def _lack(scheme, what):
-    return ValueError(f"Error initializing torch.distributed using {scheme}:// rendezvous: {what}")
+    return ValueError(
+        f"Error initializing {switches.package}.distributed using {scheme}:// rendezvous: {what}"
+    )
 
 
 def _given(scheme, url, rank, world_size):

@@ -7,6 +7,7 @@ the norm at its other end. `norm` is SciPy's: which of the two directions divide
 from __future__ import annotations
 
 from adjoint import _C
+from adjoint._switches import switches
 from adjoint._types import Any
 from adjoint.library import primitive
 
@@ -35,7 +36,7 @@ def library():
                 import numpy.fft as module
             except ImportError:
                 raise ImportError(
-                    "adjoint.fft computes its transforms by SciPy or NumPy, and neither is installed: `pip install scipy` (faster) "
+                    f"{switches.package}.fft computes its transforms by SciPy or NumPy, and neither is installed: `pip install scipy` (faster) "
                     "or `pip install numpy`"
                 ) from None
         _library = module, module.__name__ == "scipy.fft"

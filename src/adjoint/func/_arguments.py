@@ -177,7 +177,7 @@ def refuse_complex(name, what, tree):
         if isinstance(leaf, Tensor) and leaf.is_complex():
             raise RuntimeError(
                 f"{name}: Expected all {what} to be real but received complex tensor at flattened input idx: {i}. Give the "
-                "real and the imaginary part (adjoint.view_as_real), or use vjp or jvp, which support complex numbers"
+                f"real and the imaginary part ({switches.package}.view_as_real), or use vjp or jvp, which support complex numbers"
             )
 
 

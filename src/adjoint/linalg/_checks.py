@@ -51,7 +51,7 @@ def matrices(A, name, argument="A") -> Tensor:
     if not (A.is_floating_point() or A.is_complex()):
         raise RuntimeError(
             f"{name}: Expected a floating point or complex tensor as input. Got {kind}; convert it, for example with "
-            ".to(adjoint.float64)"
+            f".to({switches.package}.float64)"
         )
     if A.dtype in (_C.float16, _C.bfloat16):
         raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {kind}; convert to float32")

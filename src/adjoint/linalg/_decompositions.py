@@ -303,7 +303,7 @@ def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor
 
 def _eig(A, vectors, name):
     square(A, name)
-    finite(A, "torch.linalg.eig: input tensor should not contain infs or NaNs")
+    finite(A, f"{switches.package}.linalg.eig: input tensor should not contain infs or NaNs")
     values, vectors, info = _C._eig(A, vectors)
     raise_where(info, name, _not_converged("eigenvalues"))
     return return_types.linalg_eig(values, vectors)

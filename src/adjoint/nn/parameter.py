@@ -7,6 +7,7 @@ from typing import Any
 import adjoint as ad
 from adjoint import _C
 from adjoint._publish.register import listing
+from adjoint._switches import switches
 from adjoint._tensor.copying import set_attributes
 from adjoint._types import Device, DType, Self, Shape, Tensor
 
@@ -52,7 +53,7 @@ class Parameter(ad.Tensor, metaclass=_ParameterType):
             data = ad.empty(0)
         elif not isinstance(data, ad.Tensor):
             raise TypeError(
-                f"Parameter: expected data to be a Tensor, but got {type(data).__name__}; use adjoint.tensor(data)"
+                f"Parameter: expected data to be a Tensor, but got {type(data).__name__}; use {switches.package}.tensor(data)"
             )
         kind: Any = type(data)
         if kind is ad.Tensor or kind.__torch_function__ is _takes_no_part:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._publish.register import listing, publish
+from adjoint._switches import switches
 from adjoint._tensor.device import LAYOUTS
 from adjoint._types import Any, Dims, DType, F, Number
 from adjoint.sparse import _products, _reductions
@@ -123,7 +124,9 @@ def sum(input: Tensor, dim: Dims = None, dtype: DType | None = None) -> Tensor:
     tensor([1., 1., 1.])
     """
     if not input._layout_number:
-        raise RuntimeError("sparse.sum(): expected a sparse tensor, but got a dense one; use adjoint.sum")
+        raise RuntimeError(
+            f"sparse.sum(): expected a sparse tensor, but got a dense one; use {switches.package}.sum"
+        )
     return _reductions.summed(input, dim, False, dtype)
 
 

@@ -11,6 +11,7 @@ from enum import Enum
 from threading import get_ident
 
 from adjoint import _C
+from adjoint._switches import switches
 from adjoint._types import Any
 
 __all__ = ["CheckpointPolicy", "SelectiveCheckpointContext", "create_selective_checkpoint_contexts"]
@@ -132,7 +133,7 @@ def _policy_of(operators):
         if not isinstance(op, _C.Operator):
             message = (
                 f"create_selective_checkpoint_contexts(): Expected op in `op_list` to be an OpOverload but got: {op!r} of type "
-                f"{type(op)}. An operator is, for example, adjoint.mm; pass a policy function to see which ones run"
+                f"{type(op)}. An operator is, for example, {switches.package}.mm; pass a policy function to see which ones run"
             )
             if isinstance(getattr(op, "default", None), _C.Operator):
                 message += (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 
 from adjoint._publish.register import listing
+from adjoint._switches import switches
 from adjoint._types import Any, Callable, Tensor
 
 __all__ = [
@@ -213,6 +214,6 @@ def warn_if_has_hooks(tensor: Tensor) -> None:
         if not hasattr(hook, "__torch_unserializable__"):
             warn(
                 f"backward hook {hook!r} on tensor will not be serialized. If this is expected, decorate it with "
-                "adjoint.utils.hooks.unserializable_hook; else register it again on what is loaded",
+                f"{switches.package}.utils.hooks.unserializable_hook; else register it again on what is loaded",
                 stacklevel=4,
             )

@@ -85,7 +85,7 @@ def install() -> None:
     casts = [cast_name(dtype) for dtype in vars(_C).values() if isinstance(dtype, _C.dtype)]
     for name in ("__init__", "untyped", *_PRIVATE, *casts):
         change(TypedStorage, name, _warns(getattr(TypedStorage, name)))
-    change(TypedStorage, "dtype", property(_warns(TypedStorage.dtype.fget)))
+    change(TypedStorage, "dtype", property(_warns(vars(TypedStorage)["dtype"].fget)))
     change(TypedStorage, "is_cuda", property(_warns(lambda self: False)))
     change(Tensor, "storage", _warns(Tensor.storage))
     change(Removal, "told", False)

@@ -6,6 +6,8 @@ Nothing is an instance of a legacy class but by its dtype; what they construct a
 
 from __future__ import annotations
 
+from typing import Any
+
 import adjoint
 from adjoint import _C
 from adjoint._tensor.storage import UntypedStorage, _Storage
@@ -16,6 +18,8 @@ from adjoint.as_torch.past.storages import Removal, tell_removal
 __all__ = ["CUDA", "OF_OLD", "TypedStorage", "UntypedStorage"]
 
 _StorageBase = _Storage
+#: Under `as_torch` it takes `_internal`, which leaves out the warning.
+_typed: Any = TypedStorage
 
 
 def _reset_warn_typed_storage_removal() -> None:
@@ -68,10 +72,10 @@ class _LegacyStorage(TypedStorage, metaclass=_OfOld):
                 raise RuntimeError(f"{name}(): '{word}' cannot be specified; the class says what it is")
         if wrap_storage is not None:
             _need_storage(args, wrap_storage, cls._of_old, None)
-            return TypedStorage(wrap_storage=wrap_storage, dtype=cls._of_old, _internal=True)
+            return _typed(wrap_storage=wrap_storage, dtype=cls._of_old, _internal=True)
         if not _internal:
             tell_removal(3)
-        return TypedStorage(*args, dtype=cls._of_old, _internal=True)
+        return _typed(*args, dtype=cls._of_old, _internal=True)
 
 
 def _make(dtype, module="torch", bases=(_LegacyStorage,), **more):

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import adjoint as ad
-from adjoint._switches import announce
+from adjoint._switches import announce, switches
 from adjoint._types import Any, Callable
 from adjoint.nn.parameter import Parameter
 from adjoint.utils.hooks import HookTable
@@ -242,7 +242,7 @@ class StateDict(ModuleMembers):
     def _load_tensor(self, name, key, tensor, value, assign, error_msgs):
         if not isinstance(value, ad.Tensor):
             error_msgs.append(
-                f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '
+                f'While copying the parameter named "{key}", expected {switches.package}.Tensor or Tensor-like object from '
                 f"checkpoint but received {type(value)}"
             )
             return

@@ -9,6 +9,7 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint import _C
 from adjoint._publish import register
+from adjoint._switches import switches
 from adjoint._tensor.memory_format import like
 from adjoint._types import Sequence, Tensor
 
@@ -43,16 +44,17 @@ def _update(running, value, momentum, factor=1.0):
             except RuntimeError as error:
                 if not str(error).startswith("vmap: inplace arithmetic"):
                     raise
-                raise RuntimeError(_BATCHED_STATISTICS) from error
+                raise RuntimeError(_batched_statistics()) from error
 
 
-_BATCHED_STATISTICS = (
-    "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated in place, were not "
-    "batched.\nIf you are using a module and do not need eval mode, please set `track_running_stats` to be False, before it is "
-    "made or by adjoint.func.replace_all_batch_norm_modules_(module). Call eval() to normalise by the statistics that there "
-    "are; or give each sample statistics of its own: functional_call with buffers that are mapped over, as stack_module_state "
-    "makes them."
-)
+def _batched_statistics():
+    return (
+        "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated in place, were not "
+        "batched.\nIf you are using a module and do not need eval mode, please set `track_running_stats` to be False, before it is "
+        f"made or by {switches.package}.func.replace_all_batch_norm_modules_(module). Call eval() to normalise by the statistics that there "
+        "are; or give each sample statistics of its own: functional_call with buffers that are mapped over, as stack_module_state "
+        "makes them."
+    )
 
 
 def batch_norm(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint._publish import register
+from adjoint._switches import switches
 from adjoint._types import Iterable, Tensor
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
@@ -33,7 +34,7 @@ def vector_to_parameters(vec: Tensor, parameters: Tensor | Iterable[Tensor]) -> 
         `vec` has another number of elements than the parameters.
     """
     if not isinstance(vec, ad.Tensor):
-        raise TypeError(f"expected adjoint.Tensor, but got: {type(vec).__name__}")
+        raise TypeError(f"expected {switches.package}.Tensor, but got: {type(vec).__name__}")
     parameters = list(parameters)
     count = sum(p.numel() for p in parameters)
     if vec.numel() != count:
