@@ -117,7 +117,7 @@ HOMES = {
     "nn.functional.cross_entropy": "nn/loss",
     "nn.functional.layer_norm": "nn/normalization",
     "nn.functional.embedding": "nn/embedding",
-    "nn.functional.linear": "nn/linear.py",
+    "nn.functional.linear": "nn/linear",
     "nn.functional.pad": "nn/padding.py",
     "nn.Module": "nn/module",
     "nn.Sequential": "nn/module",

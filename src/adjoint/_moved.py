@@ -10,7 +10,7 @@ import sys
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 
-__all__ = ["MOVED", "PAST", "Constants", "find_past"]
+__all__ = ["MOVED", "PAST", "Constants", "call_past", "find_past"]
 
 #: By the folder where they are now: the modules, as they were called.
 MOVED = (
@@ -79,9 +79,8 @@ PAST = {
     for modules, homes in (
         ("autograd", [("variable", "Variable")]),
         ("autograd.gradcheck", [("jacobians", "get_analytical_jacobian get_numerical_jacobian")]),
-        ("nn nn.loss nn.loss.basic", [("layers", "NLLLoss2d")]),
         (
-            "nn.functional nn.rearranging.functions",
+            "nn.functional",
             [("functional", "upsample upsample_bilinear upsample_nearest")],
         ),
         (
@@ -121,6 +120,21 @@ def find_past(module: str):
 
     vars(sys.modules[module])["__getattr__"] = __getattr__
     return __getattr__
+
+
+def call_past(module: str) -> None:
+    """`find_past` for functions of a module whose names calls look up, which a `__getattr__` would make slower: imported when called."""
+    names = vars(sys.modules[module])
+
+    def later(name, home):
+        def function(*args, **kwargs):
+            names[name] = getattr(import_module(home), name)
+            return names[name](*args, **kwargs)
+
+        function.__name__ = function.__qualname__ = name
+        return function
+
+    names.update((name, later(name, home)) for name, home in PAST[module].items())
 
 
 class Constants:

@@ -1,9 +1,13 @@
 """Methods of layers that subclasses override, and members that programs read of them."""
 
+import doctest
+import inspect
+
 import pytest
 
 import adjoint as ad
 from adjoint import nn
+from adjoint._help._composition import _function_of_layer
 
 
 @pytest.mark.parametrize(
@@ -159,3 +163,27 @@ class StandIn:
 def test_forward_reads_nothing_of_its_class(module):
     x = ad.rand(1, 2, 4, 4)
     assert ad.equal(type(module).forward(StandIn(module), x), module(x))
+
+
+#: Layers that call another function, in torch as well: `torch.sigmoid`, `torch.tanh`, and `hardtanh`.
+NOT_BY_FUNCTION = {"Sigmoid", "Tanh", "ReLU6"}
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in nn.__all__ if isinstance(getattr(nn, n), type) and _function_of_layer(n)]
+)
+def test_layers_call_the_function_that_stands_in_functional(name, monkeypatch):
+    """Libraries that trace or quantise exchange functions of `torch.nn.functional`."""
+    calls, function = [], _function_of_layer(name)
+    own = getattr(nn.functional, function)
+
+    def exchanged(*args, **kwargs):
+        calls.append(name)
+        return own(*args, **kwargs)
+
+    monkeypatch.setattr(nn.functional, function, exchanged)
+    test = doctest.DocTestParser().get_doctest(
+        inspect.getdoc(getattr(nn, name)), {"ad": ad}, name, None, None
+    )
+    result = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS).run(test)
+    assert result.failed == 0 and result.attempted and bool(calls) == (name not in NOT_BY_FUNCTION)

@@ -15,7 +15,7 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ import adjoint
 from adjoint._switches import switches
 from adjoint.fx import _pytree
 from adjoint.fx._names import RESERVED, Namespace, is_of_package, qualified_name, type_name
-from adjoint.fx.node import Node
+from adjoint.fx.node import Argument, Node, Value
 
 __all__ = ["CUSTOM_BUILTINS", "CodeGen", "PythonCode"]
 
@@ -211,15 +211,15 @@ class CodeGen:
         names = free_vars if free_vars and free_vars[0] == "self" else ["self", *free_vars]
         return f"def {self._func_name}({', '.join(names)}){maybe_return_annotation}:"
 
-    def generate_output(self, output_args: Any, *, repr_fn: Callable[[Any], str] = repr) -> str:
+    def generate_output(self, output_args: Argument, *, repr_fn: Callable[[Any], str] = repr) -> str:
         """The line that returns."""
         return f"return {repr_fn(output_args)}"
 
-    def process_inputs(self, *args: Any) -> Any:
+    def process_inputs(self, *args: Any) -> Sequence[Any]:
         """What the placeholders get of the arguments."""
         return args
 
-    def process_outputs(self, outputs: Any) -> Any:
+    def process_outputs(self, outputs: Argument) -> Value:
         """What is returned of what the output node gets."""
         return outputs
 
@@ -359,10 +359,10 @@ class _PyTreeCodeGen(CodeGen):
         super().__init__()
         self.pytree_info = pytree_info
 
-    def process_inputs(self, *args: Any) -> Any:
+    def process_inputs(self, *args: Any) -> Sequence[Any]:
         return _pytree.tree_flatten_spec(args, self.pytree_info.in_spec)
 
-    def process_outputs(self, outputs: Any) -> Any:
+    def process_outputs(self, outputs: Argument) -> Value:
         spec = self.pytree_info.out_spec
         if not isinstance(outputs, (list, tuple)):
             outputs = [outputs]
@@ -377,7 +377,7 @@ class _PyTreeCodeGen(CodeGen):
         parts = ", ".join(v.lstrip("*").partition(" ")[0].partition(":")[0] for v in free_vars)
         return f"{head}\n    {parts}, = fx_pytree.tree_flatten_spec(({', '.join(taken)},), self._in_spec)"
 
-    def generate_output(self, output_args: Any, *, repr_fn: Callable[[Any], str] = repr) -> str:
+    def generate_output(self, output_args: Argument, *, repr_fn: Callable[[Any], str] = repr) -> str:
         if self.pytree_info.out_spec is None:
             return super().generate_output(output_args, repr_fn=repr_fn)
         return f"return fx_pytree.tree_unflatten({repr_fn(output_args)}, self._out_spec)"

@@ -23,6 +23,7 @@ from adjoint._tensor import random as _random
 from adjoint.fx._codegen import _PyTreeCodeGen, _Tree
 from adjoint.fx._patches import find_proxy, original_call, patches, running
 from adjoint.fx.graph import Graph
+from adjoint.fx.node import Value
 from adjoint.fx.proxy import ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase, base_types
 
 __all__ = ["PH", "PHBase", "ProxyableClassMeta", "Tracer"]
@@ -151,7 +152,9 @@ class Tracer(TracerBase):
             )
         return paths[mod]
 
-    def call_module(self, m: nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    def call_module(
+        self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Value:
         """A call of a module: one node, or what its `forward` does."""
         path = self.path_of_module(m)
         with ScopeContextManager(self.scope, Scope(path, type(m))):
@@ -166,7 +169,7 @@ class Tracer(TracerBase):
             finally:
                 self.module_stack.pop(key, None)
 
-    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Proxy]) -> Any:
+    def getattr(self, attr: str, attr_val: object, parameter_proxy_cache: dict[str, Proxy]) -> Value:
         """What a program gets that reads an attribute of a module: a proxy of a parameter."""
         if isinstance(attr_val, nn.Parameter):
             where = self.root.named_parameters()
@@ -302,7 +305,10 @@ class Tracer(TracerBase):
                 patches.put(space, name)
 
     def create_args_for_root(
-        self, root_fn: Callable[..., Any], is_module: bool, concrete_args: Any = None
+        self,
+        root_fn: Callable[..., Any],
+        is_module: bool,
+        concrete_args: dict[str, Any] | tuple[Any, ...] | None = None,
     ) -> tuple[Any, list[Any]]:
         """The function, so that it takes all of its arguments by place, and these: a placeholder for each."""
         plain = inspect.unwrap(root_fn)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import inspect
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,7 +19,7 @@ from adjoint._publish.register import listing
 from adjoint.fx._codegen import CodeGen, PythonCode, _PyTreeCodeGen  # noqa: F401  # libraries import it from here
 from adjoint.fx._names import Namespace, function_name
 from adjoint.fx._places import InsertPoint, Nodes, check_path, is_there
-from adjoint.fx.node import OPS, Argument, Node, Target, map_arg
+from adjoint.fx.node import OPS, Annotation, Argument, Node, Target, Value, map_arg
 
 __all__ = ["CodeGen", "Graph", "PythonCode"]
 __dir__ = listing(__name__)
@@ -137,7 +137,7 @@ class Graph:
         args: tuple[Argument, ...] | None = None,
         kwargs: dict[str, Argument] | None = None,
         name: str | None = None,
-        type_expr: Any = None,
+        type_expr: Annotation = None,
     ) -> Node:
         """Put a new node in at the insert point.
 
@@ -173,13 +173,13 @@ class Graph:
         return node
 
     def placeholder(
-        self, name: str, type_expr: Any = None, default_value: Any = inspect.Signature.empty
+        self, name: str, type_expr: Annotation = None, default_value: Argument = inspect.Signature.empty
     ) -> Node:
         """An argument of the function, by its name; ``*args`` and ``**kwargs`` for those."""
         args = () if default_value is inspect.Signature.empty else (default_value,)
         return self.create_node("placeholder", name, args, type_expr=type_expr)
 
-    def get_attr(self, qualified_name: str, type_expr: Any = None) -> Node:
+    def get_attr(self, qualified_name: str, type_expr: Annotation = None) -> Node:
         """The parameter, buffer or other attribute at a path of the module."""
         if self.owning_module is not None and not is_there(self.owning_module, qualified_name):
             warnings.warn(
@@ -194,7 +194,7 @@ class Graph:
         module_name: str,
         args: tuple[Argument, ...] | None = None,
         kwargs: dict[str, Argument] | None = None,
-        type_expr: Any = None,
+        type_expr: Annotation = None,
     ) -> Node:
         """A call of the module at a path."""
         if self.owning_module is not None and not is_there(self.owning_module, module_name):
@@ -210,7 +210,7 @@ class Graph:
         method_name: str,
         args: tuple[Argument, ...] | None = None,
         kwargs: dict[str, Argument] | None = None,
-        type_expr: Any = None,
+        type_expr: Annotation = None,
     ) -> Node:
         """A call of a method; ``args[0]`` is the object."""
         return self.create_node("call_method", method_name, args, kwargs, type_expr=type_expr)
@@ -220,13 +220,13 @@ class Graph:
         the_function: Callable[..., Any],
         args: tuple[Argument, ...] | None = None,
         kwargs: dict[str, Argument] | None = None,
-        type_expr: Any = None,
+        type_expr: Annotation = None,
         name: str | None = None,
     ) -> Node:
         """A call of a function."""
         return self.create_node("call_function", the_function, args, kwargs, name=name, type_expr=type_expr)
 
-    def output(self, result: Argument, type_expr: Any = None) -> Node:
+    def output(self, result: Argument, type_expr: Annotation = None) -> Node:
         """What the function returns."""
         return self.create_node("output", "output", (result,), type_expr=type_expr)
 
@@ -460,10 +460,10 @@ class Graph:
 
         return block()
 
-    def process_inputs(self, *args: Any) -> Any:
+    def process_inputs(self, *args: Any) -> Sequence[Any]:
         """What the placeholders get of the arguments of a call."""
         return self._codegen.process_inputs(*args)
 
-    def process_outputs(self, out: Any) -> Any:
+    def process_outputs(self, out: Argument) -> Value:
         """What a call returns of what the output node gets."""
         return self._codegen.process_outputs(out)

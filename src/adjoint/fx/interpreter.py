@@ -12,7 +12,7 @@ from adjoint._publish.register import listing
 from adjoint.fx._tracer import Tracer
 from adjoint.fx.graph import Graph
 from adjoint.fx.graph_module import GraphModule
-from adjoint.fx.node import Node, map_aggregate, map_arg
+from adjoint.fx.node import Argument, Node, Target, Value, map_aggregate, map_arg
 from adjoint.fx.proxy import Proxy
 
 __all__ = ["Interpreter", "Transformer"]
@@ -109,7 +109,7 @@ class Interpreter:
                 return self.graph.process_outputs(result) if enable_io_processing else result
         return None
 
-    def boxed_run(self, args_list: list[Any]) -> Any:
+    def boxed_run(self, args_list: list[Any]) -> Value:
         """Like `run`, of arguments in a list, which is emptied, so that the interpreter alone holds them."""
         taken = [n for n in self.graph.nodes if n.op == "placeholder"]
         if len(args_list) != len(taken):
@@ -120,12 +120,12 @@ class Interpreter:
         args_list.clear()
         return self.run(initial_env=env)
 
-    def run_node(self, n: Node) -> Any:
+    def run_node(self, n: Node) -> Value:
         """The value of a node, by the method of its op."""
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         return getattr(self, n.op)(n.target, args, kwargs)
 
-    def placeholder(self, target: Any, args: Any, kwargs: Any) -> Any:
+    def placeholder(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Value:
         """The next argument of `run`; all that are left for ``*args``."""
         if target.startswith("**"):
             return {}
@@ -137,27 +137,27 @@ class Interpreter:
             return args[0]
         raise RuntimeError(f"Expected positional argument for parameter {target}, but one was not passed in!")
 
-    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+    def get_attr(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Value:
         """What stands at a path of the module."""
         return self.fetch_attr(target)
 
-    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+    def call_function(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Value:
         """A call of a function."""
         return target(*args, **kwargs)
 
-    def call_method(self, target: Any, args: Any, kwargs: Any) -> Any:
+    def call_method(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Value:
         """A call of a method of ``args[0]``."""
         return getattr(args[0], target)(*args[1:], **kwargs)
 
-    def call_module(self, target: Any, args: Any, kwargs: Any) -> Any:
+    def call_module(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Value:
         """A call of the module at a path."""
         return self.fetch_attr(target)(*args, **kwargs)
 
-    def output(self, target: Any, args: Any, kwargs: Any) -> Any:
+    def output(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Value:
         """What is returned."""
         return args[0]
 
-    def fetch_attr(self, target: str) -> Any:
+    def fetch_attr(self, target: str) -> Value:
         """What stands at a path of the module.
 
         Raises
@@ -177,7 +177,7 @@ class Interpreter:
         """The arguments of a node, with values for nodes."""
         return self.map_nodes_to_values(n.args, n), self.map_nodes_to_values(n.kwargs, n)
 
-    def map_nodes_to_values(self, args: Any, n: Node) -> Any:
+    def map_nodes_to_values(self, args: Argument, n: Node) -> Value:
         """Arguments with values for nodes, in containers that the functions may change."""
 
         def value(node: Node) -> Any:
@@ -259,20 +259,20 @@ class Transformer(Interpreter):
         self.tracer = KeepModules(self.new_graph)
         self.tracer.root = module
 
-    def placeholder(self, target: Any, args: Any, kwargs: Any) -> Any:
+    def placeholder(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Value:
         """An argument of the new graph."""
         default = (args[0],) if args else ()
         return Proxy(self.new_graph.create_node("placeholder", target, default), self.tracer)
 
-    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+    def get_attr(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Value:
         """What stands at a path."""
         return self.tracer.create_proxy("get_attr", target, args, kwargs)
 
-    def call_module(self, target: Any, args: Any, kwargs: Any) -> Any:
+    def call_module(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Value:
         """A call of the module at a path, which is not looked into."""
         return self.tracer.call_module(self.fetch_attr(target), self.fetch_attr(target).forward, args, kwargs)
 
-    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+    def call_function(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Value:
         """A call of a function."""
         return self.tracer.create_proxy("call_function", target, args, kwargs)
 

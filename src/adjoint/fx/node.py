@@ -18,11 +18,17 @@ from adjoint._publish.register import listing
 from adjoint.fx._names import function_name, qualified_name, shown_target, type_name
 from adjoint.fx.immutable_collections import immutable_dict, immutable_list
 
-__all__ = ["Argument", "Node", "Target", "has_side_effect", "map_aggregate", "map_arg"]
+__all__ = ["Annotation", "Argument", "Node", "Target", "Value", "has_side_effect", "map_aggregate", "map_arg"]
 __dir__ = listing(__name__)
 
+#: A function, the name of a method, or a path in a module.
 Target = Any
+#: What an argument of a node may be: a node, a plain value, or tuples, lists, dicts and slices of these.
 Argument = Any
+#: What a node stands for when its graph runs.
+Value = Any
+#: A type, as annotations have it.
+Annotation = Any
 OPS = ("placeholder", "call_method", "call_module", "call_function", "get_attr", "output", "root")
 
 _side_effectful_functions: set[Any] = {operator.setitem}
@@ -423,6 +429,11 @@ class Node:
             Its only element becomes the annotation of the output.
         include_tensor_metadata : bool, optional
             Without effect.
+
+        Returns
+        -------
+        str or None
+            None for a placeholder whose name went to `placeholder_names`.
         """
         kind = f"{type_name(self.type)} " if self.type is not None else ""
         head = f"%{self.name} : {kind}[num_users={len(self.users)}] = {self.op}[target={shown_target(self.target)}]"

@@ -180,7 +180,7 @@ class TracerBase:
             "a function under fx.wrap"
         )
 
-    def keys(self, obj: Proxy) -> Any:
+    def keys(self, obj: Proxy) -> Proxy:
         """What ``proxy.keys()`` is."""
         return Attribute(obj, "keys")()
 
@@ -281,7 +281,7 @@ class Proxy:
                 return True
         return self.tracer.to_bool(self)
 
-    def keys(self) -> Any:
+    def keys(self) -> Proxy:
         """What ``**proxy`` asks for."""
         return self.tracer.keys(self)
 

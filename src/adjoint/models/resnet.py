@@ -44,6 +44,19 @@ class BasicBlock(nn.Module):
     inplanes, planes : int
         Channels of the input and of the output.
     stride : int
+    groups, base_width : int
+        Only 1 and 64: parameters of `Bottleneck`.
+
+    Raises
+    ------
+    ValueError
+        `groups` or `base_width` is another.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.models.BasicBlock(8, 16, stride=2)(ad.ones(1, 8, 4, 4)).shape
+    adjoint.Size([1, 16, 2, 2])
     """
 
     expansion = 1
@@ -78,6 +91,12 @@ class Bottleneck(nn.Module):
     stride, groups : int
     base_width : int
         Channels of the middle per group, for 64 planes.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.models.Bottleneck(8, 4)(ad.ones(1, 8, 4, 4)).shape
+    adjoint.Size([1, 16, 4, 4])
     """
 
     expansion = 4
@@ -123,6 +142,13 @@ class ResNet(nn.Module):
     -----
     Input (batch, 3, height, width), output (batch, num_classes). Weights start normal, with the variance of He and
     others (2015) for the number of outputs.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> from adjoint.models import BasicBlock, ResNet
+    >>> ResNet(BasicBlock, (1, 1, 1, 1), num_classes=5)(ad.zeros(2, 3, 32, 32)).shape
+    adjoint.Size([2, 5])
     """
 
     def __init__(
@@ -164,7 +190,16 @@ class ResNet(nn.Module):
 
 
 def resnet18(**options: Any) -> ResNet:
-    """A residual network of 18 layers; `options` are those of `ResNet`.
+    """A residual network of 18 layers.
+
+    Parameters
+    ----------
+    **options
+        Those of `ResNet`.
+
+    Returns
+    -------
+    ResNet
 
     Examples
     --------
@@ -177,30 +212,132 @@ def resnet18(**options: Any) -> ResNet:
 
 
 def resnet34(**options: Any) -> ResNet:
-    """A residual network of 34 layers; `options` are those of `ResNet`."""
+    """A residual network of 34 layers.
+
+    Parameters
+    ----------
+    **options
+        Those of `ResNet`.
+
+    Returns
+    -------
+    ResNet
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> model = ad.models.resnet34(num_classes=10)
+    >>> len(list(model.parameters()))
+    110
+    """
     return ResNet(BasicBlock, (3, 4, 6, 3), **options)
 
 
 def resnet50(**options: Any) -> ResNet:
-    """A residual network of 50 layers; `options` are those of `ResNet`."""
+    """A residual network of 50 layers.
+
+    Parameters
+    ----------
+    **options
+        Those of `ResNet`.
+
+    Returns
+    -------
+    ResNet
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> model = ad.models.resnet50(num_classes=10)
+    >>> len(list(model.parameters()))
+    161
+    """
     return ResNet(Bottleneck, (3, 4, 6, 3), **options)
 
 
 def resnet101(**options: Any) -> ResNet:
-    """A residual network of 101 layers; `options` are those of `ResNet`."""
+    """A residual network of 101 layers.
+
+    Parameters
+    ----------
+    **options
+        Those of `ResNet`.
+
+    Returns
+    -------
+    ResNet
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> model = ad.models.resnet101(num_classes=10)
+    >>> len(list(model.parameters()))
+    314
+    """
     return ResNet(Bottleneck, (3, 4, 23, 3), **options)
 
 
 def resnet152(**options: Any) -> ResNet:
-    """A residual network of 152 layers; `options` are those of `ResNet`."""
+    """A residual network of 152 layers.
+
+    Parameters
+    ----------
+    **options
+        Those of `ResNet`.
+
+    Returns
+    -------
+    ResNet
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> model = ad.models.resnet152(num_classes=10)
+    >>> len(list(model.parameters()))
+    467
+    """
     return ResNet(Bottleneck, (3, 8, 36, 3), **options)
 
 
 def resnext50_32x4d(**options: Any) -> ResNet:
-    """`resnet50` with 32 groups of 4 channels in the middle (Xie and others, 2016)."""
+    """`resnet50` with 32 groups of 4 channels in the middle (Xie and others, 2016).
+
+    Parameters
+    ----------
+    **options
+        Those of `ResNet`.
+
+    Returns
+    -------
+    ResNet
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> model = ad.models.resnext50_32x4d(num_classes=10)
+    >>> model.layer1[0].conv2.groups
+    32
+    """
     return resnet50(**{"groups": 32, "width_per_group": 4, **options})
 
 
 def wide_resnet50_2(**options: Any) -> ResNet:
-    """`resnet50` with twice the channels in the middle (Zagoruyko and Komodakis, 2016)."""
+    """`resnet50` with twice the channels in the middle (Zagoruyko and Komodakis, 2016).
+
+    Parameters
+    ----------
+    **options
+        Those of `ResNet`.
+
+    Returns
+    -------
+    ResNet
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> model = ad.models.wide_resnet50_2(num_classes=10)
+    >>> model.layer1[0].conv2.out_channels
+    128
+    """
     return resnet50(**{"width_per_group": 128, **options})

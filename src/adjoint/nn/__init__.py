@@ -5,7 +5,6 @@ function, `init` the first values of parameters, `utils` helpers around gradient
 with its functions and its layers.
 """
 
-from adjoint._moved import find_past
 from adjoint._publish.register import document_classes as _document_classes
 from adjoint._publish.register import listing
 
@@ -103,4 +102,3 @@ __all__ += [
 
 _document_classes(globals())
 __dir__ = listing(__name__, "grad", "parameter")
-find_past(__name__)

@@ -72,7 +72,7 @@ class CosineSimilarity(Module):
         self.eps = eps
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        return cosine_similarity(x1, x2, self.dim, self.eps)
+        return ad.nn.functional.cosine_similarity(x1, x2, self.dim, self.eps)
 
 
 class PairwiseDistance(Module):
@@ -85,7 +85,7 @@ class PairwiseDistance(Module):
         self.keepdim = keepdim
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        return pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
+        return ad.nn.functional.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
 
 
 register.publish(globals())

@@ -212,7 +212,7 @@ class _Dropout(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        return globals()[self._function](input, self.p, self.training, self.inplace)
+        return getattr(ad.nn.functional, self._function)(input, self.p, self.training, self.inplace)
 
     def extra_repr(self) -> str:
         return f"p={self.p}, inplace={self.inplace}"
@@ -241,7 +241,7 @@ class Dropout(_Dropout):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        return dropout(input, self.p, self.training, self.inplace)
+        return ad.nn.functional.dropout(input, self.p, self.training, self.inplace)
 
 
 class Dropout1d(_Dropout):

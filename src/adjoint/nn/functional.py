@@ -7,7 +7,7 @@ of every order follow.
 
 from __future__ import annotations
 
-from adjoint._moved import find_past
+from adjoint._moved import call_past
 from adjoint._publish.register import listing
 from adjoint.ops.convolution import (
     conv1d,
@@ -27,7 +27,7 @@ from .distance import cosine_similarity, pairwise_distance, pdist
 from .dropout import alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout
 from .embedding import functions as _embedding
 from .embedding.functions import *
-from .linear import bilinear, linear
+from .linear.functions import bilinear, linear
 from .loss import ctc as _ctc
 from .loss import functions as _loss
 from .loss import margin_functions as _margins
@@ -81,7 +81,7 @@ __all__ += [
     "pdist",
 ]
 __dir__ = listing(__name__)
-find_past(__name__)
+call_past(__name__)
 
 # Pickles and documentation know them by the name under which users do, wherever they are written.
 for _name in __all__:

@@ -125,7 +125,7 @@ class _Pad(Module):
         n = self._n
         if self._mode == "circular" and input.dim() not in (n + 1, n + 2):
             raise ValueError(f"expected {n + 1}D or {n + 2}D input (got {input.dim()}D input)")
-        return pad(input, self.padding, self._mode)
+        return ad.nn.functional.pad(input, self.padding, self._mode)
 
     def extra_repr(self) -> str:
         return f"{self.padding}"

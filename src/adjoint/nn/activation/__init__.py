@@ -1,16 +1,19 @@
 """The activations as modules: each holds the options of the function of the same name.
 
-The formulas are with the functions, in `adjoint.nn.functional`. Every one keeps the shape of its input.
+The formulas are with the functions, in `adjoint.nn.functional`. Layers call what stands there at the moment, or, where it is our own,
+the operator below it. Every one keeps the shape of its input.
 """
 
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint import _C
 from adjoint._types import Device, Dims, DType, Tensor
+from adjoint.nn import functional
 from adjoint.nn.module import Module
 from adjoint.nn.parameter import Parameter
 
-from . import functions
+from .functions import relu, silu, softplus
 
 __all__ = [
     "CELU",
@@ -58,43 +61,48 @@ class _InplaceActivation(Module):
 class ReLU(_InplaceActivation):
     """max(x, 0), with derivative 0 at 0.
 
-    Examples
-    --------
-    >>> import adjoint as ad
-    >>> ad.nn.ReLU()(ad.tensor([-1.0, 2.0])).tolist()
-    [0.0, 2.0]
+        Examples
+        --------
+        >>> import adjoint as ad
+    from adjoint import _C
+        >>> ad.nn.ReLU()(ad.tensor([-1.0, 2.0])).tolist()
+        [0.0, 2.0]
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        return input.relu_() if self.inplace else ad.relu(input)
+        if functional.relu is not relu:  # a program's own
+            return functional.relu(input, self.inplace)
+        return input.relu_() if self.inplace else _C.relu(input)
 
 
 class SELU(_InplaceActivation):
     """The scaled ELU whose fixed point is mean 0 and variance 1."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functions.selu(input, self.inplace)
+        return functional.selu(input, self.inplace)
 
 
 class SiLU(_InplaceActivation):
     """x · sigmoid(x)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functions.silu(input, True) if self.inplace else ad.silu(input)
+        if self.inplace or functional.silu is not silu:
+            return functional.silu(input, self.inplace)
+        return _C.silu(input)
 
 
 class Mish(_InplaceActivation):
     """x · tanh(softplus(x))."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functions.mish(input, self.inplace)
+        return functional.mish(input, self.inplace)
 
 
 class Hardsigmoid(_InplaceActivation):
     """x / 6 + 1/2 limited to [0, 1]."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functions.hardsigmoid(input, self.inplace)
+        return functional.hardsigmoid(input, self.inplace)
 
     def extra_repr(self) -> str:
         return ""
@@ -104,7 +112,7 @@ class Hardswish(Hardsigmoid):
     """x · hardsigmoid(x)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functions.hardswish(input, self.inplace)
+        return functional.hardswish(input, self.inplace)
 
 
 class Hardtanh(Module):
@@ -137,7 +145,7 @@ class Hardtanh(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        return functions.hardtanh(input, self.min_val, self.max_val, self.inplace)
+        return functional.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
     def extra_repr(self) -> str:
         return f"min_val={self.min_val}, max_val={self.max_val}" + (", inplace=True" if self.inplace else "")
@@ -162,7 +170,7 @@ class LeakyReLU(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        return functions.leaky_relu(input, self.negative_slope, self.inplace)
+        return functional.leaky_relu(input, self.negative_slope, self.inplace)
 
     def extra_repr(self) -> str:
         return f"negative_slope={self.negative_slope}" + (", inplace=True" if self.inplace else "")
@@ -178,7 +186,7 @@ class RReLU(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        return functions.rrelu(input, self.lower, self.upper, self.training, self.inplace)
+        return functional.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
     def extra_repr(self) -> str:
         return f"lower={self.lower}, upper={self.upper}" + (", inplace=True" if self.inplace else "")
@@ -214,7 +222,7 @@ class PReLU(Module):
             self.weight.fill_(self.init)
 
     def forward(self, input: Tensor) -> Tensor:
-        return functions.prelu(input, self.weight)
+        return functional.prelu(input, self.weight)
 
     def extra_repr(self) -> str:
         return f"num_parameters={self.num_parameters}"
@@ -236,14 +244,14 @@ class ELU(_AlphaActivation):
     """x where it is positive, elsewhere alpha · (exp(x) - 1)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functions.elu(input, self.alpha, self.inplace)
+        return functional.elu(input, self.alpha, self.inplace)
 
 
 class CELU(_AlphaActivation):
     """max(x, 0) + min(alpha · (exp(x / alpha) - 1), 0)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functions.celu(input, self.alpha, self.inplace)
+        return functional.celu(input, self.alpha, self.inplace)
 
 
 class GELU(Module):
@@ -254,7 +262,7 @@ class GELU(Module):
         self.approximate = approximate
 
     def forward(self, input: Tensor) -> Tensor:
-        return functions.gelu(input, self.approximate)
+        return functional.gelu(input, self.approximate)
 
     def extra_repr(self) -> str:
         return f"approximate={self.approximate!r}"
@@ -264,14 +272,14 @@ class Sigmoid(Module):
     """1 / (1 + exp(-x))."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return ad.sigmoid(input)
+        return _C.sigmoid(input)
 
 
 class Tanh(Module):
     """The hyperbolic tangent."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return ad.tanh(input)
+        return _C.tanh(input)
 
 
 class Softplus(Module):
@@ -283,7 +291,9 @@ class Softplus(Module):
         self.threshold = threshold
 
     def forward(self, input: Tensor) -> Tensor:
-        return ad.softplus(input, self.beta, self.threshold)
+        if functional.softplus is not softplus:
+            return functional.softplus(input, self.beta, self.threshold)
+        return _C.softplus(input, self.beta, self.threshold)
 
     def extra_repr(self) -> str:
         return f"beta={self.beta}, threshold={self.threshold}"
@@ -293,21 +303,21 @@ class LogSigmoid(Module):
     """log(sigmoid(x))."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functions.logsigmoid(input)
+        return functional.logsigmoid(input)
 
 
 class Softsign(Module):
     """x / (1 + |x|)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functions.softsign(input)
+        return functional.softsign(input)
 
 
 class Tanhshrink(Module):
     """x - tanh(x)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functions.tanhshrink(input)
+        return functional.tanhshrink(input)
 
 
 class _ShrinkActivation(Module):
@@ -325,14 +335,14 @@ class Softshrink(_ShrinkActivation):
     """x moved by `lambd` towards 0, at most to 0."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functions.softshrink(input, self.lambd)
+        return functional.softshrink(input, self.lambd)
 
 
 class Hardshrink(_ShrinkActivation):
     """x where |x| is above `lambd`, elsewhere 0."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functions.hardshrink(input, self.lambd)
+        return functional.hardshrink(input, self.lambd)
 
 
 class Threshold(Module):
@@ -345,7 +355,7 @@ class Threshold(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        return functions.threshold(input, self.threshold, self.value, self.inplace)
+        return functional.threshold(input, self.threshold, self.value, self.inplace)
 
     def extra_repr(self) -> str:
         return f"threshold={self.threshold}, value={self.value}" + (", inplace=True" if self.inplace else "")
@@ -359,7 +369,7 @@ class GLU(Module):
         self.dim = dim
 
     def forward(self, input: Tensor) -> Tensor:
-        return functions.glu(input, self.dim)
+        return functional.glu(input, self.dim)
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}"
@@ -380,7 +390,7 @@ class Softmax(_DimActivation):
     """exp(x), scaled so that it sums to 1 along `dim`."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functions.softmax(input, self.dim)
+        return functional.softmax(input, self.dim)
 
 
 class Softmax2d(Module):
@@ -389,18 +399,18 @@ class Softmax2d(Module):
     def forward(self, input: Tensor) -> Tensor:
         if input.dim() not in (3, 4):
             raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead")
-        return functions.softmax(input, -3)
+        return functional.softmax(input, -3)
 
 
 class LogSoftmax(_DimActivation):
     """The logarithm of `Softmax`, accurate for every x."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functions.log_softmax(input, self.dim)
+        return functional.log_softmax(input, self.dim)
 
 
 class Softmin(_DimActivation):
     """`Softmax` of -x."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functions.softmin(input, self.dim)
+        return functional.softmin(input, self.dim)

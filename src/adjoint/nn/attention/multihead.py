@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint._types import Any, Device, DType, Tensor
-from adjoint.nn import init
+from adjoint.nn import functional, init
 from adjoint.nn.linear import NonDynamicallyQuantizableLinear
 from adjoint.nn.module import Module
 from adjoint.nn.parameter import Parameter
-
-from . import functions
 
 __all__ = ["MultiheadAttention"]
 
@@ -161,7 +159,7 @@ class MultiheadAttention(Module):
             # What is one tensor stays one: it is projected in one product.
             given = {id(x): x.transpose(0, 1) for x in (query, key, value)}
             query, key, value = (given[id(x)] for x in (query, key, value))
-        result, weights = functions.multi_head_attention_forward(
+        result, weights = functional.multi_head_attention_forward(
             query,
             key,
             value,

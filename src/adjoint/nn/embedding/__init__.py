@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint._types import Device, DType, Self, Tensor
-from adjoint.nn import init
+from adjoint.nn import functional, init
 from adjoint.nn.module import Module
 from adjoint.nn.parameter import Parameter
-
-from . import functions
 
 __all__ = ["Embedding", "EmbeddingBag"]
 
@@ -101,7 +99,7 @@ class Embedding(_Rows):
         )
 
     def forward(self, input: Tensor) -> Tensor:
-        return functions.embedding(
+        return functional.embedding(
             input,
             self.weight,
             self.padding_idx,
@@ -212,7 +210,7 @@ class EmbeddingBag(_Rows):
     def forward(
         self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
     ) -> Tensor:
-        return functions.embedding_bag(
+        return functional.embedding_bag(
             input,
             self.weight,
             offsets,

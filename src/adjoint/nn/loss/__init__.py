@@ -1,7 +1,5 @@
 """The losses: `basic` and `margin` have the layers, `functions`, `margin_functions` and `ctc` the functions."""
 
-from adjoint._moved import find_past
-
 from . import basic, margin
 from .basic import *
 from .basic import _Loss as _Loss
@@ -11,4 +9,3 @@ from .margin import *
 __all__: list[str] = []
 __all__ += basic.__all__
 __all__ += margin.__all__
-find_past(__name__)

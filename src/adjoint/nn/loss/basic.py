@@ -5,11 +5,10 @@ All take ``(input, target)``. `reduction` is 'mean', 'sum' or 'none'.
 
 from __future__ import annotations
 
-from adjoint._moved import find_past
 from adjoint._types import Tensor
+from adjoint.nn import functional
 from adjoint.nn.module import Module
 
-from . import functions
 from .functions import legacy_reduction
 
 __all__ = [
@@ -21,9 +20,9 @@ __all__ = [
     "L1Loss",
     "MSELoss",
     "NLLLoss",
+    "NLLLoss2d",
     "SmoothL1Loss",
 ]
-find_past(__name__)
 
 
 class _Loss(Module):
@@ -50,7 +49,7 @@ class L1Loss(_Loss):
     """The absolute difference, |input - target|."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return functions.l1_loss(input, target, reduction=self.reduction)
+        return functional.l1_loss(input, target, reduction=self.reduction)
 
 
 class MSELoss(_Loss):
@@ -64,7 +63,7 @@ class MSELoss(_Loss):
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return functions.mse_loss(input, target, reduction=self.reduction)
+        return functional.mse_loss(input, target, reduction=self.reduction)
 
 
 class SmoothL1Loss(_Loss):
@@ -81,7 +80,7 @@ class SmoothL1Loss(_Loss):
         self.beta = beta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return functions.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
+        return functional.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
 
 class HuberLoss(_Loss):
@@ -94,7 +93,7 @@ class HuberLoss(_Loss):
         self.delta = delta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return functions.huber_loss(input, target, self.reduction, self.delta)
+        return functional.huber_loss(input, target, self.reduction, self.delta)
 
 
 class KLDivLoss(_Loss):
@@ -118,7 +117,7 @@ class KLDivLoss(_Loss):
         self.log_target = log_target
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return functions.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
+        return functional.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
 
 
 class NLLLoss(_WeightedLoss):
@@ -139,9 +138,13 @@ class NLLLoss(_WeightedLoss):
         self.ignore_index = ignore_index
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return functions.nll_loss(
+        return functional.nll_loss(
             input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction
         )
+
+
+class NLLLoss2d(NLLLoss):
+    """`NLLLoss` by its legacy name."""
 
 
 class CrossEntropyLoss(_WeightedLoss):
@@ -184,7 +187,7 @@ class CrossEntropyLoss(_WeightedLoss):
         self.label_smoothing = label_smoothing
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return functions.cross_entropy(
+        return functional.cross_entropy(
             input,
             target,
             self.weight,
@@ -198,7 +201,7 @@ class BCELoss(_WeightedLoss):
     """The binary cross entropy of probabilities, -(t log p + (1 - t) log(1 - p)), logarithms at least -100."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return functions.binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
+        return functional.binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
 
 
 class BCEWithLogitsLoss(_Loss):
@@ -224,6 +227,6 @@ class BCEWithLogitsLoss(_Loss):
         self.register_buffer("pos_weight", pos_weight)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return functions.binary_cross_entropy_with_logits(
+        return functional.binary_cross_entropy_with_logits(
             input, target, self.weight, pos_weight=self.pos_weight, reduction=self.reduction
         )

@@ -6,10 +6,10 @@ import dataclasses
 import math
 
 from adjoint._types import Any, Callable, Device, DType, Sequence, Tensor
+from adjoint.nn import functional
 from adjoint.nn.distance import PairwiseDistance
 from adjoint.nn.linear import Linear
 
-from . import ctc, functions, margin_functions
 from .basic import _Loss, _WeightedLoss
 
 __all__ = [
@@ -48,7 +48,7 @@ class PoissonNLLLoss(_Loss):
         self.eps = eps
 
     def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
-        return margin_functions.poisson_nll_loss(
+        return functional.poisson_nll_loss(
             log_input,
             target,
             log_input=self.log_input,
@@ -67,7 +67,7 @@ class GaussianNLLLoss(_Loss):
         self.eps = eps
 
     def forward(self, input: Tensor, target: Tensor, var: Tensor) -> Tensor:
-        return functions.gaussian_nll_loss(
+        return functional.gaussian_nll_loss(
             input, target, var, full=self.full, eps=self.eps, reduction=self.reduction
         )
 
@@ -86,7 +86,7 @@ class MarginRankingLoss(_Loss):
         self.margin = margin
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        return margin_functions.margin_ranking_loss(
+        return functional.margin_ranking_loss(
             input1, input2, target, margin=self.margin, reduction=self.reduction
         )
 
@@ -105,9 +105,7 @@ class HingeEmbeddingLoss(_Loss):
         self.margin = margin
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return margin_functions.hinge_embedding_loss(
-            input, target, margin=self.margin, reduction=self.reduction
-        )
+        return functional.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
 
 
 class CosineEmbeddingLoss(_Loss):
@@ -124,7 +122,7 @@ class CosineEmbeddingLoss(_Loss):
         self.margin = margin
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        return margin_functions.cosine_embedding_loss(
+        return functional.cosine_embedding_loss(
             input1, input2, target, margin=self.margin, reduction=self.reduction
         )
 
@@ -133,21 +131,21 @@ class SoftMarginLoss(_Loss):
     """``log(1 + exp(-target · input))`` for targets that are 1 or -1."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return margin_functions.soft_margin_loss(input, target, reduction=self.reduction)
+        return functional.soft_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelMarginLoss(_Loss):
     """``Σ max(0, 1 - input[j] + input[i]) / C`` over the classes j of the target and all others i."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return margin_functions.multilabel_margin_loss(input, target, reduction=self.reduction)
+        return functional.multilabel_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
     """The mean over classes of the binary cross entropy of sigmoid(input)."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return margin_functions.multilabel_soft_margin_loss(
+        return functional.multilabel_soft_margin_loss(
             input, target, weight=self.weight, reduction=self.reduction
         )
 
@@ -179,7 +177,7 @@ class MultiMarginLoss(_WeightedLoss):
         self.margin = margin
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return margin_functions.multi_margin_loss(
+        return functional.multi_margin_loss(
             input, target, p=self.p, margin=self.margin, weight=self.weight, reduction=self.reduction
         )
 
@@ -220,7 +218,7 @@ class TripletMarginLoss(_Loss):
         self.swap = swap
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        return margin_functions.triplet_margin_loss(
+        return functional.triplet_margin_loss(
             anchor,
             positive,
             negative,
@@ -249,7 +247,7 @@ class TripletMarginWithDistanceLoss(_Loss):
         self.swap = swap
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        return margin_functions.triplet_margin_with_distance_loss(
+        return functional.triplet_margin_with_distance_loss(
             anchor,
             positive,
             negative,
@@ -283,7 +281,7 @@ class CTCLoss(_Loss):
         input_lengths: Tensor | Sequence[int],
         target_lengths: Tensor | Sequence[int],
     ) -> Tensor:
-        return ctc.ctc_loss(
+        return functional.ctc_loss(
             log_probs,
             targets,
             input_lengths,
@@ -365,7 +363,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         shape = self.num_classes, *self.out_features
         bias = self.linear.bias
-        return ctc.linear_cross_entropy(
+        return functional.linear_cross_entropy(
             input,
             self.linear.weight.reshape(*shape, -1),
             target,

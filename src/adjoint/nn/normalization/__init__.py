@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint import _C
 from adjoint._publish.arguments import whole
 from adjoint._types import Device, DType, Ints, Tensor
-from adjoint.nn import init
+from adjoint.nn import functional, init
 from adjoint.nn.module import Module
 from adjoint.nn.parameter import Parameter
 
-from . import functions
+from .functions import layer_norm
 
 __all__ = ["LayerNorm", "RMSNorm"]
 
@@ -74,7 +75,9 @@ class LayerNorm(Module):
             init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        return ad.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+        if functional.layer_norm is not layer_norm:
+            return functional.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+        return _C.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
         return (
@@ -121,7 +124,7 @@ class RMSNorm(Module):
             init.ones_(self.weight)
 
     def forward(self, input: Tensor) -> Tensor:
-        return functions.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+        return functional.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"

@@ -6,11 +6,9 @@ import warnings
 
 import adjoint as ad
 from adjoint._types import Any, Device, DType, Tensor
-from adjoint.nn import init
+from adjoint.nn import functional, init
 from adjoint.nn.module import Module
 from adjoint.nn.parameter import Parameter
-
-from . import functions
 
 __all__ = [
     "BatchNorm1d",
@@ -121,7 +119,7 @@ class _BatchNorm(_Statistics):
         tracked = self.running_mean is not None and self.running_var is not None
         training = self.training or not tracked
         keep = tracked and (not self.training or self.track_running_stats)
-        result = functions.batch_norm(
+        result = functional.batch_norm(
             input,
             self.running_mean if keep else None,
             self.running_var if keep else None,
@@ -169,7 +167,7 @@ class _InstanceNorm(_Statistics):
                 "used because affine=False",
                 stacklevel=2,
             )
-        result = functions.instance_norm(
+        result = functional.instance_norm(
             input if batched else input.unsqueeze(0),
             self.running_mean,
             self.running_var,
@@ -426,7 +424,7 @@ class GroupNorm(Module):
             init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        return functions.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+        return functional.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
         return (
@@ -452,7 +450,7 @@ class LocalResponseNorm(Module):
         self.k = k
 
     def forward(self, input: Tensor) -> Tensor:
-        return functions.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+        return functional.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

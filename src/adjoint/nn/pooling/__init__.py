@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from adjoint._publish.arguments import whole
 from adjoint._types import Any, Ints, Sequence, Tensor
+from adjoint.nn import functional
 from adjoint.nn.module import Module
-
-from . import fractional, functions
 
 __all__ = [
     "AdaptiveAvgPool1d",
@@ -61,7 +60,7 @@ class _MaxPool(_Pool):
         self.ceil_mode = ceil_mode
 
     def forward(self, input: Tensor) -> Tensor:
-        return getattr(functions, f"max_pool{self._n}d")(
+        return getattr(functional, f"max_pool{self._n}d")(
             input,
             self.kernel_size,
             self.stride,
@@ -100,7 +99,7 @@ class _AvgPool(_Pool):
         options = [self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad]
         if self._n > 1:
             options.append(self.divisor_override)
-        return getattr(functions, f"avg_pool{self._n}d")(input, *options)
+        return getattr(functional, f"avg_pool{self._n}d")(input, *options)
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
@@ -117,7 +116,7 @@ class _LPPool(_Pool):
         self.ceil_mode = ceil_mode
 
     def forward(self, input: Tensor) -> Tensor:
-        return getattr(functions, f"lp_pool{self._n}d")(
+        return getattr(functional, f"lp_pool{self._n}d")(
             input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
         )
 
@@ -134,7 +133,7 @@ class _AdaptiveAvgPool(_Pool):
         self.output_size = whole(output_size)
 
     def forward(self, input: Tensor) -> Tensor:
-        return getattr(functions, f"adaptive_avg_pool{self._n}d")(input, self.output_size)
+        return getattr(functional, f"adaptive_avg_pool{self._n}d")(input, self.output_size)
 
     def extra_repr(self) -> str:
         return f"output_size={self.output_size}"
@@ -146,7 +145,7 @@ class _AdaptiveMaxPool(_AdaptiveAvgPool):
         self.return_indices = return_indices
 
     def forward(self, input: Tensor) -> Tensor:
-        return getattr(functions, f"adaptive_max_pool{self._n}d")(
+        return getattr(functional, f"adaptive_max_pool{self._n}d")(
             input, self.output_size, self.return_indices
         )
 
@@ -163,7 +162,7 @@ class _MaxUnpool(_Pool):
     def forward(
         self, input: Tensor, indices: Tensor, output_size: int | Sequence[int | None] | None = None
     ) -> Tensor:
-        return getattr(functions, f"max_unpool{self._n}d")(
+        return getattr(functional, f"max_unpool{self._n}d")(
             input, indices, self.kernel_size, self.stride, self.padding, output_size
         )
 
@@ -204,7 +203,7 @@ class _FractionalMaxPool(_Pool):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
     def forward(self, input: Tensor) -> Tensor:
-        return getattr(fractional, f"fractional_max_pool{self._n}d")(
+        return getattr(functional, f"fractional_max_pool{self._n}d")(
             input,
             self.kernel_size,
             self.output_size,
