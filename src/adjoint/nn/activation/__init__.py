@@ -64,7 +64,6 @@ class ReLU(_InplaceActivation):
         Examples
         --------
         >>> import adjoint as ad
-    from adjoint import _C
         >>> ad.nn.ReLU()(ad.tensor([-1.0, 2.0])).tolist()
         [0.0, 2.0]
     """
