@@ -89,7 +89,7 @@ def _function_of_layer(name):
     functional = importlib.import_module("adjoint.nn.functional")
     snake = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
     for candidate in (snake, snake.removesuffix("_loss"), name.lower(), name.lower().removesuffix("loss")):
-        if candidate in vars(functional):
+        if candidate in functional.__all__:
             return candidate
     return None
 

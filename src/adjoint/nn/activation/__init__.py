@@ -61,11 +61,11 @@ class _InplaceActivation(Module):
 class ReLU(_InplaceActivation):
     """max(x, 0), with derivative 0 at 0.
 
-        Examples
-        --------
-        >>> import adjoint as ad
-        >>> ad.nn.ReLU()(ad.tensor([-1.0, 2.0])).tolist()
-        [0.0, 2.0]
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.nn.ReLU()(ad.tensor([-1.0, 2.0])).tolist()
+    [0.0, 2.0]
     """
 
     def forward(self, input: Tensor) -> Tensor:
