@@ -24,8 +24,6 @@ from adjoint._publish.overridable import (
 from adjoint._publish.register import listing
 from adjoint._types import Any, Callable
 
-TYPE_CHECKING = False
-
 __all__ = [
     "BaseTorchFunctionMode",
     "DisableTorchFunction",
@@ -149,8 +147,7 @@ def _refuse(function, types, mode):
 
 
 class _WithState:
-    if TYPE_CHECKING:
-        _before: Any
+    _before: Any
     _state: int
 
     def __enter__(self) -> Any:

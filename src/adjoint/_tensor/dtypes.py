@@ -12,8 +12,6 @@ from adjoint._publish.register import Members, composition, extend, member
 from adjoint._tensor.device import device_number
 from adjoint._types import Any, Device, DType, MemoryFormat
 
-TYPE_CHECKING = False
-
 __all__ = ["ALIASES", "finfo", "iinfo"]
 
 ALIASES = {
@@ -30,9 +28,8 @@ ALIASES = {
 
 class _Limits:
     __slots__ = ("bits", "dtype", "max", "min")
-    if TYPE_CHECKING:
-        _shown: Any
-        dtype: Any
+    _shown: Any
+    dtype: Any
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.dtype is other.dtype

@@ -127,103 +127,37 @@ class Function(FunctionBase):
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """Compute the results. Operations in here are not recorded.
-
-        Parameters
-        ----------
-        *args, **kwargs
-            See the class.
-
-        Returns
-        -------
-        object
-            See the class.
-        """
+        """Compute the results. Operations in here are not recorded."""
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
-    def setup_context(*args: Any, **kwargs: Any) -> Any:
-        """Keep what `backward` needs, if `forward` does not take the context.
-
-        Parameters
-        ----------
-        *args, **kwargs
-            See the class.
-
-        Returns
-        -------
-        object
-            See the class.
-        """
+    def setup_context(*args: Any, **kwargs: Any) -> None:
+        """Keep what `backward` needs, if `forward` does not take the context."""
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
-    def backward(*args: Any, **kwargs: Any) -> Any:
-        """The gradient of each argument of `forward` from the gradient of each result.
-
-        Parameters
-        ----------
-        *args, **kwargs
-            See the class.
-
-        Returns
-        -------
-        object
-            See the class.
-        """
+    def backward(*args: Any, **kwargs: Any) -> object:
+        """The gradient of each argument of `forward` from the gradient of each result."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
             "backward mode AD."
         )
 
     @staticmethod
-    def vjp(*args: Any, **kwargs: Any) -> Any:
-        """Another name of `backward`.
-
-        Parameters
-        ----------
-        *args, **kwargs
-            See the class.
-
-        Returns
-        -------
-        object
-            See the class.
-        """
+    def vjp(*args: Any, **kwargs: Any) -> object:
+        """Another name of `backward`."""
         raise NotImplementedError
 
     @staticmethod
-    def jvp(*args: Any, **kwargs: Any) -> Any:
-        """The tangent of each result from the tangent of each argument, for forward mode.
-
-        Parameters
-        ----------
-        *args, **kwargs
-            See the class.
-
-        Returns
-        -------
-        object
-            See the class.
-        """
+    def jvp(*args: Any, **kwargs: Any) -> object:
+        """The tangent of each result from the tangent of each argument, for forward mode."""
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
 
     @staticmethod
-    def vmap(*args: Any, **kwargs: Any) -> Any:
-        """The results for a batch of arguments, and where the batch is in them; used once there is batching.
-
-        Parameters
-        ----------
-        *args, **kwargs
-            See the class.
-
-        Returns
-        -------
-        object
-            See the class.
-        """
+    def vmap(*args: Any, **kwargs: Any) -> object:
+        """The results for a batch of arguments, and the dimensions of the batch in them."""
         raise NotImplementedError(
             "To use autograd.Function with vmap, you must either override the vmap staticmethod or set "
             "generate_vmap_rule=True."

@@ -16,8 +16,6 @@ from adjoint._C import (
 from adjoint._publish.register import listing, overload
 from adjoint._types import Any, F, Self
 
-TYPE_CHECKING = False
-
 __all__ = [
     "enable_grad",
     "inference_mode",
@@ -36,8 +34,7 @@ class _Mode:
     """What the modes share: `before` is a linked stack, so that one object can be entered again while it is open."""
 
     __slots__ = ("before", "mode")
-    if TYPE_CHECKING:
-        before: Any
+    before: Any
     mode: bool
 
     @overload
@@ -222,8 +219,7 @@ class set_grad_enabled(_Mode):
     """
 
     __slots__ = ("first", "value")
-    if TYPE_CHECKING:
-        first: Any
+    first: Any
     value: bool
 
     def __new__(cls, mode: bool) -> Self:

@@ -27,8 +27,6 @@ from adjoint.distributed._reduce_op import ReduceOp
 from adjoint.distributed._stores import seconds
 from adjoint.distributed._work import Done, Work
 
-TYPE_CHECKING = False
-
 __all__ = ["OrderedGroup"]
 
 _living: weakref.WeakSet = weakref.WeakSet()
@@ -41,16 +39,15 @@ class OrderedGroup(ProcessGroup):
     is the `Call`.
     """
 
-    if TYPE_CHECKING:
-        _allgather: Any
-        _allreduce: Any
-        _alltoall: Any
-        _barrier: Any
-        _broadcast: Any
-        _gather: Any
-        _reduce: Any
-        _reduce_scatter: Any
-        _scatter: Any
+    _allgather: Any
+    _allreduce: Any
+    _alltoall: Any
+    _barrier: Any
+    _broadcast: Any
+    _gather: Any
+    _reduce: Any
+    _reduce_scatter: Any
+    _scatter: Any
 
     def __init__(self, rank, size, timeout, name):
         super().__init__(rank, size)

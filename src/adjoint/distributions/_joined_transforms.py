@@ -8,15 +8,12 @@ from adjoint.distributions import constraints
 from adjoint.distributions._transform import Transform
 from adjoint.distributions.utils import _sum_rightmost
 
-TYPE_CHECKING = False
-
 
 class _Joined(Transform):
     """Transforms that act on parts; subclasses say how a tensor is split and put together."""
 
-    if TYPE_CHECKING:
-        _join: Any
-        _split: Any
+    _join: Any
+    _split: Any
 
     def __init__(self, tseq: Sequence[Any], dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)

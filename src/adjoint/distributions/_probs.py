@@ -7,14 +7,11 @@ from adjoint._types import Any, Size, Tensor
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.utils import lazy_property, logits_to_probs, probs_to_logits
 
-TYPE_CHECKING = False
-
 
 class ProbsOrLogits:
     """Parameters `probs` and `logits`, of which one is given: log odds, for each element."""
 
-    if TYPE_CHECKING:
-        _set: Any
+    _set: Any
 
     _binary = True
     _carried: tuple = ("_given",)
@@ -49,8 +46,7 @@ class ProbsOrLogits:
 class Choices(ProbsOrLogits):
     """Probabilities of alternatives along the last dimension: they are normalised."""
 
-    if TYPE_CHECKING:
-        _batch_shape: Any
+    _batch_shape: Any
 
     _binary = False
 

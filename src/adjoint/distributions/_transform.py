@@ -8,8 +8,6 @@ from adjoint._types import Any, Sequence, Shape, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.utils import _sum_rightmost
 
-TYPE_CHECKING = False
-
 
 class Transform:
     """A function between sets.
@@ -135,8 +133,7 @@ class Transform:
 class _InverseTransform(Transform):
     """The inverse of a transform, whose cache it shares."""
 
-    if TYPE_CHECKING:
-        _inv: Any
+    _inv: Any
 
     def __init__(self, transform: Any) -> None:
         super().__init__(cache_size=transform._cache_size)

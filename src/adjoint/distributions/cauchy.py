@@ -10,9 +10,6 @@ from adjoint._types import Shape, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 
-TYPE_CHECKING = False
-
-
 __all__ = ["Cauchy"]
 
 
@@ -33,9 +30,8 @@ class Cauchy(Distribution):
     tensor(0.7500)
     """
 
-    if TYPE_CHECKING:
-        loc: Tensor
-        scale: Tensor
+    loc: Tensor
+    scale: Tensor
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real

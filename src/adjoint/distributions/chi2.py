@@ -6,9 +6,6 @@ from adjoint._types import Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.gamma import Gamma
 
-TYPE_CHECKING = False
-
-
 __all__ = ["Chi2"]
 
 
@@ -27,8 +24,7 @@ class Chi2(Gamma):
     tensor(3.)
     """
 
-    if TYPE_CHECKING:
-        concentration: Tensor
+    concentration: Tensor
 
     arg_constraints = {"df": constraints.positive}
 

@@ -10,8 +10,6 @@ import adjoint as ad
 from adjoint._publish.register import listing
 from adjoint._types import Any, Sequence, Tensor
 
-TYPE_CHECKING = False
-
 __all__ = [
     "Constraint",
     "MixtureSameFamilyConstraint",
@@ -205,9 +203,8 @@ class _Bounded(Constraint):
 
 
 class _IntegerInterval(_Bounded):
-    if TYPE_CHECKING:
-        lower_bound: Any
-        upper_bound: Any
+    lower_bound: Any
+    upper_bound: Any
     is_discrete = True
 
     def __init__(self, lower_bound, upper_bound) -> None:
@@ -218,8 +215,7 @@ class _IntegerInterval(_Bounded):
 
 
 class _IntegerLessThan(_Bounded):
-    if TYPE_CHECKING:
-        upper_bound: Any
+    upper_bound: Any
     is_discrete = True
 
     def __init__(self, upper_bound) -> None:
@@ -230,8 +226,7 @@ class _IntegerLessThan(_Bounded):
 
 
 class _IntegerGreaterThan(_Bounded):
-    if TYPE_CHECKING:
-        lower_bound: Any
+    lower_bound: Any
     is_discrete = True
 
     def __init__(self, lower_bound) -> None:
@@ -247,8 +242,7 @@ class _Real(Constraint):
 
 
 class _GreaterThan(_Bounded):
-    if TYPE_CHECKING:
-        lower_bound: Any
+    lower_bound: Any
 
     def __init__(self, lower_bound) -> None:
         super().__init__(lower_bound=lower_bound)
@@ -258,8 +252,7 @@ class _GreaterThan(_Bounded):
 
 
 class _GreaterThanEq(_Bounded):
-    if TYPE_CHECKING:
-        lower_bound: Any
+    lower_bound: Any
 
     def __init__(self, lower_bound) -> None:
         super().__init__(lower_bound=lower_bound)
@@ -269,8 +262,7 @@ class _GreaterThanEq(_Bounded):
 
 
 class _LessThan(_Bounded):
-    if TYPE_CHECKING:
-        upper_bound: Any
+    upper_bound: Any
 
     def __init__(self, upper_bound) -> None:
         super().__init__(upper_bound=upper_bound)
@@ -280,9 +272,8 @@ class _LessThan(_Bounded):
 
 
 class _Interval(_Bounded):
-    if TYPE_CHECKING:
-        lower_bound: Any
-        upper_bound: Any
+    lower_bound: Any
+    upper_bound: Any
 
     def __init__(self, lower_bound, upper_bound) -> None:
         super().__init__(lower_bound=lower_bound, upper_bound=upper_bound)
@@ -292,9 +283,8 @@ class _Interval(_Bounded):
 
 
 class _HalfOpenInterval(_Interval):
-    if TYPE_CHECKING:
-        lower_bound: Any
-        upper_bound: Any
+    lower_bound: Any
+    upper_bound: Any
 
     def check(self, value: Tensor):
         return (self.lower_bound <= value) & (value < self.upper_bound)

@@ -8,9 +8,6 @@ from adjoint._types import Shape, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.exp_family import ExponentialFamily
 
-TYPE_CHECKING = False
-
-
 __all__ = ["Exponential"]
 
 
@@ -29,8 +26,7 @@ class Exponential(ExponentialFamily):
     tensor(0.5000)
     """
 
-    if TYPE_CHECKING:
-        rate: Tensor
+    rate: Tensor
 
     arg_constraints = {"rate": constraints.positive}
     support = constraints.nonnegative

@@ -11,9 +11,6 @@ from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.gamma import Gamma
 
-TYPE_CHECKING = False
-
-
 __all__ = ["FisherSnedecor"]
 
 
@@ -32,9 +29,8 @@ class FisherSnedecor(Distribution):
     tensor(2.)
     """
 
-    if TYPE_CHECKING:
-        df1: Tensor
-        df2: Tensor
+    df1: Tensor
+    df2: Tensor
 
     arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
     support = constraints.positive

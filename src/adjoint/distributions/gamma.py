@@ -10,9 +10,6 @@ from adjoint.distributions._functions import gammainc
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.utils import _xlogy
 
-TYPE_CHECKING = False
-
-
 __all__ = ["Gamma"]
 
 
@@ -34,9 +31,8 @@ class Gamma(ExponentialFamily):
     tensor(0.5000)
     """
 
-    if TYPE_CHECKING:
-        concentration: Tensor
-        rate: Tensor
+    concentration: Tensor
+    rate: Tensor
 
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.nonnegative

@@ -11,9 +11,6 @@ from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.utils import _uniform, broadcast_all
 
-TYPE_CHECKING = False
-
-
 __all__ = ["GeneralizedPareto"]
 
 
@@ -35,10 +32,9 @@ class GeneralizedPareto(Distribution):
     tensor(2.)
     """
 
-    if TYPE_CHECKING:
-        concentration: Tensor
-        loc: Tensor
-        scale: Tensor
+    concentration: Tensor
+    loc: Tensor
+    scale: Tensor
 
     arg_constraints = {
         "loc": constraints.real,

@@ -10,9 +10,6 @@ from adjoint._types import Shape, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 
-TYPE_CHECKING = False
-
-
 __all__ = ["Laplace"]
 
 
@@ -32,9 +29,8 @@ class Laplace(Distribution):
     tensor(0.5000)
     """
 
-    if TYPE_CHECKING:
-        loc: Tensor
-        scale: Tensor
+    loc: Tensor
+    scale: Tensor
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real

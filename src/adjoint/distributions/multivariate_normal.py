@@ -12,9 +12,6 @@ from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.utils import _standard_normal, lazy_property
 from adjoint.linalg import cholesky, solve_triangular
 
-TYPE_CHECKING = False
-
-
 __all__ = ["MultivariateNormal"]
 
 
@@ -58,8 +55,7 @@ def _factor_of_inverse(precision):
 class CovarianceForms:
     """A covariance matrix, its inverse, and its Cholesky factor, of which one is given."""
 
-    if TYPE_CHECKING:
-        _batch_shape: Any
+    _batch_shape: Any
 
     def _one_form(self, **forms):
         given = [(name, value) for name, value in forms.items() if value is not None]

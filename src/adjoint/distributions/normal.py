@@ -11,9 +11,6 @@ from adjoint.distributions import constraints
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.utils import _standard_normal
 
-TYPE_CHECKING = False
-
-
 __all__ = ["Normal"]
 
 
@@ -34,9 +31,8 @@ class Normal(ExponentialFamily):
     tensor(-0.9189)
     """
 
-    if TYPE_CHECKING:
-        loc: Tensor
-        scale: Tensor
+    loc: Tensor
+    scale: Tensor
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real

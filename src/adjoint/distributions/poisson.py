@@ -9,9 +9,6 @@ from adjoint.distributions import constraints
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.utils import _xlogy
 
-TYPE_CHECKING = False
-
-
 __all__ = ["Poisson"]
 
 
@@ -30,8 +27,7 @@ class Poisson(ExponentialFamily):
     tensor(-4.)
     """
 
-    if TYPE_CHECKING:
-        rate: Tensor
+    rate: Tensor
 
     arg_constraints = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer

@@ -12,9 +12,6 @@ from adjoint.distributions.chi2 import Chi2
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.utils import _standard_normal
 
-TYPE_CHECKING = False
-
-
 __all__ = ["StudentT"]
 
 
@@ -34,10 +31,9 @@ class StudentT(Distribution):
     tensor(2.)
     """
 
-    if TYPE_CHECKING:
-        df: Tensor
-        loc: Tensor
-        scale: Tensor
+    df: Tensor
+    loc: Tensor
+    scale: Tensor
 
     arg_constraints = {
         "df": constraints.positive,

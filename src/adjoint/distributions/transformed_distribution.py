@@ -13,9 +13,6 @@ from adjoint.distributions.independent import Independent
 from adjoint.distributions.transforms import AbsTransform, ComposeTransform, Transform
 from adjoint.distributions.utils import _sum_rightmost, broadcast_all
 
-TYPE_CHECKING = False
-
-
 __all__ = ["TransformedDistribution"]
 
 
@@ -35,8 +32,7 @@ class TransformedDistribution(Distribution):
     tensor(-0.9189)
     """
 
-    if TYPE_CHECKING:
-        base_dist: Any
+    base_dist: Any
 
     arg_constraints: dict = {}
 

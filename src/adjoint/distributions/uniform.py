@@ -11,9 +11,6 @@ from adjoint.distributions import constraints
 from adjoint.distributions.distribution import Distribution
 from adjoint.distributions.utils import broadcast_all
 
-TYPE_CHECKING = False
-
-
 __all__ = ["Uniform"]
 
 
@@ -31,9 +28,8 @@ class Uniform(Distribution):
     tensor(1.3333)
     """
 
-    if TYPE_CHECKING:
-        high: Tensor
-        low: Tensor
+    high: Tensor
+    low: Tensor
 
     has_rsample = True
 

@@ -11,9 +11,6 @@ from adjoint.distributions import constraints
 from adjoint.distributions._functions import VonMisesDraw, circular_variance, log_bessel0e
 from adjoint.distributions.distribution import Distribution
 
-TYPE_CHECKING = False
-
-
 __all__ = ["VonMises"]
 
 
@@ -37,9 +34,8 @@ class VonMises(Distribution):
     tensor(-1.0738)
     """
 
-    if TYPE_CHECKING:
-        concentration: Tensor
-        loc: Tensor
+    concentration: Tensor
+    loc: Tensor
 
     arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
     support = constraints.real

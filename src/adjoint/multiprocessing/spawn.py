@@ -287,37 +287,5 @@ def start_processes(
     return None
 
 
-def spawn(
-    fn: Callable[..., Any],
-    args: Any = (),
-    nprocs: int = 1,
-    join: bool = True,
-    daemon: bool = False,
-    start_method: str = "spawn",
-) -> Any:
-    """Run ``fn(i, *args)`` in processes i = 0 … nprocs - 1; see `start_processes`.
-
-    Parameters
-    ----------
-    fn : callable
-        Found by its name in its module, since another process imports it.
-    args : tuple
-        Tensors among them are shared.
-    nprocs : int
-    join : bool
-        Wait for all; else a `ProcessContext` is returned, whose `join` does.
-    daemon : bool
-        Whether the processes end with this one.
-    start_method : {'spawn', 'fork', 'forkserver'}
-
-    Returns
-    -------
-    ProcessContext or None
-        None if it has waited for all.
-
-    Examples
-    --------
-    >>> import adjoint as ad
-    >>> ad.multiprocessing.spawn(bin, nprocs=2, start_method="fork")
-    """
-    return start_processes(fn, args, nprocs, join, daemon, start_method)
+#: By the name that torch documents.
+spawn = start_processes

@@ -19,6 +19,20 @@ _make_subclass = ad.Tensor._make_subclass
 _takes_no_part = _C._disabled_torch_function_impl
 
 
+def _copied(self: Any, memo: Any) -> Any:
+    known = memo.get(id(self))
+    if known is not None:
+        return known
+    result = _make_subclass(type(self), self.detach().clone(), self.requires_grad)
+    memo[id(self)] = result
+    _copy_attributes(self, result, memo)
+    return result
+
+
+def _reduced(self: Any, protocol: Any) -> Any:
+    return _rebuild, (_written(self), _plain(self), self.requires_grad, dict(self.__dict__))
+
+
 class _ParameterType(type(ad.Tensor)):  # type: ignore[misc]
     """The type of `Parameter`: tensors of other classes can be parameters too."""
 
@@ -70,21 +84,10 @@ class Parameter(ad.Tensor, metaclass=_ParameterType):
         return parameter
 
     __torch_function__ = _takes_no_part
-
-    def __deepcopy__(self, memo: Any) -> Any:
-        known = memo.get(id(self))
-        if known is not None:
-            return known
-        result = _make_subclass(type(self), self.detach().clone(), self.requires_grad)
-        memo[id(self)] = result
-        _copy_attributes(self, result, memo)
-        return result
+    __deepcopy__, __reduce_ex__ = _copied, _reduced  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + _plain_repr(self)
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return _rebuild, (_written(self), _plain(self), self.requires_grad, dict(self.__dict__))
 
 
 _C._set_parameter_type(Parameter)
@@ -113,21 +116,10 @@ class Buffer(ad.Tensor):
         return result
 
     __torch_function__ = _takes_no_part
-
-    def __deepcopy__(self, memo: Any) -> Any:
-        known = memo.get(id(self))
-        if known is not None:
-            return known
-        result = _make_subclass(type(self), self.detach().clone(), self.requires_grad)
-        memo[id(self)] = result
-        _copy_attributes(self, result, memo)
-        return result
+    __deepcopy__, __reduce_ex__ = _copied, _reduced  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return "Buffer containing:\n" + _plain_repr(self)
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return _rebuild, (_written(self), _plain(self), self.requires_grad, dict(self.__dict__))
 
 
 class _Uninitialized:

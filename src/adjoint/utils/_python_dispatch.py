@@ -9,8 +9,6 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._types import Any
 
-TYPE_CHECKING = False
-
 __all__ = ["TorchDispatchMode"]
 
 
@@ -40,8 +38,7 @@ class TorchDispatchMode:
     sum
     """
 
-    if TYPE_CHECKING:
-        _tokens: Any
+    _tokens: Any
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         """Make the result of ``func(*args, **kwargs)``.

@@ -72,8 +72,7 @@ def _table(which):
 class StateDict(ModuleMembers):
     """`state_dict`, `load_state_dict` and their hooks."""
 
-    if TYPE_CHECKING:
-        _metadata: Any
+    _metadata: Any
 
     _version = 1
     #: By name, the tables that have been asked for.

@@ -98,9 +98,8 @@ class _FactorLR(LRScheduler):
     `_total_factor()` is the product of all factors so far: the jump to a given epoch.
     """
 
-    if TYPE_CHECKING:
-        _factor: Any
-        _total_factor: Any
+    _factor: Any
+    _total_factor: Any
 
     def get_lr(self) -> list[float]:
         self._check_within_step()
