@@ -128,10 +128,9 @@ def call_past(module: str) -> None:
 
     def later(name, home):
         def function(*args, **kwargs):
-            names[name] = getattr(import_module(home), name)
-            return names[name](*args, **kwargs)
+            return getattr(import_module(home), name)(*args, **kwargs)
 
-        function.__name__ = function.__qualname__ = name
+        function.__module__, function.__name__, function.__qualname__ = module, name, name
         return function
 
     names.update((name, later(name, home)) for name, home in PAST[module].items())
@@ -145,6 +144,11 @@ class Constants:
         if found is None:
             raise AttributeError(f"type object {owner.__name__!r} has no attribute '__constants__'")
         return found
+
+
+PAST["adjoint.nn.rearranging.functions"] = dict.fromkeys(
+    PAST["adjoint.nn.functional"], "adjoint.nn.functional"
+)
 
 
 class _Moved:

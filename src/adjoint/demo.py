@@ -18,6 +18,7 @@ import time
 
 import adjoint as ad
 from adjoint import nn, optim
+from adjoint._types import Any
 from adjoint._version import distribution
 
 TARGET = 0.97
@@ -40,7 +41,8 @@ def load_digits():
     """
     import numpy as np
 
-    root = os.path.dirname(importlib.util.find_spec("sklearn").origin)  # type: ignore[arg-type, union-attr]
+    spec: Any = importlib.util.find_spec("sklearn")
+    root = os.path.dirname(spec.origin)
     path = os.path.join(root, "datasets", "data", "digits.csv.gz")
     if os.path.exists(path):
         with gzip.open(path, "rt") as file:

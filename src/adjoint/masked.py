@@ -12,7 +12,7 @@ from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._publish import register
 from adjoint._publish.register import listing
-from adjoint._types import Any, Dims, DType, Ints
+from adjoint._types import Any, Dims, DType, Ints, Sequence
 from adjoint.ops.writing import _neutral
 
 __all__ = [
@@ -92,9 +92,9 @@ def sum(x: Tensor, dims: Ints, keepdim: bool) -> Tensor:
 
 
 @_reduced
-def prod(x: Tensor, dims: Ints, keepdim: bool) -> Tensor:
+def prod(x: Tensor, dims: Sequence[int], keepdim: bool) -> Tensor:
     """The product of the elements where the mask holds: 1 where there are none."""
-    for d in sorted((d % builtins.max(x.ndim, 1) for d in dims), reverse=True):  # type: ignore[union-attr]
+    for d in sorted((d % builtins.max(x.ndim, 1) for d in dims), reverse=True):
         x = x.prod(d, keepdim=True)
     return x if keepdim or not dims else x.squeeze(dims)
 

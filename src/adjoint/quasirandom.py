@@ -16,7 +16,7 @@ from adjoint import _C
 from adjoint._publish.register import listing
 from adjoint._tensor.creation import arange, zeros
 from adjoint._tensor.random import randint
-from adjoint._types import DType, Tensor
+from adjoint._types import Any, DType, Tensor
 
 __all__ = ["SobolEngine"]
 __dir__ = listing(__name__)
@@ -215,11 +215,11 @@ def _table(numpy):
     from importlib.util import find_spec
     from pathlib import Path
 
-    scipy = find_spec("scipy")
+    scipy: Any = find_spec("scipy")
     if scipy is None:
         raise ImportError(
             "SobolEngine needs the table of direction numbers that SciPy carries: pip install scipy"
         )
-    path = Path(scipy.submodule_search_locations[0], "stats", "_sobol_direction_numbers.npz")  # type: ignore[index]
+    path = Path(scipy.submodule_search_locations[0], "stats", "_sobol_direction_numbers.npz")
     with numpy.load(path) as table:
         return table["poly"], table["vinit"]

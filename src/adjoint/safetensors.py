@@ -10,8 +10,7 @@
 
 The functions are those of ``safetensors.torch``; `adjoint.save` and `adjoint.load` call them for names that end in
 ``.safetensors``. A file is the length of a header as eight bytes, the header as JSON, and the elements in little-endian order.
-That is less to write down than to get from the package `safetensors`, whose writing takes other arguments with each version and that
-hands out no bfloat16 without torch. Source: https://github.com/huggingface/safetensors. Start reading at `_Header`.
+(The package `safetensors` has no bfloat16 without torch.) Source: https://github.com/huggingface/safetensors. Start reading at `_Header`.
 """
 
 from __future__ import annotations

@@ -83,7 +83,8 @@ def _documentation(public):
 
 
 # What is written, completed when it is read; it can be set, as that of a function can.
-_C.Composition.__doc__ = property(  # type: ignore[assignment]
+_of_compositions: Any = _C.Composition
+_of_compositions.__doc__ = property(
     _documentation, lambda public, text: vars(public).__setitem__("__doc__", text)
 )
 

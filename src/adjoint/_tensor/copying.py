@@ -82,9 +82,9 @@ class Copying(Members):
         if protocol >= 5:
             from pickle import PickleBuffer
 
-            data = PickleBuffer(span)
+            data: Any = PickleBuffer(span)
         else:
-            data = bytes(memoryview(span))  # type: ignore[assignment]
+            data = bytes(memoryview(span))
         return rebuild, (
             # A file means Adjoint's Tensor wherever it is written: under as_torch() the class says "torch".
             kind,

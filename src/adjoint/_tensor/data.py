@@ -330,9 +330,9 @@ def from_dlpack(ext_tensor: Any, *, device: Device | None = None, copy: bool | N
     export = getattr(ext_tensor, "__dlpack__", None)
     if export is None:
         return _C._from_dlpack(ext_tensor)
-    keywords = {} if copy is None else {"copy": copy}
+    keywords: dict[str, Any] = {} if copy is None else {"copy": copy}
     if device is not None:
-        keywords["dl_device"] = (1, 0)  # type: ignore[assignment]
+        keywords["dl_device"] = (1, 0)
     try:
         capsule = export(max_version=(1, 0), **keywords)
     except TypeError:

@@ -46,9 +46,10 @@ class Gradients(Members):
             from adjoint.autograd import backward
 
             return backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+        seeds: Any = gradient
         if gradient is not None:
-            gradient = (gradient,) if isinstance(gradient, Tensor) else tuple(gradient)  # type: ignore[assignment]
-        _run_backward((self,), gradient, None, bool(retain_graph), False, True, True)
+            seeds = (gradient,) if isinstance(gradient, Tensor) else tuple(gradient)
+        _run_backward((self,), seeds, None, bool(retain_graph), False, True, True)
 
     def register_hook(self, hook: Callable[..., Any]) -> Any:
         """Call ``hook(gradient)`` whenever the gradient of this tensor is known; a returned Tensor replaces it.

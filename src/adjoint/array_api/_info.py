@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import Tensor
-from adjoint._types import Any, Device, DType
+from adjoint._types import Any, Device
 
 __all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 
@@ -21,14 +21,14 @@ KINDS["numeric"] = KINDS["integral"] + KINDS["real floating"] + KINDS["complex f
 _OTHERS = {ad.float16: ("real floating", "numeric"), ad.bfloat16: ("real floating", "numeric")}
 
 
-def isdtype(dtype: DType, kind: Any) -> bool:
+def isdtype(dtype: ad.dtype, kind: Any) -> bool:
     """Whether a type is another, of a kind (``"real floating"``, …), or any of a tuple of these."""
     if isinstance(kind, tuple):
         return any(isdtype(dtype, k) for k in kind)
     if isinstance(kind, str):
         if kind not in KINDS:
             raise ValueError(f"isdtype(): expected one of {[*KINDS]}, but got {kind!r}")
-        return dtype in KINDS[kind] or kind in _OTHERS.get(dtype, ())  # type: ignore[arg-type]
+        return dtype in KINDS[kind] or kind in _OTHERS.get(dtype, ())
     if not isinstance(kind, ad.dtype):
         raise TypeError(
             f"isdtype(): expected a dtype, a kind or a tuple of them, but got {type(kind).__name__}"
@@ -81,9 +81,9 @@ def can_cast(from_: Any, to: Any, /) -> bool:
     return ad.promote_types(from_, to) is to
 
 
-def astype(x: Tensor, dtype: DType, /, *, copy: bool = True, device: Device | None = None) -> Tensor:
+def astype(x: Tensor, dtype: ad.dtype, /, *, copy: bool = True, device: Device | None = None) -> Tensor:
     """A copy of another type; `x` itself where it has that type and `copy` is False."""
-    if x.is_complex() and not dtype.is_complex:  # type: ignore[union-attr]
+    if x.is_complex() and not dtype.is_complex:
         raise TypeError(f"astype(): a complex array cannot become {dtype}; take real(x) or imag(x) first")
     return x.to(device=device, dtype=dtype, copy=copy) if device is not None else x.to(dtype, copy=copy)
 

@@ -193,8 +193,8 @@ def isin(x1: Tensor, x2: Tensor, /, *, invert: bool = False) -> Tensor:
     return ad.isin(*together(x1, x2), invert=invert)
 
 
-def where(condition: Any, x1: Tensor | None = None, x2: Tensor | None = None, /) -> Tensor:
+def where(condition: Any, x1: Tensor | None = None, x2: Tensor | None = None, /) -> Any:
     """Elements of `x1` where the condition holds, else of `x2`; without these, the indices where it holds, as `nonzero` has them."""
     if x1 is None and x2 is None:
-        return nonzero(condition)  # type: ignore[return-value]
+        return nonzero(condition)
     return ad.where(condition, *together(x1, x2))

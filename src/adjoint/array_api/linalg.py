@@ -7,7 +7,7 @@ import collections
 import adjoint as ad
 from adjoint import linalg as own
 from adjoint._publish.register import listing
-from adjoint._types import Any, DType, Tensor
+from adjoint._types import Any, DType, Sequence, Tensor
 from adjoint.array_api._elementwise import together
 from adjoint.array_api._shapes import axes_of
 
@@ -50,9 +50,9 @@ det, inv, matrix_power = own.det, own.inv, own.matrix_power
 eigvals, eigvalsh, svdvals = own.eigvals, own.eigvalsh, own.svdvals
 
 
-def cholesky(x: Tensor, /, *, upper: float = False) -> Tensor:
+def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
     """The triangular factor of a positive definite matrix."""
-    return own.cholesky(x, upper=upper)  # type: ignore[arg-type]
+    return own.cholesky(x, upper=upper)
 
 
 def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
@@ -117,9 +117,10 @@ def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
     return ad.outer(*together(x1, x2))
 
 
-def tensordot(x1: Tensor, x2: Tensor, /, *, axes: int = 2) -> Tensor:
+def tensordot(x1: Tensor, x2: Tensor, /, *, axes: int | Sequence[Sequence[int]] = 2) -> Tensor:
     """The product summed over some axes of both."""
-    return ad.tensordot(*together(x1, x2), axes)  # type: ignore[call-arg]
+    x1, x2 = together(x1, x2)
+    return ad.tensordot(x1, x2, axes)
 
 
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:

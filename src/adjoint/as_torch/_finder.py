@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
@@ -303,14 +304,14 @@ class _Finder:
     @staticmethod
     def find_spec(name, path=None, target_module=None):
         if name == "torch":
-            return ModuleSpec(name, _Loader(None), origin="adjoint", is_package=True)  # type: ignore[arg-type]
+            return ModuleSpec(name, _Loader(None), origin="adjoint", is_package=True)
         if not name.startswith(("torch.", "functorch.")) and name != "functorch":
             return None
         found = target(name) or _inside(name)
         if found is None:
             # No `name=`: the import system would take the failure of `from torch import x` for its own to report.
             raise ModuleNotFoundError(f"No module named {name!r}: {missing(name)}")
-        return ModuleSpec(name, _Loader(found), origin=getattr(found, "__name__", found), is_package=True)  # type: ignore[arg-type]
+        return ModuleSpec(name, _Loader(found), origin=getattr(found, "__name__", found), is_package=True)
 
     @staticmethod
     def find_distributions(context):
@@ -320,7 +321,7 @@ class _Finder:
         return [Torch()] if context.name is None or context.name.lower() == "torch" else []
 
 
-class _Loader:
+class _Loader(Loader):
     def __init__(self, found):
         self.found = found
 

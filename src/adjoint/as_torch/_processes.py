@@ -90,17 +90,17 @@ _CHANGES = {"multiprocessing.spawn": _change_spawn, "multiprocessing.forkserver"
 class _WhenImported:
     @staticmethod
     def find_spec(name, path=None, target_module=None):
-        change = _CHANGES.get(name)
-        spec = PathFinder.find_spec(name, path) if change is not None else None
+        change: Any = _CHANGES.get(name)
+        spec: Any = PathFinder.find_spec(name, path) if change is not None else None
         if spec is None or spec.loader is None:
             return None
         execute = spec.loader.exec_module
 
         def exec_module(module):
             execute(module)
-            change(module)  # type: ignore[misc]
+            change(module)
 
-        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        spec.loader.exec_module = exec_module
         return spec
 
 

@@ -36,7 +36,7 @@ def gradients(
     level = _C._enter_batching(count, 1, False)
     try:
         rows = tuple([None if g is None else _C._batched(g, 0, level) for g in seeds])
-        found = _run_backward(outputs, rows, inputs, retain_graph, create_graph, False, allow_unused)  # type: ignore[arg-type]
+        found = _run_backward(outputs, rows, inputs, bool(retain_graph), create_graph, False, allow_unused)
         return tuple([None if g is None else _C._unbatched(g, 0, level) for g in found])
     except _C._DataDependentError as e:
         if not retain_graph:
@@ -48,8 +48,8 @@ def gradients(
         _C._leave_batching(level)
     from adjoint import stack
 
-    rows = [tuple([None if g is None else g[i] for g in seeds]) for i in range(count)]  # type: ignore[assignment]
-    found = [_run_backward(outputs, row, inputs, True, create_graph, False, allow_unused) for row in rows]
+    each = [tuple([None if g is None else g[i] for g in seeds]) for i in range(count)]
+    found = [_run_backward(outputs, row, inputs, True, create_graph, False, allow_unused) for row in each]
     return tuple([None if column[0] is None else stack(column) for column in zip(*found, strict=True)])
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import _C, Tensor
+from adjoint._types import Any
 
 from ._gradcheck_jacobians import as_tuple
 
@@ -139,12 +140,12 @@ def _undefined(ys, which, xs, error):
 
 def _cutter():
     """A function whose result is its argument, and which passes no gradient on: None if Functions do not exist."""
-    function = getattr(ad.autograd, "Function", None)
+    function: Any = getattr(ad.autograd, "Function", None)
     if function is None:
         # Without it, outputs are left out of the roots; nodes with several results still see that.
         return None
 
-    class Undefined(function):  # type: ignore[misc, valid-type]
+    class Undefined(function):
         @staticmethod
         def forward(ctx, x):
             return x.clone()

@@ -234,7 +234,8 @@ def draw(tensor: Tensor, params: Params | None = None) -> Drawing:
     >>> "SumBackward0" in picture.source and "float32[3]" in picture.source
     True
     """
-    named = dict(params.named_parameters()) if hasattr(params, "named_parameters") else dict(params or {})  # type: ignore[union-attr]
+    members = getattr(params, "named_parameters", None)
+    named = dict(params or {}) if members is None else dict(members())
     names = {id(t): name for name, t in named.items()}
     nodes = _walk(_roots(tensor))
     number = {node: i for i, node in enumerate(nodes)}

@@ -77,12 +77,12 @@ class CorrCholeskyTransform(Transform):
         d = (1 + math.isqrt(1 + 8 * n)) // 2
         if d * (d - 1) // 2 != n:
             raise ValueError("Input is not a flattened lower-diagonal number")
-        return shape[:-1] + (d, d)  # type: ignore[operator]
+        return (*shape[:-1], d, d)
 
     def inverse_shape(self, shape: Shape) -> Shape:
         if _at_least(2, shape)[-2] != shape[-1]:
             raise ValueError("Input is not square")
-        return shape[:-2] + (shape[-1] * (shape[-1] - 1) // 2,)  # type: ignore[operator]
+        return (*shape[:-2], shape[-1] * (shape[-1] - 1) // 2)
 
 
 def _shifted(x):

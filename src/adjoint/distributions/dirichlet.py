@@ -8,6 +8,7 @@ from adjoint._types import Shape, Tensor
 from adjoint.distributions import constraints
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.utils import _xlogy
+from adjoint.ops.sampling import _sample_dirichlet
 
 __all__ = ["Dirichlet"]
 
@@ -61,7 +62,7 @@ class Dirichlet(ExponentialFamily):
 
     def rsample(self, sample_shape: Shape = Size()) -> Tensor:
         concentration = self.concentration.expand(self._extended_shape(sample_shape))
-        return ad._sample_dirichlet(concentration)  # type: ignore[attr-defined]
+        return _sample_dirichlet(concentration)
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._check(value)

@@ -9,6 +9,7 @@ from adjoint.distributions import constraints
 from adjoint.distributions._functions import gammainc
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.utils import _xlogy
+from adjoint.ops.sampling import _standard_gamma
 
 __all__ = ["Gamma"]
 
@@ -58,7 +59,7 @@ class Gamma(ExponentialFamily):
 
     def rsample(self, sample_shape: Shape = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        unit = ad._standard_gamma(self.concentration.expand(shape))  # type: ignore[attr-defined]
+        unit = _standard_gamma(self.concentration.expand(shape))
         draws = unit / self.rate.expand(shape)
         return draws.clamp(min=ad.finfo(draws.dtype).tiny)
 

@@ -13,6 +13,7 @@ from adjoint.distributions import constraints
 from adjoint.distributions.exp_family import ExponentialFamily
 from adjoint.distributions.multivariate_normal import CovarianceForms, _half_log_det
 from adjoint.linalg import solve_triangular
+from adjoint.ops.sampling import _standard_gamma
 
 __all__ = ["Wishart"]
 
@@ -122,7 +123,7 @@ class Wishart(CovarianceForms, ExponentialFamily):
         shape = self._extended_shape(sample_shape)
         degrees = self._degrees()
         degrees = degrees.expand(shape[:-1])
-        draws = ad._standard_gamma(degrees / 2)  # type: ignore[attr-defined]
+        draws = _standard_gamma(degrees / 2)
         diagonal = (2 * draws).clamp(min=ad.finfo(degrees.dtype).tiny).sqrt()
         normal = ad.randn(shape, dtype=degrees.dtype, device=degrees.device).tril(-1)
         factor = self._unbroadcasted_scale_tril @ (normal + diagonal.diag_embed())

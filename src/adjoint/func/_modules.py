@@ -316,7 +316,8 @@ def _skeleton(module, made):
     """A copy of a module with dicts of its own; tensors and everything else are shared."""
     copy = made.get(id(module))
     if copy is None:
-        copy = made[id(module)] = type(module).__new__(type(module))  # type: ignore[call-overload]
+        kind: Any = type(module)
+        copy = made[id(module)] = kind.__new__(kind)
         copy.__dict__.update(module.__dict__)
         for name in ("_parameters", "_buffers"):
             copy.__dict__[name] = dict(module.__dict__[name])

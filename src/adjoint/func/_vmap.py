@@ -141,10 +141,10 @@ class _Mapped:
             return self.run(leaves, dims, spec, size, kwargs)
         parts = []
         drawn = _C._default_generator() if self.randomness == "same" else None
-        state = drawn and drawn.get_state()
+        state: Any = drawn and drawn.get_state()
         for start in range(0, size, step):
             if drawn:
-                drawn.set_state(state)  # type: ignore[arg-type]  # the same numbers for all parts too
+                drawn.set_state(state)  # the same numbers for all parts too
             count = min(step, size - start)
             part = [x if d is None else x.narrow(d, start, count) for x, d in zip(leaves, dims)]
             parts.append(self.run(part, dims, spec, count, kwargs))

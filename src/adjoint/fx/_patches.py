@@ -115,7 +115,7 @@ def _as_node(f: Any) -> Any:
         made.node.meta["is_wrapped"] = True
         return made
 
-    wrapped._fx_wraps = f  # type: ignore[attr-defined]
+    vars(wrapped)["_fx_wraps"] = f
     return wrapped
 
 

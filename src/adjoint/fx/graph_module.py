@@ -128,9 +128,9 @@ def _import_block(names: dict[str, Any]) -> str:
 def reduce_graph_module(body: dict[str, Any], import_block: str) -> Any:
     """The module of a file: its code is traced, with all modules as single calls, to have a graph again."""
     forward = _forward_from_src(import_block + body["_code"], {})
-    tracer_class = body.get("_tracer_cls") or Tracer
+    tracer_class: Any = body.get("_tracer_cls") or Tracer
 
-    class KeepModules(tracer_class):  # type: ignore[misc, valid-type]
+    class KeepModules(tracer_class):
         def is_leaf_module(self, m: Any, module_qualified_name: str) -> bool:
             return True
 

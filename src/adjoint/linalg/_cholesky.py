@@ -7,7 +7,7 @@ dense formula gives. Start reading at `Solve`.
 
 from __future__ import annotations
 
-from adjoint._types import Tensor
+from adjoint._types import Any, Tensor
 from adjoint.autograd import Function
 
 
@@ -48,8 +48,8 @@ class Solve(Function):
         from adjoint import cholesky_solve
 
         L, X = ctx.saved_tensors
-        d = 0 if dB is None else dB
+        d: Any = 0 if dB is None else dB
         if dL is not None:
             half = dL @ _factor(L).mH
             d = d - (half + half.mH) @ X
-        return cholesky_solve(d, L)  # type: ignore[arg-type]
+        return cholesky_solve(d, L)

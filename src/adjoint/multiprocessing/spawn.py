@@ -269,12 +269,12 @@ def start_processes(
     >>> x
     tensor([0.5000, 0.5000])
     """
-    context = multiprocessing.get_context(start_method)
+    context: Any = multiprocessing.get_context(start_method)
     processes, files = [], []
     for i in range(nprocs):
         handle, path = tempfile.mkstemp(prefix="adjoint-errorfile-", suffix=".pickle")
         os.close(handle)
-        process = context.Process(target=_wrap, args=(fn, i, args, path), daemon=daemon)  # type: ignore[attr-defined]
+        process = context.Process(target=_wrap, args=(fn, i, args, path), daemon=daemon)
         process.start()
         processes.append(process)
         files.append(path)

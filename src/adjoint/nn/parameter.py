@@ -84,7 +84,7 @@ class Parameter(ad.Tensor, metaclass=_ParameterType):
         return parameter
 
     __torch_function__ = _takes_no_part
-    __deepcopy__, __reduce_ex__ = _copied, _reduced  # type: ignore[assignment]
+    __deepcopy__, __reduce_ex__ = _copied, _reduced
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + _plain_repr(self)
@@ -108,6 +108,8 @@ class Buffer(ad.Tensor):
     ['mean']
     """
 
+    persistent: bool
+
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Self:
         if data is None:
             data = ad.empty(0)
@@ -116,7 +118,7 @@ class Buffer(ad.Tensor):
         return result
 
     __torch_function__ = _takes_no_part
-    __deepcopy__, __reduce_ex__ = _copied, _reduced  # type: ignore[assignment]
+    __deepcopy__, __reduce_ex__ = _copied, _reduced
 
     def __repr__(self) -> str:
         return "Buffer containing:\n" + _plain_repr(self)

@@ -372,10 +372,10 @@ class Transformer(Module):
         def norm():
             return LayerNorm(d_model, eps=layer_norm_eps, bias=bias, device=device, dtype=dtype)
 
-        self.encoder = custom_encoder
+        self.encoder: Any = custom_encoder
         if custom_encoder is None:
             self.encoder = TransformerEncoder(TransformerEncoderLayer(*options), num_encoder_layers, norm())
-        self.decoder = custom_decoder
+        self.decoder: Any = custom_decoder
         if custom_decoder is None:
             self.decoder = TransformerDecoder(TransformerDecoderLayer(*options), num_decoder_layers, norm())
         self.d_model = d_model
@@ -413,10 +413,10 @@ class Transformer(Module):
                 f"the feature number of src and tgt must be equal to d_model: they are {src.shape[-1]} and "
                 f"{tgt.shape[-1]}, and d_model is {self.d_model}"
             )
-        memory = self.encoder(  # type: ignore[misc]
+        memory = self.encoder(
             src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal
         )
-        return self.decoder(  # type: ignore[misc]
+        return self.decoder(
             tgt,
             memory,
             tgt_mask=tgt_mask,

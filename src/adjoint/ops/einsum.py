@@ -291,7 +291,7 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     if isinstance(equation, Tensor):
         equation, operands = _of_lists((equation, *operands))
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
-        operands = operands[0]  # type: ignore[assignment]
+        operands = tuple(operands[0])
     if not operands:
         raise ValueError(
             "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
@@ -366,5 +366,6 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
             keep = set(output).union(*(names_ for _, names_ in pairs), *(names_ for _, names_ in chosen))
             chosen.append(_contract(a, a_labels, b, b_labels, keep, rank))
         pairs.append(chosen[0])
-    result, order = _sum_out(*pairs[0], set(output))  # type: ignore[call-arg]
+    last, labels = pairs[0]
+    result, order = _sum_out(last, labels, set(output))
     return _arrange(result, order, output)

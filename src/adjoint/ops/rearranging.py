@@ -95,8 +95,8 @@ def repeat_interleave(
     if isinstance(repeats, Tensor):
         if repeats.numel() != 1:
             return _C._repeat_interleave_each(input, repeats, dim)
-        repeats = repeats.item()
-    return _C._repeat_interleave(input, repeats, dim)  # type: ignore[arg-type]
+        repeats = int(repeats.item())
+    return _C._repeat_interleave(input, repeats, dim)
 
 
 @composition

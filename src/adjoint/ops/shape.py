@@ -105,7 +105,8 @@ class Views(Members):
                 return _view(self, *shape)
             dtype = shape[0]
         elif dtype is None:
-            return _view(self, size)  # type: ignore[arg-type]
+            sizes: Any = size
+            return _view(self, sizes)
         return _reinterpret(self, _C._dtype(dtype))
 
     def dim_order(self, *, ambiguity_check: bool = False) -> tuple[int, ...]:
@@ -181,7 +182,7 @@ def _reinterpret(x, dtype):
             ratio = old // new
             size[-1] *= ratio
             stride, offset = [s * ratio for s in stride[:-1]] + [1], offset * ratio
-    return _C._over(_C._storage_bytes(x), dtype, size, stride, offset)  # type: ignore[arg-type]
+    return _C._over(_C._storage_bytes(x), dtype, tuple(size), tuple(stride), offset)
 
 
 # --- functions -------------------------------------------------------------------------------------------------------

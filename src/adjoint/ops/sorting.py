@@ -142,7 +142,7 @@ def unique(
     sorted: bool = True,
     return_inverse: bool = False,
     return_counts: bool = False,
-    dim: Dims = None,
+    dim: int | None = None,
 ) -> Any:
     """The distinct elements in ascending order; with `dim`, the distinct slices along a dimension, in lexicographic order.
 
@@ -172,7 +172,7 @@ def unique(
         place = _C._zeros(ranks.shape, _C.int64)
         # Any one of several equal slices will do.
         place[inverse] = _C._full(inverse.shape, 1, _C.int64).cumsum(0) - 1
-        values = input.detach().index_select(dim, place)  # type: ignore[arg-type]
+        values = input.detach().index_select(dim, place)
     if _C._is_differentiated(input):
         values = _without_derivative("unique", values, input)
     more = [x for x, wanted in ((inverse, return_inverse), (counts, return_counts)) if wanted]
@@ -181,7 +181,7 @@ def unique(
 
 @composition
 def unique_consecutive(
-    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: Dims = None
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
     """Remove consecutive duplicates; with `dim`, of slices along a dimension.
 
@@ -201,7 +201,7 @@ def unique_consecutive(
     starts = _C._full((n,), True)
     if n > 1:
         starts[1:] = flat[1:] != flat[:-1]
-    values = flat[starts] if dim is None else input.detach().index_select(dim, starts.nonzero().flatten())  # type: ignore[arg-type]
+    values = flat[starts] if dim is None else input.detach().index_select(dim, starts.nonzero().flatten())
     if _C._is_differentiated(input):
         values = _without_derivative("unique_consecutive", values, input)
     results = [values]

@@ -171,11 +171,11 @@ def scatter(
     if src is None:
         raise TypeError("scatter(): missing argument 'src' or 'value'")
     if reduce == "multiply":
-        multiply = _C._scatter_multiply if isinstance(src, Tensor) else _C._scatter_multiply_value
-        result = multiply(input, dim, index, src)  # type: ignore[arg-type]
+        multiply: Any = _C._scatter_multiply if isinstance(src, Tensor) else _C._scatter_multiply_value
+        result = multiply(input, dim, index, src)
     else:
-        write = _C._scatter if isinstance(src, Tensor) else _C._scatter_value
-        result = write(input, dim, index, src, reduce)  # type: ignore[arg-type]
+        write: Any = _C._scatter if isinstance(src, Tensor) else _C._scatter_value
+        result = write(input, dim, index, src, reduce)
     return give(out, result, "scatter", converts=False)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import _C
-from adjoint._types import Any, Closure, Params, Tensor
+from adjoint._types import Any, Closure, Params, Sequence, Tensor
 
 from .optimizer import (
     Optimizer,
@@ -109,10 +109,10 @@ class Adam(Optimizer):
                 continue
             amsgrad = group["amsgrad"]
             entries = [self._entry(param, amsgrad) for param in params]
-            rest = range(len(params))
+            rest: Sequence[int] = range(len(params))
             if not group["differentiable"]:
                 beta1, beta2 = group["betas"]
-                rest = _C.adam_step(  # type: ignore[assignment]
+                rest = _C.adam_step(
                     params,
                     grads,
                     [entry["exp_avg"] for entry in entries],

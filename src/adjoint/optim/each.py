@@ -116,8 +116,8 @@ class EachParameter(Optimizer):
                 *program.finished(),
             )
             left += [members[i][:2] for i in rest]
-            rest = set(rest)  # type: ignore[assignment]
-            self._after(group, t, lr, [m[2] for i, m in enumerate(members) if i not in rest], state)
+            others = set(rest)
+            self._after(group, t, lr, [m[2] for i, m in enumerate(members) if i not in others], state)
         return left
 
     def _decay(self, group, lr, param, grad):

@@ -78,7 +78,7 @@ class Optimizer(StepHooks):
     #: Whether a step takes gradients in the layout sparse_coo.
     takes_sparse = False
 
-    _state_hooks = None
+    _state_hooks: dict[str, HookTable] | None = None
 
     #: Options that steps only pass on to the core, as floats, and never look at: a replay takes them as they are.
     _passed_on: frozenset[str] = frozenset()
@@ -216,7 +216,7 @@ class Optimizer(StepHooks):
 
     def _own_state_hook(self, name, hook, prepend):
         if self._state_hooks is None:
-            self._state_hooks: dict[Any, Any] = {}  # type: ignore[no-redef, var-annotated]
+            self._state_hooks = {}
         return self._state_hooks.setdefault(name, HookTable()).add(hook, prepend)
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False):

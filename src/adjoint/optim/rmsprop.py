@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import _C
-from adjoint._types import Any, Closure, Params, Tensor
+from adjoint._types import Any, Closure, Params, Sequence, Tensor
 
 from .optimizer import (
     Optimizer,
@@ -92,9 +92,9 @@ class RMSprop(Optimizer):
             if not params:
                 continue
             entries = [self._entry(group, param) for param in params]
-            rest = range(len(params))
+            rest: Sequence[int] = range(len(params))
             if not group["differentiable"]:
-                rest = _C.rmsprop_step(  # type: ignore[assignment]
+                rest = _C.rmsprop_step(
                     params,
                     grads,
                     [entry["square_avg"] for entry in entries],

@@ -117,8 +117,8 @@ class SGD(Optimizer):
         # A buffer's first value is the gradient itself: what a zero buffer becomes without dampening.
         old = [i for i in range(len(params)) if i not in set(fresh)]
         for positions, damp in ((fresh, 0.0), (old, dampening)):
-            lists = [[values[i] for i in positions] for values in (params, grads, buffers)]
-            self._step_in_core(group, *lists, damp)  # type: ignore[call-arg]
+            some, theirs, kept = ([values[i] for i in positions] for values in (params, grads, buffers))
+            self._step_in_core(group, some, theirs, kept, damp)
 
     def _step_in_core(self, group, params, grads, buffers, dampening):
         rest = _C.sgd_step(

@@ -101,7 +101,8 @@ class StepHooks:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "step" in cls.__dict__:
-            cls.step = _with_hooks(cls.__dict__["step"])  # type: ignore[attr-defined]
+            kind: Any = cls
+            kind.step = _with_hooks(cls.__dict__["step"])
 
     def _own_hooks(self):
         return self.__dict__.setdefault("_hooks", (HookTable(), HookTable()))

@@ -44,7 +44,8 @@ class _Flat:
         if not callable(f):
             raise TypeError(f"expected a function, but got {type(f).__name__}: {f!r}")
         self._f = f
-        self._spec = self._shapes = self.x0 = None
+        self._spec: Any = None
+        self._shapes = self.x0 = None
         if like is None:
             return
         leaves, self._spec = tree.flatten(like)
@@ -74,7 +75,7 @@ class _Flat:
                 f"expected a flat array of {sum(sizes)} elements, as x0 is, but got shape {tuple(x.shape)}"
             )
         parts = [part.reshape(shape) for part, shape in zip(x.split(sizes), self._shapes)]
-        return tree.unflatten(parts, self._spec)  # type: ignore[arg-type]
+        return tree.unflatten(parts, self._spec)
 
     def _tensor(self, x):
         # Solvers write into their arrays: what is computed from them must not change later.

@@ -107,13 +107,13 @@ class TreeSpec:
         -------
         object
         """
-        leaves = leaves if type(leaves) in (list, tuple) else list(leaves)
-        if len(leaves) != self.num_leaves:  # type: ignore[arg-type]
+        held: Any = leaves if type(leaves) in (list, tuple) else list(leaves)
+        if len(held) != self.num_leaves:
             raise ValueError(
-                f"treespec.unflatten(leaves): `leaves` has length {len(leaves)} but the spec refers to a pytree that "  # type: ignore[arg-type]
+                f"treespec.unflatten(leaves): `leaves` has length {len(held)} but the spec refers to a pytree that "
                 f"holds {self.num_leaves} items ({self})."
             )
-        return _put_together(self, leaves)
+        return _put_together(self, held)
 
     def flatten_up_to(self, tree: Any) -> list[Any]:
         """The parts of `tree`, which begins with this structure, that stand where this one has leaves.

@@ -124,14 +124,14 @@ def register_dataclass(cls: type, fields: Iterable[str] | None = None) -> None:
     >>> tree.map(lambda x: 2 * x, State(1.0, 3.0))
     State(position=2.0, speed=6.0)
     """
-    known = None
+    known: list[str] | None = None
     if dataclasses.is_dataclass(cls):
         known = [f.name for f in dataclasses.fields(cls) if f.init]
     elif fields is None:
         raise ValueError(
             f"field_names must be specified with a list of all fields used to initialize {cls}, as it is not a dataclass."
         )
-    names = list(known if fields is None else fields)  # type: ignore[arg-type]
+    names = list((known or ()) if fields is None else fields)
     if known is not None and not {*names} <= {*known}:
         unknown = [name for name in names if name not in known]
         raise ValueError(f"{unknown} are not arguments of {cls.__name__}.__init__, which takes {known}")

@@ -22,7 +22,7 @@ def upsample(
 
 
 def _deprecated(name):
-    announce(f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3)
+    announce(f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=4)
 
 
 def upsample_nearest(
@@ -41,6 +41,4 @@ def upsample_bilinear(
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
 
-for _function in (upsample, upsample_bilinear, upsample_nearest):
-    _function.__module__ = "adjoint.nn.functional"  # as pickles know them
-    globals()[_function.__name__] = register.published(_function)
+register.publish(globals())

@@ -58,15 +58,15 @@ def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Any:
     if _hook_of(module, name, "weight_norm")[0] is not None:
         raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
     hook = WeightNorm(name, dim)
-    weight = module._parameters[name]
+    weight: Any = module._parameters[name]
     if isinstance(weight, UninitializedParameter):
         raise ValueError(
             "The module passed to `WeightNorm` can't have uninitialized parameters. Make sure to run the dummy forward before "
             f"applying weight normalization: {name} of {type(module).__name__} gets its shape at the first call"
         )
     delattr(module, name)
-    module.register_parameter(name + "_g", Parameter(norm_except(weight.detach(), hook.dim)))  # type: ignore[union-attr]
-    module.register_parameter(name + "_v", Parameter(weight.detach()))  # type: ignore[union-attr]
+    module.register_parameter(name + "_g", Parameter(norm_except(weight.detach(), hook.dim)))
+    module.register_parameter(name + "_v", Parameter(weight.detach()))
     hook(module, None)
     module.register_forward_pre_hook(hook)
     return module

@@ -11,6 +11,7 @@ import types
 from adjoint import _C
 from adjoint._C import Node as _Node
 from adjoint._C import Tensor
+from adjoint._types import Any
 from adjoint.as_torch.standins._refused import refused
 
 __all__ = ["_autograd", "_functions"]
@@ -174,19 +175,25 @@ def _parse_to(*args, **keywords):
     from adjoint import device as device_type
     from adjoint import dtype as dtype_type
 
-    found = {"device": None, "dtype": None, "non_blocking": False, "copy": False, "memory_format": None}
+    found: dict[str, Any] = {
+        "device": None,
+        "dtype": None,
+        "non_blocking": False,
+        "copy": False,
+        "memory_format": None,
+    }
     found.update(keywords)
     for value in args:
         if isinstance(value, Tensor):
-            found.update(device=value.device, dtype=value.dtype)  # type: ignore[call-overload]
+            found.update(device=value.device, dtype=value.dtype)
         elif isinstance(value, (dtype_type, type)):
-            found["dtype"] = value  # type: ignore[assignment]
+            found["dtype"] = value
         elif isinstance(value, bool):
             found["non_blocking"] = value
         elif value is not None:
             found["device"] = value
     if found["device"] is not None:
-        found["device"] = device_type(found["device"])  # type: ignore[assignment]
+        found["device"] = device_type(found["device"])
     return found["device"], found["dtype"], found["non_blocking"], found["memory_format"]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import adjoint
 from adjoint import _C
+from adjoint._types import Any
 
 __all__ = ["foreach"]
 
@@ -28,7 +29,7 @@ _FUNCTIONS = {
 def foreach(name):
     """The function called ``torch.<name>``; AttributeError where there is no operation of that name."""
     operation = name.removeprefix("_foreach_")
-    function = _FUNCTIONS.get(operation)
+    function: Any = _FUNCTIONS.get(operation)
     if function is None:
         function = getattr(_C, operation, None) or getattr(adjoint, operation, None)
         function = function or getattr(adjoint.Tensor, operation, None)
@@ -39,14 +40,14 @@ def foreach(name):
     def run(self, *args, **keywords):
         if not isinstance(self, (list, tuple)):
             # The power of one number is the only form in which the list comes second.
-            return tuple(function(self, x) for x in args[0])  # type: ignore[operator]
+            return tuple(function(self, x) for x in args[0])
         count = len(self)
         if not count:
             raise RuntimeError("Tensor list must have at least one tensor.")
         rows = [_each(value, count) for value in args]
         named = {key: _each(value, count) for key, value in keywords.items()}
         results = [
-            function(x, *(row[i] for row in rows), **{key: row[i] for key, row in named.items()})  # type: ignore[operator]
+            function(x, *(row[i] for row in rows), **{key: row[i] for key, row in named.items()})
             for i, x in enumerate(self)
         ]
         return list(self) if in_place else tuple(results)

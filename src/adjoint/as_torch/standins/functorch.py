@@ -82,8 +82,8 @@ class FunctionalModule:
     def __call__(self, params, *args, **kwargs):
         state = dict(zip(self._parameters, params, strict=True))
         if self._buffers is not None:
-            buffers, *args = args  # type: ignore[assignment]
-            state.update(zip(self._buffers, buffers, strict=True))
+            state.update(zip(self._buffers, args[0], strict=True))
+            args = args[1:]
         return func.functional_call(self.stateless_model, state, tuple(args), kwargs)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import adjoint as ad
 from adjoint import _C
-from adjoint._types import Device, Dims, DType, Tensor
+from adjoint._types import Device, DType, Tensor
 from adjoint.nn import functional
 from adjoint.nn.module import Module
 from adjoint.nn.parameter import Parameter
@@ -377,7 +377,7 @@ class GLU(Module):
 class _DimActivation(Module):
     """An activation along one dimension."""
 
-    def __init__(self, dim: Dims = None) -> None:
+    def __init__(self, dim: int | None = None) -> None:
         super().__init__()
         self.dim = dim
 

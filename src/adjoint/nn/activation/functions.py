@@ -14,7 +14,7 @@ from adjoint import _C
 from adjoint._publish import register
 from adjoint._publish.arguments import dimension, give, ignores, scalar_type
 from adjoint._tensor.random import _as_torch
-from adjoint._types import Dims, DType, Tensor
+from adjoint._types import DType, Tensor
 
 __all__ = [
     "celu",
@@ -312,7 +312,9 @@ def _implicit_dim(name, ndim):
     return 0 if ndim in (0, 1, 3) else 1
 
 
-def softmax(input: Tensor, dim: Dims = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
+def softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None
+) -> Tensor:
     """exp(x), scaled so that it sums to 1 along `dim`.
 
     Examples
@@ -323,17 +325,21 @@ def softmax(input: Tensor, dim: Dims = None, _stacklevel: int = 3, dtype: DType 
     """
     if dim is None:
         dim = _implicit_dim("softmax", input.dim())
-    return ad.softmax(input, dim) if dtype is None else ad.softmax(input, dim, dtype=dtype)  # type: ignore[arg-type]
+    return ad.softmax(input, dim) if dtype is None else ad.softmax(input, dim, dtype=dtype)
 
 
-def log_softmax(input: Tensor, dim: Dims = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
+def log_softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None
+) -> Tensor:
     """The logarithm of `softmax`, accurate for every x."""
     if dim is None:
         dim = _implicit_dim("log_softmax", input.dim())
-    return ad.log_softmax(input, dim) if dtype is None else ad.log_softmax(input, dim, dtype=dtype)  # type: ignore[arg-type]
+    return ad.log_softmax(input, dim) if dtype is None else ad.log_softmax(input, dim, dtype=dtype)
 
 
-def softmin(input: Tensor, dim: Dims = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
+def softmin(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None
+) -> Tensor:
     """`softmax` of -x."""
     if dim is None:
         dim = _implicit_dim("softmin", input.dim())

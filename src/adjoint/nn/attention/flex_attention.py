@@ -289,7 +289,8 @@ def flex_attention(
     if block_mask is not None:
         table = block_mask._table
         if block_mask.seq_lengths != tuple(scores.shape[-2:]) and block_mask.mask_mod is not None:
-            table = create_mask(block_mask.mask_mod, *block_mask.shape[:2], *scores.shape[-2:], query.device)  # type: ignore[call-arg]
+            (b, h), (q, k) = block_mask.shape[:2], scores.shape[-2:]
+            table = create_mask(block_mask.mask_mod, b, h, q, k, query.device)
         scores = scores.masked_fill(~table, -math.inf)
     if block_mask is None:
         weights = scores.softmax(-1)

@@ -13,7 +13,7 @@ import adjoint as ad
 from adjoint._C import ModuleMembers, _read_members_directly
 from adjoint._moved import Constants
 from adjoint._switches import switches
-from adjoint._types import Any, Callable, Iterator, Self
+from adjoint._types import Any, Callable, Iterable, Iterator, Self
 from adjoint.nn.parameter import Buffer, Parameter
 from adjoint.utils.hooks import HookTable
 
@@ -168,7 +168,7 @@ class Module(Conversion, StateDict, Hookable, Compiling, ModuleMembers):
                 own["_modules"][name] = _replaced("module", self, name, value)
             elif isinstance(value, Buffer):
                 _own_registry(self, "_buffers", "buffer")
-                self._assign_buffer(name, value, value.persistent)  # type: ignore[attr-defined]
+                self._assign_buffer(name, value, value.persistent)
             else:
                 object.__setattr__(self, name, value)
 
@@ -359,10 +359,11 @@ class Module(Conversion, StateDict, Hookable, Compiling, ModuleMembers):
 
     def _named_members(self, get_members, prefix="", recurse=True, remove_duplicate=True):
         seen = set()
+        modules: Iterable[tuple[str, Module]]
         if recurse:
             modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
         else:
-            modules = [(prefix, self)]  # type: ignore[assignment]
+            modules = [(prefix, self)]
         for module_name, module in modules:
             for name, member in get_members(module):
                 if member is None or member in seen:

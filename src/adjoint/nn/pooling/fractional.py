@@ -92,8 +92,8 @@ def _pool(n, input, kernel_size, output_size, output_ratio, samples):
     values = flat.gather(1, index.flatten(1)).reshape(index.shape)
     largest, which = values.max(2)
     where = index.gather(2, which.unsqueeze(2))
-    shape = (*input.shape[:-n], *counts)  # type: ignore[assignment]
-    return largest.reshape(shape), where.reshape(shape)
+    result = (*input.shape[:-n], *counts)
+    return largest.reshape(result), where.reshape(result)
 
 
 _TEXT = """Max pooling over pseudo-random windows, over {n} spatial dimensions.

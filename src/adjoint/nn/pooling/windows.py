@@ -12,6 +12,7 @@ from math import prod
 import adjoint as ad
 from adjoint import _C
 from adjoint._tensor.memory_format import is_laid
+from adjoint._types import Any
 
 from .adaptive import in_order
 
@@ -251,7 +252,7 @@ def avg_pool(op, n, input, kernel_size, stride, padding, ceil_mode, count_includ
     if divisor_override is not None:
         result = result / divisor_override
     else:
-        divisor = 1
+        divisor: Any = 1
         for d in range(n):
             counts = _counts(sizes[d], kernel[d], stride[d], padding[d], windows[d], count_include_pad)
             if len(set(counts)) == 1:
@@ -259,7 +260,7 @@ def avg_pool(op, n, input, kernel_size, stride, padding, ceil_mode, count_includ
             else:
                 shape = [1] * n
                 shape[d] = windows[d]
-                divisor = divisor * ad.tensor(counts, dtype=x.real.dtype).reshape(shape)  # type: ignore[assignment]
+                divisor = divisor * ad.tensor(counts, dtype=x.real.dtype).reshape(shape)
         result = result / divisor
     return in_order(_like(result.to(input.dtype) if half else result, input, n), input, n)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adjoint._types import Ints, Sequence, Tensor
+from adjoint._types import Any, Ints, Sequence, Tensor
 from adjoint.nn import functional
 from adjoint.nn.module import Module
 
@@ -40,10 +40,12 @@ class Upsample(Module):
         super().__init__()
         self.name = type(self).__name__
         self.size = size
-        if isinstance(scale_factor, tuple):
-            self.scale_factor = tuple(float(f) for f in scale_factor)
+        factor: Any = scale_factor
+        self.scale_factor: float | tuple[float, ...] | None
+        if isinstance(factor, tuple):
+            self.scale_factor = tuple(float(f) for f in factor)
         else:
-            self.scale_factor = float(scale_factor) if scale_factor else None  # type: ignore[arg-type, assignment]
+            self.scale_factor = float(factor) if factor else None
         self.mode = mode
         self.align_corners = align_corners
         self.recompute_scale_factor = recompute_scale_factor

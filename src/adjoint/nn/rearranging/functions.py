@@ -9,6 +9,7 @@ import math
 
 import adjoint as ad
 from adjoint import _C
+from adjoint._moved import find_past
 from adjoint._publish import register
 from adjoint._publish.arguments import whole
 from adjoint._tensor.memory_format import like
@@ -22,6 +23,7 @@ __all__ = [
     "pixel_unshuffle",
     "unfold",
 ]
+find_past(__name__)
 
 _RANKS = {"linear": 1, "bilinear": 2, "bicubic": 2, "lanczos": 2, "trilinear": 3}
 _WIDE = ("bilinear", "bicubic", "lanczos")

@@ -248,7 +248,8 @@ def _own_class(module):
 
     def deepcopy(self, memo):
         # A new instance of the same class: the class is only read after this.
-        new = type(self).__new__(type(self))  # type: ignore[call-overload]
+        kind: Any = type(self)
+        new = kind.__new__(kind)
         memo[id(self)] = new
         new.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return new

@@ -94,7 +94,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.T_i = T_0
         self.T_mult = T_mult
         self.eta_min = eta_min
-        self.T_cur = last_epoch
+        self.T_cur: float = last_epoch
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
@@ -115,9 +115,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         elif epoch < 0:
             raise ValueError(f"Expected non-negative epoch, but got {epoch}")
         else:
-            self.T_cur, self.T_i = epoch, self.T_0  # type: ignore[assignment]
+            self.T_cur, self.T_i = epoch, self.T_0
             if self.T_mult == 1:
-                self.T_cur = epoch % self.T_0  # type: ignore[assignment]
+                self.T_cur = epoch % self.T_0
             else:
                 while self.T_cur >= self.T_i:
                     self.T_cur -= self.T_i

@@ -158,9 +158,9 @@ class WeightedRandomSampler(Sampler[int]):
         self.generator = generator
 
     def __iter__(self) -> Iterator[Any]:
-        keywords = {} if self.generator is None else {"generator": self.generator}
+        keywords: dict[str, Any] = {} if self.generator is None else {"generator": self.generator}
         return iter(
-            _random.multinomial(self.weights, self.num_samples, self.replacement, **keywords).tolist()  # type: ignore[arg-type]
+            _random.multinomial(self.weights, self.num_samples, self.replacement, **keywords).tolist()
         )
 
     def __len__(self) -> int:
@@ -184,7 +184,7 @@ class BatchSampler(Sampler["list[int]"]):
             )
         if not isinstance(drop_last, bool):
             raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
-        self.sampler = sampler
+        self.sampler: Any = sampler
         self.batch_size = batch_size
         self.drop_last = drop_last
 
@@ -196,5 +196,5 @@ class BatchSampler(Sampler["list[int]"]):
 
     def __len__(self) -> int:
         if self.drop_last:
-            return len(self.sampler) // self.batch_size  # type: ignore[arg-type]
-        return (len(self.sampler) + self.batch_size - 1) // self.batch_size  # type: ignore[arg-type]
+            return len(self.sampler) // self.batch_size
+        return (len(self.sampler) + self.batch_size - 1) // self.batch_size

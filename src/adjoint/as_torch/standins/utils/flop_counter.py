@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from adjoint._types import Any
 from adjoint.utils._python_dispatch import TorchDispatchMode
 
 __all__ = ["FlopCounterMode"]
@@ -60,7 +61,8 @@ class FlopCounterMode(TorchDispatchMode):
     """A context that counts operations; `get_total_flops` says how many."""
 
     def __init__(self, mods=None, depth=2, display=True, custom_mapping=None):
-        self.display, self.flop_counts = display, {"Global": {}}  # type: ignore[var-annotated]
+        self.display = display
+        self.flop_counts: dict[str, dict[Any, int]] = {"Global": {}}
         self._custom = {getattr(key, "__name__", key): rule for key, rule in (custom_mapping or {}).items()}
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):

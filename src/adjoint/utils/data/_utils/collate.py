@@ -7,6 +7,7 @@ import copy
 
 from adjoint import _C
 from adjoint._C import Tensor
+from adjoint._types import Any
 
 __all__ = ["collate", "default_collate", "default_collate_fn_map", "default_convert"]
 
@@ -18,7 +19,7 @@ def _numpy_kind(value):
     return "array" if type(value).__name__ in ("ndarray", "memmap") else "scalar"
 
 
-def _rebuilt(kind, original, values):
+def _rebuilt(kind, original: Any, values):
     """A container like `original`, which may be of a subclass, over other values."""
     try:
         if kind is dict:
@@ -28,10 +29,10 @@ def _rebuilt(kind, original, values):
                 return clone
             return type(original)(values)
         if isinstance(original, collections.abc.MutableSequence):
-            clone = copy.copy(original)  # type: ignore[arg-type]
+            result: Any = copy.copy(original)
             for i, value in enumerate(values):
-                clone[i] = value
-            return clone
+                result[i] = value
+            return result
         return type(original)(values)
     except TypeError:
         # The type cannot be made from its members, like range.
@@ -118,10 +119,10 @@ def collate(batch, *, collate_fn_map=None):
     if kind == "scalar":
         return ad.as_tensor(batch)
     if isinstance(first, collections.abc.Mapping):
-        values = {
+        by_key = {
             key: collate([sample[key] for sample in batch], collate_fn_map=collate_fn_map) for key in first
         }
-        return _rebuilt(dict, first, values)
+        return _rebuilt(dict, first, by_key)
     if isinstance(first, tuple) and hasattr(first, "_fields"):
         return type(first)(
             *(collate(list(samples), collate_fn_map=collate_fn_map) for samples in zip(*batch))
@@ -131,7 +132,7 @@ def collate(batch, *, collate_fn_map=None):
             raise RuntimeError(
                 f"each element in list of batch should be of equal size, but the sizes are {[len(s) for s in batch]}"
             )
-        values = [collate(list(samples), collate_fn_map=collate_fn_map) for samples in zip(*batch)]  # type: ignore[assignment]
+        values = [collate(list(samples), collate_fn_map=collate_fn_map) for samples in zip(*batch)]
         return values if isinstance(first, tuple) else _rebuilt(list, first, values)
     raise TypeError(_refusal(type(first)))
 
