@@ -158,7 +158,7 @@ def bounds(rank, size):
     refused("Invalid destination rank", lambda: dist.send(x, rank))
     refused("Invalid source rank", lambda: dist.recv(x, rank))
     refused("not in the world", lambda: dist.new_group([0, size]))
-    refused("named twice", lambda: dist.new_group([0, 0]))
+    refused("duplicate ranks", lambda: dist.new_group([0, 0]))
     refused(
         "must be specified on",
         lambda: (

@@ -27,7 +27,7 @@ REASONS = (
     "backward pass reads the values of tensors",
     "gets other memory or another shape",
     "it calls numpy",
-    "a pass through it fails",
+    "its backward pass fails",
     "a tensor inside of it requires grad that is no input",
     "as_strided() with an offset",
 )

@@ -1,4 +1,4 @@
-"""Python's state as it was at a replayed call, for the time in which the function runs once more.
+"""Restores Python's state as it was at a replayed call while the function runs again.
 
 A backward pass may ask for what was not recorded with the call: a graph of itself, say. Then the function runs again, and the
 program may have changed what it reads: an option, a weight, a flag. What the call found is known, since it was compared:
@@ -27,14 +27,14 @@ _MISSING: Any = object()
 
 
 def is_one(a: Any, b: Any) -> bool:
-    """Whether these are one tensor for the graph."""
+    """Whether these are the same tensor to the graph."""
     if a is b or a is None or b is None:
         return a is b
     return a.grad_fn is not None and a.grad_fn is b.grad_fn and a.data_ptr() == b.data_ptr()
 
 
 class _Past:
-    """What was where, by a layout, the objects that were looked into, and the tensors."""
+    """The state at the call: the layout, the objects that were read, and the tensors."""
 
     def __init__(self, layout: Layout, held: list[Any], tensors: list[Any]) -> None:
         self.layout = layout
@@ -162,15 +162,15 @@ def _of_object(kind: Any, holder: Any, key: str) -> tuple[Callable[[Any], Any], 
 
 @contextlib.contextmanager
 def as_it_was(layout: Layout, held: list[Any], tensors: list[Any]) -> Iterator[None]:
-    """A block in which the program finds what the call found."""
+    """A context with the state that the call had."""
     past = _Past(layout, held, tensors)
     try:
         try:
             past.put_back()
         except (LookupError, AttributeError, TypeError) as error:
             raise RuntimeError(
-                "jit: this backward pass needs the function once more, and something that it reads was replaced by what "
-                "cannot be taken back; differentiate before that changes, or call the function without jit"
+                "jit: this backward pass has to run the function again, but something that it reads was replaced and "
+                "cannot be restored; differentiate before that changes, or call the function without jit"
             ) from error
         yield
     finally:
@@ -180,7 +180,7 @@ def as_it_was(layout: Layout, held: list[Any], tensors: list[Any]) -> Iterator[N
 
 @contextlib.contextmanager
 def drawing_from(state: Any) -> Iterator[None]:
-    """A block in which this thread draws from a generator in that state."""
+    """A context in which this thread draws from a generator in that state."""
     if state is None:
         yield
         return
@@ -194,7 +194,7 @@ def drawing_from(state: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def with_default(dtype: Any) -> Iterator[None]:
-    """A block with this default type."""
+    """A context with this default dtype."""
     now = _C.get_default_dtype()
     if now is dtype:
         yield

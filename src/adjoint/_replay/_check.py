@@ -1,4 +1,4 @@
-"""ADJOINT_JIT_CHECK=1: each replay is compared with what the function itself does from the same state.
+"""ADJOINT_JIT_CHECK=1: each replay is compared with a run of the function from the same state.
 
 The memory of all tensors that the call reaches is kept; the trace is replayed; what it gave and left behind is taken down;
 the memory is put back, and the function runs. Start reading at `checked`.
@@ -24,7 +24,7 @@ _Tensor = _C.Tensor
 
 @contextlib.contextmanager
 def checking() -> Iterator[None]:
-    """A block in which each replay is checked, whatever ADJOINT_JIT_CHECK says."""
+    """A context in which each replay is checked, whatever ADJOINT_JIT_CHECK says."""
     from adjoint._replay import traces
 
     before, traces.CHECK = traces.CHECK, True
@@ -77,7 +77,7 @@ class _State:
         _C._default_generator().set_state(self.generator)
 
     def difference(self, after: _State, names: dict[int, str]) -> str:
-        """Where a later state of the same tensors differs from this one; empty where it does not."""
+        """Where a later state of the same tensors differs from this one; empty if it does not."""
         for t, a, b, v, w in zip(
             self.tensors, self.memory, after.memory, self.versions, after.versions, strict=True
         ):
@@ -107,7 +107,7 @@ def checked(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> tuple[bool, Any]:
-    """What the function gives, once a replay from the same state was seen to give the same; else RuntimeError."""
+    """The result of the function, after a replay from the same state was seen to agree; else RuntimeError."""
     from adjoint._replay._paths import collect
     from adjoint._replay.traces import Structure, Tensors
 
@@ -122,7 +122,7 @@ def checked(
     after = _State(tensors)
     if made is None:
         if found := before.difference(after, names):
-            raise RuntimeError(f"jit: {jitted!r} was given up half-way, and not undone: {found}")
+            raise RuntimeError(f"jit: {jitted!r} was abandoned halfway and not rolled back: {found}")
         return jitted._undone(trace)
     picture = _pictures(made, tensors)
     changes = [(change, form) for change, form in trace.changes]
@@ -160,7 +160,7 @@ def checked(
 
 
 def _pictures(made: Any, tensors: list[Any]) -> list[Any]:
-    """What can be seen of tensors but their elements, and who is who among them and those that were there before."""
+    """The metadata of tensors, and which of them are the same or existed before."""
     all_of = [*tensors, *made]
     first: dict[int, int] = {}
     memory: dict[int, int] = {}

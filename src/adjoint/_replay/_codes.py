@@ -1,4 +1,4 @@
-"""What code can read, as its bytecode says: names of attributes and globals, ways through modules, imports.
+"""What code can read, by its bytecode: attributes, globals, dotted paths through modules, imports.
 
 Code is the program's own, the library's, or the standard library's; only names of the first lead through modules. Start
 reading at `CodeFacts`.
@@ -75,7 +75,7 @@ _SHIFT_OF_ATTRIBUTE = 1 if sys.version_info >= (3, 12) else 0
 
 
 class CodeFacts:
-    """What code can name: attributes, globals, modules that it imports; and whether it may read any attribute.
+    """The attributes, globals and imported modules that code names; and whether it may read any attribute.
 
     Of code that is not the program's own also `through`: ways that begin at a global, or at a module that it imports, and
     lead on by attributes, which lead through modules.
@@ -159,7 +159,7 @@ _code_facts: dict[int, CodeFacts] = {}
 
 
 def facts_of(code: types.CodeType) -> CodeFacts:
-    """The facts of code, made once for as long as it lives."""
+    """The facts about code, computed once per code object."""
     key = id(code)
     facts = _code_facts.get(key)
     if facts is None:

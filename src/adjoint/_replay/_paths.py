@@ -25,7 +25,7 @@ __all__ = ["LIBRARY", "Change", "Layout", "collect", "passed_on", "reasons"]
 
 
 def _parameters(function: Any) -> tuple[str, ...]:
-    """The names of what may be passed by place, for words."""
+    """The names of positional parameters, for messages."""
     skipped = 0
     while True:
         if type(function) is types.MethodType:
@@ -89,7 +89,7 @@ class Change:
 
     @property
     def where(self) -> str:
-        """As the program would write it: ``self.count``, ``cache['x']``."""
+        """The path as source code: ``self.count``, ``cache['x']``."""
         path, key = self.holder_path, self.key
         if self.kind in ("attribute", "slot", "class attribute", "counter"):
             return f"{path}.{key}" if path else str(key)
@@ -101,7 +101,7 @@ class Change:
 
     @property
     def place(self) -> tuple[Any, ...]:
-        """What tells it from others: two things may be named alike, such as variables of two closures."""
+        """A key that distinguishes it from others of the same name, such as variables of two closures."""
         return self.kind, self._node, self.where, self.key if self.kind == "grad" else None
 
     def sentence(self, line: str = "") -> str:
@@ -118,7 +118,7 @@ class Change:
         return f"{self.where} was {_short(self.before)} and became {_short(self.value)}{at}: it changes at each call"
 
     def apply(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value: Any) -> None:
-        """Do it again, with another value: of an append the list of items."""
+        """Repeat it with another value; for an append, the list of items."""
         if self.reason or self.kind == "grad":
             raise RuntimeError(self.sentence())
         holder = self._layout._reach(self._node, function, args, kwargs)
@@ -197,11 +197,11 @@ class Layout(_Layout):
         return True
 
     def changes(self) -> list[Change]:
-        """What is other now than when this layout was collected; to be asked right after the run."""
+        """What has changed since this layout was collected; asked right after the run."""
         return [Change(self, found) for found in self._changes()]
 
     def same_structure(self, other: Layout) -> bool | str:
-        """True, or a sentence that says where the other differs."""
+        """True, or a sentence about where the other differs."""
         return self._difference(other) or True
 
 
@@ -264,7 +264,7 @@ def _keeps_to_itself(key: str, codes: Iterable[Any]) -> bool:
 
 
 def reasons(function: Any) -> list[str]:
-    """Why a function cannot be replayed whatever it reads: sentences, most often none."""
+    """Why a function cannot be replayed at all, as sentences; usually none."""
     found = []
     if not callable(function):
         return [f"expected a function, but got a {type(function).__name__}"]
@@ -273,9 +273,9 @@ def reasons(function: Any) -> list[str]:
         inner = inner.__func__
     flags = getattr(getattr(inner, "__code__", None), "co_flags", 0)
     if flags & 0x20:
-        found.append("it is a generator function: its body runs later, when somebody iterates")
+        found.append("it is a generator function: its body runs later, during iteration")
     if flags & (0x80 | 0x100):
-        found.append("it is a coroutine function: its body runs later, when somebody awaits it")
+        found.append("it is a coroutine function: its body runs later, when it is awaited")
     if flags & 0x200:
         found.append("it is an asynchronous generator function: its body runs later")
     return found

@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 __all__ = ["ALONE", "PLAIN", "Structure", "Tensors", "Unfit", "build", "counts", "plain"]
 
 _Tensor = _C.Tensor
-#: Values without parts that can be given again, since nobody can change them.
+#: Values without parts that can be given again, since they are immutable.
 PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), _C.dtype, _C.Size, device)
 
 
 class Unfit(Exception):
-    """Why a call cannot be replayed, for people."""
+    """Why a call cannot be replayed, as a message."""
 
 
 class Tensors(list):
-    """Tensors, each once."""
+    """A list of distinct tensors."""
 
     def __init__(self) -> None:
         super().__init__()
         self._numbers: dict[int, int] = {}
 
     def number(self, t: Any) -> int:
-        """The number of a tensor, which joins the others if it is new."""
+        """The number of a tensor, which is added if it is new."""
         found = self._numbers.setdefault(id(t), len(self))
         if found == len(self):
             self.append(t)
@@ -72,7 +72,7 @@ class Structure:
         raise Unfit(f"it returns an object of type {kind.__qualname__}")
 
     def build(self, tensors: Any) -> Any:
-        """The result, with these tensors."""
+        """The result with these tensors in it."""
         return build(self.form, tensors)
 
     def __eq__(self, other: object) -> bool:
@@ -110,5 +110,5 @@ def counts(held: list[Any]) -> Iterator[int]:
             raise Unfit("the result contains itself, or is very large")
 
 
-#: The count of a list that nobody but its container holds.
+#: The reference count of a list that only its container holds.
 ALONE = max(counts([[[], {"a": []}]]))

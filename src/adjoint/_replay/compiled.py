@@ -22,11 +22,11 @@ _LIMIT = 8
 
 
 class Unsupported(RuntimeError):
-    """``fullgraph=True``, and the function cannot be replayed."""
+    """The function cannot be replayed, and ``fullgraph=True`` was given."""
 
 
 class Compiled(Jitted):
-    """A `Jitted` that programs for torch made, which hear of what is not replayed only where they ask for it."""
+    """A `Jitted` made by `torch.compile`, which reports what is not replayed only when asked."""
 
     def _tell(self, name: str, reason: str) -> None:
         if not switches.torch:
@@ -34,7 +34,7 @@ class Compiled(Jitted):
 
 
 class _Whole(Compiled):
-    """One that must be replayed: ``fullgraph=True``."""
+    """A `Jitted` that must be replayed: ``fullgraph=True``."""
 
     def __init__(self, function: Callable[..., Any], limit: int) -> None:
         super().__init__(function, limit)
@@ -66,7 +66,7 @@ def compiled(
     options: dict[str, Any] | None = None,
     disable: bool = False,
 ) -> Any:
-    """A function that is replayed where it can be.
+    """A function that is replayed where possible.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The function that `ad.jit` gives: which trace fits, when to record, when to give up.
+"""The function that `ad.jit` returns: selects a trace, records, and gives up.
 
 Most calls of a simple function never come here: core/bind/replay_entry.cpp. Start reading at `Jitted._call`.
 """
@@ -33,7 +33,7 @@ _OFF = os.environ.get("ADJOINT_JIT") == "0"
 
 
 class Jitted(_C._Entry):
-    """A function that is replayed where it can be; see `jit`. Its attributes are those of the function."""
+    """A function that is replayed where possible; see `jit`. Its attributes are those of the function."""
 
     _OWN = frozenset(
         "function limit __wrapped__ __name__ __qualname__ __doc__ __module__ "
@@ -52,7 +52,7 @@ class Jitted(_C._Entry):
         self.clear()
 
     def clear(self) -> None:
-        """Forget all traces, and begin anew."""
+        """Forget all traces and start again."""
         self._traces: list[Trace] = []
         #: Recordings that no other agreed with so far, and all code that ran in any.
         self._waiting: list[tuple[Recorded, int]] = []
@@ -104,7 +104,7 @@ class Jitted(_C._Entry):
             self._enter_short()
 
     def _give_up(self, undone: list[Trace]) -> None:
-        """Forget traces that were undone time after time while no other was replayed instead."""
+        """Forget traces that were rolled back repeatedly without another being replayed instead."""
         spent = [t for t in undone if t.undone >= _PATIENCE and t in self._traces]
         for trace in spent:
             self._traces.remove(trace)
@@ -197,13 +197,13 @@ class Jitted(_C._Entry):
         self._enter_short()
 
     def _enter_short(self) -> None:
-        """Let the calls of plain traces take the short way."""
-        # Whoever comes first is asked first, so the short way ends where another kind of trace stands.
+        """Enable the fast path for calls of plain traces."""
+        # Traces are tried in order, so the fast path ends at the first trace of another kind.
         plain = () if traces.CHECK else takewhile(lambda t: t.is_plain, self._traces)
         self._enter(self.function, [(t.mode, t.layout, t.program) for t in plain])
 
     def _fail(self, reason: str, lasting: bool) -> None:
-        """Note why a call led to no trace; `lasting`: another recording would not change that."""
+        """Note why a call gave no trace; `lasting` if another recording would not change that."""
         self._reasons[reason] = self._reasons.get(reason, 0) + 1
         self._failed += 1
         if self._failed >= _PATIENCE and not self._traces:
@@ -217,7 +217,7 @@ class Jitted(_C._Entry):
         warnings.warn(f"jit: {name} is not replayed: {reason}. It runs as it would without jit", stacklevel=5)
 
     def stats(self) -> dict[str, Any]:
-        """What happened so far.
+        """Statistics of the calls so far.
 
         Returns
         -------
@@ -284,7 +284,7 @@ class Jitted(_C._Entry):
 
 
 class _Jit:
-    """A function that does what another does, and after some calls without Python.
+    """A function with the behaviour of another that is replayed without Python after a few calls.
 
     The first calls run the function and record what happens to elements, what it reads and what it changes. Once two
     recordings in a row agree, a call that finds everything as it was is replayed: same values to the last bit, same
@@ -339,7 +339,7 @@ class _Jit:
 
     @staticmethod
     def clear(function: Any) -> None:
-        """Forget the traces of a jitted function, and begin anew.
+        """Forget the traces of a jitted function and start again.
 
         Parameters
         ----------
@@ -404,7 +404,9 @@ class _Jit:
 def _jitted(function: Any, what: str) -> Jitted:
     found = getattr(function, "__func__", function)
     if not isinstance(found, Jitted):
-        raise TypeError(f"jit.{what}(): expected a function that jit() gave, not {type(function).__name__}")
+        raise TypeError(
+            f"jit.{what}(): expected a function that jit() returned, not {type(function).__name__}"
+        )
     return found
 
 

@@ -1,4 +1,4 @@
-"""One trace of a function: what a call did, as data, and how it is done again.
+"""One trace of a function: a recorded call as data, and its replay.
 
 Start reading at `record`.
 """
@@ -29,11 +29,11 @@ CHECK = os.environ.get("ADJOINT_JIT_CHECK") == "1"
 
 
 class NotYet(Exception):
-    """Code ran that had not run before, so that what it reads was not looked at."""
+    """Code ran that had not run before, whose reads are unknown."""
 
 
 class Recorded:
-    """A call that was followed: its result, and what it takes to do it again, or why that cannot be."""
+    """A recorded call: its result, and what a replay needs, or why it is impossible."""
 
     __slots__ = (
         "changes",
@@ -49,7 +49,7 @@ class Recorded:
     )
 
     def __init__(self) -> None:
-        #: In a list of one, which nobody else holds.
+        #: In a list of one, which has no other owner.
         self.result: list[Any] = []
         self.changes: list[tuple[Change, tuple[Any, ...]]] = []
         self.codes: list[Any] = []
@@ -98,14 +98,14 @@ def _spent(tensors: list[Any], which: list[int], inputs: list[Any], by: list[int
                 )
             except RuntimeError as error:
                 if _SECOND_TIME not in str(error):
-                    raise Unfit(f"its result requires grad, and a pass through it fails: {error}") from None
+                    raise Unfit(f"its result requires grad, and its backward pass fails: {error}") from None
                 texts.add(str(error))
                 reached.append(k)
             else:
                 if g[0] is not None:
                     texts.add("")
         if len(texts) != 1 or "" in texts:
-            raise Unfit("of what it returns, parts of the graph are freed")
+            raise Unfit("parts of the graph of its results are freed")
         found.append((i, t.grad_fn.name(), *texts, reached))
     return found
 
@@ -140,7 +140,7 @@ def _passes(
             )
         except RuntimeError as error:
             if _SECOND_TIME not in str(error):
-                raise Unfit(f"its result requires grad, and a pass through it fails: {error}") from None
+                raise Unfit(f"its result requires grad, and its backward pass fails: {error}") from None
             recorder.forgive()
             gradients = None
         finally:
@@ -183,7 +183,7 @@ def _watched(
 def record(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], codes: Any
 ) -> Recorded:
-    """Call a function and record it; `codes`: what ran in it the last time. Without, only that is found out."""
+    """Call a function and record it; `codes` is what ran in it the last time: without it, only that is collected."""
     made = Recorded()
     if codes is None:
         _watched(made, function, args, kwargs)
@@ -199,13 +199,15 @@ def record(
             if any(id(code) not in given for code, _ in made.codes):
                 raise NotYet
             if _C._mode_of_replay() != mode:
-                raise Unfit("it leaves another mode or default type on")
+                raise Unfit("it changes a mode or the default dtype")
             _finish(made, layout, recorder, watch, histories)
         except NotYet:
             made.layout = None
         except Unfit as error:
             made.unfit = str(error)
-        except RuntimeError as error:  # views without a history, which the function may return and nobody ask
+        except (
+            RuntimeError
+        ) as error:  # views without a history, which the function may return and which may never be asked for
             made.unfit = f"it returns what cannot be looked at: {error}"
     finally:
         layout.release_tensors()
@@ -223,15 +225,15 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, hist
         raise Unfit("{} {}".format(*layout.unknown[0]))
     tensors = Tensors()
     if any(count > ALONE for count in counts(made.result)):
-        raise Unfit("it returns a list or dict that is held elsewhere, too")
+        raise Unfit("it returns a list or dict that is also held elsewhere")
     made.structure = Structure(made.result[0], tensors)
     inputs = layout.tensors
     known = {id(t) for t in inputs}
     for t, (before, flags) in zip(inputs, histories, strict=True):
         if _history(t) is not before:
-            raise Unfit("it records a write to a tensor that was there before")
+            raise Unfit("it records a write to a tensor that existed before")
         if _flags(t) != flags:
-            raise Unfit("it changes whether a tensor that was there before requires or retains a gradient")
+            raise Unfit("it changes whether a tensor that existed before requires or retains a gradient")
     returned = len(tensors)
     for change in layout.changes():
         made.changes.append(_change(change, tensors, known))
@@ -248,7 +250,7 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, hist
         if base is not None and id(base) not in known:
             tensors.number(base)
         elif base is None and t._is_view():
-            raise Unfit("it makes a view of a tensor that nobody knows")
+            raise Unfit("it makes a view of an unknown tensor")
     made.outputs = len(tensors)
     forward = recorder.steps
     passes, by, which, spent = _passes(recorder, tensors, inputs)
@@ -275,7 +277,7 @@ def _change(change: Change, tensors: Tensors, known: set[int]) -> tuple[Change, 
 
 
 class Trace:
-    """A recording that runs again where what the function reads is as it was."""
+    """A recording that is replayed if what the function reads is unchanged."""
 
     __slots__ = (
         "changes",
@@ -306,14 +308,16 @@ class Trace:
         self.draws = made.recording.draws
         if self.program.recorded and (self.changes or self.program.writes):
             # A pass that was not recorded, with create_graph=True say, needs the function once more: see `again`.
-            raise RuntimeError("it gives a result that requires grad, and writes what was there before")
+            raise RuntimeError(
+                "it returns a result that requires grad, and writes to tensors that existed before"
+            )
         self.undone = self.used = 0
         #: Held only where replays are checked, which need them.
         self.codes = made.codes if codes else []
 
     @property
     def is_plain(self) -> bool:
-        """Whether it makes one tensor that needs no gradient, and does nothing else."""
+        """Whether it only computes one tensor that needs no gradient."""
         return (
             self.structure.form == ("tensor", 0)
             and self.outputs == 1
@@ -345,7 +349,7 @@ class Trace:
     def change(
         self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Any, made: Any
     ) -> None:
-        """What the call does to Python's state."""
+        """The changes of the call to Python's state."""
         for change, form in self.changes:
             value = build(form, made)
             if change.kind == "grad":
@@ -392,7 +396,7 @@ class Trace:
 
 
 def agree(one: Recorded, other: Recorded) -> str | None:
-    """None where two recordings of a function are the same, else where they part."""
+    """Where two recordings of a function differ; None if they do not."""
     if one.structure != other.structure:
         return "it returns something else at each call"
     assert one.layout is not None and other.layout is not None

@@ -1,4 +1,4 @@
-"""Questions to and settings of autocast, as the module `torch` has them: by a device or, older, by a name for each.
+"""Queries and settings of autocast in the module `torch`, by device or by the legacy names per device.
 
 Where there is no such device nothing is ever enabled. Start reading at `NAMES`.
 """
@@ -25,7 +25,7 @@ def is_autocast_enabled(device_type="cuda") -> bool:
 
 
 def set_autocast_enabled(device_type, enabled=None) -> None:
-    # Of old, the only argument is the state, of CUDA.
+    # In the legacy form the only argument is the state, of CUDA.
     if enabled is not None and _is_cpu(device_type):
         _mode().change(enabled=enabled)
 

@@ -21,11 +21,11 @@ def change(owner: Any, name: str, value: Any) -> None:
 
 
 def also(step: Callable[[], Any]) -> None:
-    """Remember how something else that was changed is set back."""
+    """Register an undo step for another kind of change."""
     _back.append(step)
 
 
 def undo() -> None:
-    """Set back all changes, the last one first."""
+    """Undo all changes, last first."""
     while _back:
         _back.pop()()

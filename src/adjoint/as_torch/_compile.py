@@ -9,7 +9,7 @@ __all__ = ["OptimizedModule", "compile"]
 
 
 def compile(model=None, **options):
-    """The function, replayed where it can be (`adjoint.jit`); of a module, another that holds it as ``_orig_mod``."""
+    """The function, replayed where possible (`adjoint.jit`); of a module, another that holds it as ``_orig_mod``."""
     if model is None:
         return lambda function: compile(function, **options)
     call = compiled(model, **options)

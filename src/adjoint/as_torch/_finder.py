@@ -299,7 +299,7 @@ def missing(name):
 
 
 class _Finder:
-    """Knows `torch` and `functorch`, and everything below them; leaves the rest to others."""
+    """Finds `torch`, `functorch` and their submodules; leaves the rest to other finders."""
 
     @staticmethod
     def find_spec(name, path=None, target_module=None):
@@ -346,7 +346,7 @@ class _Loader(Loader):
 
 
 class _Names:
-    """Comes after all finders: what `from torch.nn import Missing` asks for in the end."""
+    """The last finder, which answers for `from torch.nn import Missing`."""
 
     @staticmethod
     def find_spec(name, path=None, target_module=None):
@@ -363,7 +363,7 @@ _known: dict = {}
 
 
 def _explain(module, name):
-    """Let a module say of what it lacks that Adjoint does not have it, and find its submodules unimported."""
+    """Let a module name Adjoint in errors about missing names, and import its submodules on access."""
     own = module.__name__
     if own in _known or own == "adjoint":
         return

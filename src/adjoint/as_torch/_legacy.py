@@ -37,7 +37,7 @@ class TensorType(type):
 
 def _make(dtype):
     name = f"{dtype._type_name}Tensor"
-    doc = f"Tensors of {dtype.name}: constructs them as old programs did; prefer ``tensor(data, dtype=…)``."
+    doc = f"Tensors of {dtype.name}: constructs them as legacy programs do; prefer ``tensor(data, dtype=…)``."
     return name, TensorType(name, (), {"__module__": "torch", "__doc__": doc, "dtype": dtype})
 
 
@@ -48,7 +48,7 @@ TYPES = dict(
 
 
 class SparseTensorType(TensorType):
-    """Types of sparse tensors: ``torch.sparse.FloatTensor(indices, values, size)`` as old programs write it."""
+    """Types of sparse tensors: ``torch.sparse.FloatTensor(indices, values, size)`` as legacy programs write it."""
 
     is_sparse = True
     layout = sparse_coo

@@ -1,4 +1,4 @@
-"""Processes that `multiprocessing` starts afresh: they too find Adjoint as torch, before the program is imported there.
+"""Child processes of `multiprocessing` find Adjoint as torch, too, before they import the program.
 
 A forked process has it from its parent. One that is spawned is a new interpreter, which gets the program's functions and
 tensors by pickle, and so imports torch as its first deed; what starts it is told to call `as_torch` before. The modules that
@@ -62,7 +62,7 @@ def _change_subprocess(subprocess):
 
 
 def through_as_torch(command: Any) -> Any:
-    """The command that runs a Python program as this one is run; other commands as they are."""
+    """Rewrite a command that runs a Python program so that it runs under `as_torch`; other commands are kept."""
     if not isinstance(command, (list, tuple)) or not command or not sys.executable:
         return command
     if os.fspath(command[0]) not in (sys.executable, os.fsencode(sys.executable)):
@@ -105,7 +105,7 @@ class _WhenImported:
 
 
 def reach_programs() -> None:
-    """Let Python programs that are started from now on by `subprocess` and this interpreter run as this one does."""
+    """Let Python programs that `subprocess` starts with this interpreter run under `as_torch`, too."""
     _CHANGES["subprocess"] = _change_subprocess
     also(lambda: _CHANGES.pop("subprocess", None))
     if "subprocess" in sys.modules:
@@ -113,7 +113,7 @@ def reach_programs() -> None:
 
 
 def reach_children() -> None:
-    """Let processes that are spawned from now on call `as_torch` before they do anything else."""
+    """Let spawned processes call `as_torch` first."""
     for name, reach in _CHANGES.items():
         if name in sys.modules:
             reach(sys.modules[name])

@@ -1,4 +1,4 @@
-"""What a server of processes is told to import: it calls `as_torch` there, and does nothing elsewhere."""
+"""Imported by the fork server, where it calls `as_torch`; elsewhere it does nothing."""
 
 import sys
 

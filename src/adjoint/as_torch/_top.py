@@ -149,7 +149,7 @@ def _assert(condition, message) -> None:
 
 @extra
 def _assert_async(input, assert_msg="Expected Tensor with single nonzero value, but got zero") -> None:
-    """What a device would find out later is found out at once."""
+    """Check the condition at once: there is no asynchronous device."""
     if not input:
         raise RuntimeError(assert_msg)
 
@@ -323,7 +323,7 @@ def cudnn_is_acceptable(tensor) -> bool:
 
 @extra
 def _debug_has_internal_overlap(self) -> int:
-    """Whether two elements share a place in memory: 0 for no, 1 for yes, 2 where that is not easily said."""
+    """Whether two elements share memory: 0 for no, 1 for yes, 2 if it is hard to tell."""
     sized = [(s, n) for n, s in zip(self.shape, self.stride()) if n > 1]
     step = 1
     for stride, size in sorted(sized):

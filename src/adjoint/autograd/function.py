@@ -167,7 +167,7 @@ class Function(FunctionBase):
 Function._backward_cls = _backward_class(Function)
 
 _NO_NODE = "no call of the Function made it"
-#: Attributes of nodes that an instance of a Function is asked for in vain, and why.
+#: Attributes of nodes that an instance of a Function lacks, and why.
 _OF_NODES = dict.fromkeys(
     (
         "_input_metadata",

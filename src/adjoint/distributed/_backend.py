@@ -1,4 +1,4 @@
-"""`Backend`: the names of what carries collectives, and how groups of each are made. Start reading at `Backend.register_backend`."""
+"""`Backend`: the names of the communication backends, and how each creates groups. Start reading at `Backend.register_backend`."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class _Options:
 
 
 def is_gloo_available() -> bool:
-    """Whether processes can be joined by sockets: yes."""
+    """Whether the sockets backend is available: yes."""
     return True
 
 
@@ -88,7 +88,7 @@ def is_mpi_available() -> bool:
 
 
 def is_nccl_available() -> bool:
-    """Whether GPUs can be joined: no."""
+    """Whether NCCL is available: no."""
     return False
 
 
@@ -102,7 +102,7 @@ def is_backend_available(backend) -> bool:
 
 
 def choose(backend) -> str:
-    """The backend that a request means: that for the CPU, of several as in ``"cpu:gloo,cuda:nccl"``."""
+    """The backend for the CPU in a request such as ``"cpu:gloo,cuda:nccl"``."""
     if backend is None or backend == "undefined":
         return "gloo"
     name = str(backend).lower()
@@ -136,7 +136,7 @@ def create(
     parent: Any = None,
     pg_options: Any = None,
 ) -> Any:
-    """A group of a backend."""
+    """Create a group of a backend."""
     if backend in Backend._plugins:
         function, extended = Backend._plugins[backend]
         if extended:

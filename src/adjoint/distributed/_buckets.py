@@ -24,7 +24,7 @@ __all__ = ["BuiltinCommHookType", "GradBucket", "Reducer"]
 
 
 class BuiltinCommHookType(enum.Enum):
-    """Hooks of communication that are known by name.
+    """Communication hooks that have a name.
 
     Examples
     --------
@@ -37,7 +37,7 @@ class BuiltinCommHookType(enum.Enum):
 
 
 class GradBucket:
-    """A bucket as a hook of communication sees it.
+    """A bucket as a communication hook sees it.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class GradBucket:
         self._index, self._bucket, self._last = index, bucket, last
 
     def index(self) -> int:
-        """Which bucket of this pass it is."""
+        """The index of the bucket in this pass."""
         return self._index
 
     def buffer(self) -> ad.Tensor:
@@ -88,7 +88,7 @@ class GradBucket:
         return self._last
 
     def set_buffer(self, tensor: ad.Tensor) -> None:
-        """Give all gradients other values."""
+        """Replace all gradients."""
         self._bucket.gradients.copy_(tensor.view(-1))
 
 
@@ -139,7 +139,7 @@ LARGE = 1 << 20
 
 
 def assign(parameters, first, cap) -> list:
-    """Lists of parameters of one dtype each: the last ones first, whose gradients come first; up to so many bytes, or one large one.
+    """Buckets of parameters of one dtype, last parameters first (their gradients are ready first), up to a number of bytes each.
 
     The last has none that is alone: its message carries a number more.
     """
@@ -202,14 +202,14 @@ class Reducer:
                     _C._set_gradient_home(p, view)
 
     def remove(self):
-        """Take the hooks from the parameters, and the places of their gradients."""
+        """Remove the hooks from the parameters, and free the memory of the buckets."""
         for handle in self.handles:
             handle.remove()
         for p in self.parameters:
             _C._set_gradient_home(p, None)
 
     def prepare(self):
-        """A forward was run whose gradients are to be averaged."""
+        """Prepare to average the gradients of a forward pass."""
         if self.running:
             # The pass before ended by an error, in which no rank may have sent all.
             self._reset()
@@ -218,14 +218,14 @@ class Reducer:
     # --- during the pass ---------------------------------------------------------------------------------------------
 
     def begin(self):
-        """A pass that averages has begun: its end will be told."""
+        """Note that a backward pass has begun, and ask to be called at its end."""
         with self.lock:
             if not self.running:
                 self.running = True
                 _C._at_end_of_pass(self._end)
 
     def _arrived(self, p):
-        """The gradient of a parameter is there."""
+        """Take the gradient of a parameter, which is ready."""
         if not self.expecting:
             return
         with self.lock:
@@ -242,8 +242,8 @@ class Reducer:
             elif count > 1:
                 if bucket.work is not None or bucket.left == 0:
                     raise RuntimeError(
-                        f"Expected to mark a variable ready only once: the gradient of {self.names[p]} has come {count} times in one "
-                        "pass, after it was sent. A reentrant checkpoint does so for parameters that several segments share: use "
+                        f"Expected to mark a variable ready only once: the gradient of {self.names[p]} was computed {count} times in one "
+                        "pass, the last time after it was sent. Reentrant checkpointing does this to parameters that several segments share: use "
                         "checkpoint(…, use_reentrant=False), or DistributedDataParallel(…, static_graph=True)"
                     )
                 self._take(p, view)
@@ -255,7 +255,7 @@ class Reducer:
                 self._send_ready()
 
     def _take(self, p, view):
-        """Put a gradient into its place, unless it lies there."""
+        """Copy a gradient into its bucket, unless it is there already."""
         g = p.grad
         if g.layout is not ad.strided:
             raise RuntimeError(
@@ -379,7 +379,7 @@ class Reducer:
         value = value[0] if isinstance(value, (list, tuple)) else value
         if not isinstance(value, ad.Tensor) or value.numel() != bucket.gradients.numel():
             raise RuntimeError(
-                "the hook of communication must return a Future of one tensor like the bucket's buffer, but its value is "
+                "the communication hook must return a Future of one tensor like the bucket's buffer, but its value is "
                 f"{type(value).__name__}{tuple(value.shape) if isinstance(value, ad.Tensor) else ''}"
             )
         if value.data_ptr() != bucket.gradients.data_ptr():
@@ -430,6 +430,6 @@ class Reducer:
                 collectives.all_reduce(ad.tensor([0]), group=self.group)
             elif bool(self.buckets[-1].flat[-1]):
                 if not self.unused:
-                    raise DistBackendError("a rank misses gradients, see its error")
+                    raise DistBackendError("gradients are missing on another rank; see its error")
                 self._talk([])
             self._reset()

@@ -1,4 +1,4 @@
-"""Tensors as bytes: what may be sent and received, where it lies, and a place for what does not lie together.
+"""Tensors as contiguous bytes to send from and receive into.
 
 Start reading at `for_writing`.
 """
@@ -13,7 +13,7 @@ __all__ = ["bytes_of", "check", "copy_back", "flat", "for_reading", "for_writing
 
 
 def check(tensor, name) -> None:
-    """Refuse what cannot go to another process."""
+    """Refuse tensors that cannot be sent to another process."""
     if not isinstance(tensor, ad.Tensor):
         raise TypeError(f"{name}(): expected a Tensor, but got {type(tensor).__name__}")
     if tensor.layout is not ad.strided:
@@ -42,7 +42,7 @@ def for_reading(tensor, name):
 
 
 def unrecorded(tensor, name):
-    """A tensor that will be written, outside of any graph; parts of it may be, too.
+    """A tensor that will be written in whole or in part, outside of any graph.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def unrecorded(tensor, name):
 
 
 def for_writing(tensor, name):
-    """A place for the elements of a tensor; and, where that is not where the tensor has them, the pair to copy back.
+    """A contiguous buffer for a tensor; and, unless it is the tensor's own memory, the pair to copy back.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def for_writing(tensor, name):
 
 
 def copy_back(pair) -> None:
-    """Put what has arrived where the tensor has it; None where it arrived there."""
+    """Copy what was received into the tensor; None if it was received in place."""
     if pair is not None:
         tensor, place = pair
         tensor.copy_(place)

@@ -1,4 +1,4 @@
-"""`Call`: one collective of a group as every rank must mean it, in words for people and in 32 bytes for the wire.
+"""`Call`: what all ranks must agree on in one collective, as text and as a header of 32 bytes.
 
 Every message of a collective begins with its header; ranks that mean different things find out by comparing. Start reading at `Call`.
 """
@@ -39,7 +39,7 @@ _DTYPE: dict = {None: _NOTHING, **{dtype: i for i, dtype in enumerate(DTYPES)}}
 
 
 class Call:
-    """What is asked for: an operation, its number in its group, and what must be the same on all ranks."""
+    """An operation, its sequence number in the group, and the arguments that must agree on all ranks."""
 
     __slots__ = ("count", "dtype", "gives", "group", "header", "label", "name", "number", "reduce", "root")
 
@@ -92,7 +92,7 @@ def describe(name, number, dtype, count, reduce, root, label=0) -> str:
 
 
 def read_header(data) -> str | None:
-    """What a header says, in words; None where it is none."""
+    """A header as text; None if it is not a header."""
     _, name, dtype, reduce, root, label, number, count = _LAYOUT.unpack(bytes(data))
     try:
         return describe(

@@ -1,4 +1,4 @@
-"""What goes wrong between processes: torch's exception types. All are RuntimeErrors."""
+"""Errors of distributed programs: torch's exception types. All are RuntimeErrors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["DistBackendError", "DistError", "DistNetworkError", "DistStoreError"
 
 
 class DistError(RuntimeError):
-    """An operation over several processes that cannot be done.
+    """A collective operation failed.
 
     Examples
     --------
@@ -17,7 +17,7 @@ class DistError(RuntimeError):
 
 
 class DistBackendError(DistError):
-    """What a backend met: a rank that has ended, does not come, or calls something else.
+    """A backend failed: a rank has exited, timed out, or called another collective.
 
     Examples
     --------
@@ -28,7 +28,7 @@ class DistBackendError(DistError):
 
 
 class DistNetworkError(DistError):
-    """A connection that cannot be made, or is lost.
+    """A connection could not be made, or was lost.
 
     Examples
     --------
@@ -39,7 +39,7 @@ class DistNetworkError(DistError):
 
 
 class DistStoreError(DistError):
-    """A store that does not answer, or has no such key in time.
+    """A store did not answer, or a key was not set in time.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class DistStoreError(DistError):
 
 
 class QueueEmptyError(DistStoreError):
-    """A queue of a store with nothing in it.
+    """A queue of a store is empty.
 
     Examples
     --------

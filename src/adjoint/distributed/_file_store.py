@@ -1,7 +1,7 @@
 """`FileStore`: a store in a file, which is a log of changes that processes append to under a lock of the system.
 
 A change is a record ``length, key, value``; the last one counts. A record that is cut short, since its writer was killed or the disk
-is full, is no record: whoever writes next removes it. Start reading at `_locked`.
+is full, is no record: the next writer removes it. Start reading at `_locked`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class FileStore(Store):
 
     @contextlib.contextmanager
     def _locked(self):
-        """The file, which nobody else has meanwhile, with everything read that is in it."""
+        """The file, locked, after reading all its entries."""
         import fcntl
 
         try:
@@ -61,16 +61,14 @@ class FileStore(Store):
         file.seek(0, os.SEEK_END)
         size = file.tell()
         if size < self._read_up_to:
-            raise DistStoreError(
-                f"FileStore: {self.path} has become shorter: another program has written it, or removed it"
-            )
+            raise DistStoreError(f"FileStore: {self.path} was truncated or removed by another program")
         file.seek(self._read_up_to)
         data, at = file.read(), 0
         while at + 8 <= len(data):
             n, m = struct.unpack_from("<II", data, at)
             gone, m = m == _GONE, 0 if m == _GONE else m
             if n > LONGEST or m > LONGEST:
-                raise DistStoreError(f"FileStore: {self.path} is no file of a store")
+                raise DistStoreError(f"FileStore: {self.path} is not a store file")
             if at + 8 + n + m > len(data):
                 break
             key = data[at + 8 : at + 8 + n].decode(errors="replace")

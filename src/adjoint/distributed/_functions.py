@@ -54,7 +54,7 @@ __all__ = [
 
 
 def _go(work, async_op):
-    """Return the work, or wait for it."""
+    """Return the work if the call is asynchronous, else wait for it."""
     if async_op:
         return work
     if work is not None:
@@ -103,7 +103,7 @@ def broadcast(
     async_op: bool = False,
     group_src: Any = None,
 ) -> Any:
-    """The tensor of rank `src` goes to all.
+    """Broadcast the tensor of rank `src` to all ranks.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def broadcast(
 
 
 def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Any:
-    """The tensor of each rank becomes the combination of those of all, with the same bits everywhere.
+    """Reduce the tensors of all ranks; each rank gets the result, identical bit for bit.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def reduce(
     async_op: bool = False,
     group_dst: Any = None,
 ) -> Any:
-    """The combination of all ranks' tensors goes to rank `dst`, into its tensor."""
+    """Reduce the tensors of all ranks into the tensor of rank `dst`."""
     _tensor(tensor, "tensor")
     if not is_member(group):
         return None
@@ -186,7 +186,7 @@ def reduce(
 
 
 def all_gather(tensor_list: Any, tensor: Tensor, group: Any = None, async_op: bool = False) -> Any:
-    """``tensor_list[r]`` becomes the tensor of rank r."""
+    """Gather the tensors of all ranks on every rank: ``tensor_list[r]`` becomes that of rank r."""
     _tensors(tensor_list, "tensor_list")
     _tensor(tensor, "tensor")
     if not is_member(group):
@@ -215,7 +215,7 @@ def all_gather_coalesced(
 def all_gather_into_tensor(
     output_tensor: Any, input_tensor: Tensor, group: Any = None, async_op: bool = False
 ) -> Any:
-    """The tensors of all ranks, in one: put together along the first dimension, or stacked."""
+    """Gather the tensors of all ranks into one, concatenated along the first dimension or stacked."""
     _tensor(output_tensor, "output_tensor")
     _tensor(input_tensor, "input_tensor")
     if not is_member(group):
@@ -244,7 +244,7 @@ def gather(
     async_op: bool = False,
     group_dst: Any = None,
 ) -> Any:
-    """``gather_list[r]`` of rank `dst` becomes the tensor of rank r."""
+    """Gather the tensors of all ranks on rank `dst`: ``gather_list[r]`` becomes that of rank r."""
     _tensor(tensor, "tensor")
     if not is_member(group):
         return None
@@ -269,7 +269,7 @@ def scatter(
     async_op: bool = False,
     group_src: Any = None,
 ) -> Any:
-    """The tensor becomes ``scatter_list[rank]`` of rank `src`."""
+    """Scatter a list from rank `src`: the tensor of each rank becomes ``scatter_list[rank]``."""
     _tensor(tensor, "tensor")
     if not is_member(group):
         return None
@@ -289,7 +289,7 @@ def scatter(
 def reduce_scatter(
     output: Any, input_list: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Any:
-    """The output becomes the combination of all ranks' ``input_list[rank]``."""
+    """Reduce the lists of all ranks and scatter: the output is the reduction of all ranks' ``input_list[rank]``."""
     _tensor(output, "output")
     _tensors(input_list, "input_list")
     if not is_member(group):
@@ -318,7 +318,7 @@ _reduce_scatter_base = reduce_scatter_single = reduce_scatter_tensor
 def all_to_all(
     output_tensor_list: Any, input_tensor_list: Any, group: Any = None, async_op: bool = False
 ) -> Any:
-    """``output_tensor_list[r]`` becomes ``input_tensor_list[rank]`` of rank r."""
+    """Exchange tensors between all pairs of ranks: ``output_tensor_list[r]`` becomes ``input_tensor_list[rank]`` of rank r."""
     _tensors(output_tensor_list, "output_tensor_list")
     _tensors(input_tensor_list, "input_tensor_list")
     if not is_member(group):
@@ -337,7 +337,7 @@ def all_to_all_single(
     group: Any = None,
     async_op: bool = False,
 ) -> Any:
-    """`all_to_all` of pieces of one tensor along its first dimension, even ones where no sizes are given."""
+    """`all_to_all` of pieces of one tensor along its first dimension, of equal size unless sizes are given."""
     _tensor(output, "output")
     _tensor(input, "input")
     if not is_member(group):
@@ -366,7 +366,7 @@ def all_to_all_single(
 
 @ignores("device_ids", why="ranks have the CPU")
 def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: Any = None) -> Any:
-    """Return when all ranks have called it."""
+    """Wait until all ranks have called it."""
     if not is_member(group):
         return None
     work = need_group(group).barrier(BarrierOptions(async_op=async_op or timeout is not None))
@@ -377,7 +377,7 @@ def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None, t
 
 
 def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> Any:
-    """A barrier that names who has not come within `timeout`."""
+    """A barrier whose error lists the ranks that did not reach it within `timeout`."""
     if is_member(group):
         need_group(group).monitored_barrier(timeout, wait_all_ranks)
 
@@ -398,7 +398,7 @@ def _peer(group, rank, group_rank, name, what):
 def isend(
     tensor: Tensor, dst: Any = None, group: Any = None, tag: int = 0, group_dst: Any = None
 ) -> Work | None:
-    """Begin to send a tensor, which must stay as it is until the work is done."""
+    """Send a tensor asynchronously; it must not be modified until the work is done."""
     _tensor(tensor, "tensor")
     if not is_member(group):
         return None
@@ -409,7 +409,7 @@ def isend(
 def irecv(
     tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: Any = None
 ) -> Work | None:
-    """Begin to receive a tensor from a rank, or from whoever sends first."""
+    """Receive a tensor asynchronously, from a rank or from any."""
     _tensor(tensor, "tensor")
     if not is_member(group):
         return None
@@ -420,7 +420,7 @@ def irecv(
 
 
 def send(tensor: Tensor, dst: Any = None, group: Any = None, tag: int = 0, group_dst: Any = None) -> None:
-    """Send a tensor; returns when it may be changed."""
+    """Send a tensor; it may be modified after the call."""
     _go(isend(tensor, dst, group, tag, group_dst), False)
 
 
@@ -438,7 +438,7 @@ def recv(
 
 
 class P2POp:
-    """A message for `batch_isend_irecv`: `op` is `isend` or `irecv`."""
+    """A point-to-point operation for `batch_isend_irecv`: `op` is `isend` or `irecv`."""
 
     def __init__(
         self,
@@ -464,7 +464,7 @@ class P2POp:
 
 
 def batch_isend_irecv(p2p_op_list: Any) -> list:
-    """Begin several messages at once."""
+    """Start several sends and receives at once."""
     if not isinstance(p2p_op_list, list) or not all(isinstance(op, P2POp) for op in p2p_op_list):
         raise ValueError(
             f"Invalid ``p2p_op_list``. Each op is expected to to be of type ``{switches.package}.distributed.P2POp``."
@@ -484,7 +484,7 @@ def batch_isend_irecv(p2p_op_list: Any) -> list:
 
 @contextlib.contextmanager
 def _coalescing_manager(group=None, device=None, async_ops=False):
-    """Collectives of one scope, done together at its end: here each is done as it comes."""
+    """A scope whose collectives may be coalesced; here each runs when it is called."""
     yield
 
 

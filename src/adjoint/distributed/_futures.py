@@ -1,4 +1,4 @@
-"""A result that comes later, set by whoever has it, as ``torch.futures`` has them."""
+"""Futures like those of ``torch.futures``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Future", "collect_all", "wait_all"]
 
 
 class Future:
-    """A value, or an exception, that is not there yet."""
+    """A value, or an exception, that is set later."""
 
     @ignores("devices", why="values are on the CPU")
     def __init__(self, *, devices: Any = None) -> None:
@@ -25,28 +25,28 @@ class Future:
         return cls
 
     def done(self) -> bool:
-        """Whether the value is there."""
+        """Whether the value is set."""
         return self._done.is_set()
 
     def wait(self) -> Any:
-        """The value, once it is there; an exception that was set is raised."""
+        """Wait for the value, and return it; an exception that was set is raised."""
         self._done.wait()
         if self._error is not None:
             raise self._error
         return self._value
 
     def value(self) -> Any:
-        """The value, which must be there."""
+        """The value, which must be set."""
         if not self.done():
             raise RuntimeError("value() can only be called on completed futures: wait() waits for one")
         return self.wait()
 
     def set_result(self, result: Any) -> None:
-        """Give the value, and run what waits for it."""
+        """Set the value, and run the callbacks."""
         self._finish(result, None)
 
     def set_exception(self, result: Any) -> None:
-        """Give an exception in place of a value."""
+        """Set an exception instead of a value."""
         if not isinstance(result, Exception):
             raise AssertionError(f"{result} is of type {type(result)}, not an Exception.")
         self._finish(None, result)
@@ -62,7 +62,7 @@ class Future:
             callback(self)
 
     def add_done_callback(self, callback: Any) -> None:
-        """Call ``callback(self)`` as soon as the value is there; at once, if it is."""
+        """Call ``callback(self)`` when the value is set, at once if it is."""
         with self._lock:
             if not self.done():
                 self._callbacks.append(callback)

@@ -29,7 +29,7 @@ def _processors() -> int:
 
 
 def _end_with_parent():
-    """In a new rank: the system ends it when the launcher is gone, however that went."""
+    """In a new rank: let the system end it when the launcher exits, for whatever reason."""
     with contextlib.suppress(Exception):
         import ctypes
 
@@ -83,7 +83,7 @@ class _Rank:
             log.close()
 
     def end(self, number):
-        """Send a signal to the process and those that it has started."""
+        """Send a signal to the process and its descendants."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, number)
 
@@ -129,7 +129,7 @@ class Launcher:
         self._descriptors: list = []
 
     def run(self) -> int:
-        """Run it, anew after failures as often as was asked for; the status."""
+        """Run it, with restarts after failures; the exit status."""
         os.environ[VARIABLE] = os.environ.get(VARIABLE) or secrets.token_hex(32)
         try:
             store = TCPStore(self.host, self.port, is_master=True, wait_for_workers=False)
@@ -165,7 +165,7 @@ class Launcher:
                 signal.signal(number, handler)
 
     def _error_file(self):
-        """The path of an empty file without a name, which is gone with the launcher, however that goes."""
+        """The path of an anonymous temporary file, which lives as long as the launcher."""
         descriptor = os.memfd_create("adjoint-error")
         self._descriptors.append(descriptor)
         return f"/proc/{os.getpid()}/fd/{descriptor}"
@@ -223,7 +223,7 @@ class Launcher:
         return failed
 
     def _watch(self):
-        """Wait until all have ended well, or one has not; that one."""
+        """Wait until all have succeeded or one has failed; return the latter."""
         while self._signal is None:
             codes = [rank.process.poll() for rank in self.ranks]
             if any(codes):
@@ -241,7 +241,7 @@ class Launcher:
         return None
 
     def _end_all(self):
-        """No process stays, and everything that was printed is passed on."""
+        """End all processes, and pass on all output."""
         for rank in self.ranks:
             if rank.process.poll() is None:
                 rank.end(signal.SIGTERM)

@@ -31,14 +31,14 @@ _HELLO = struct.Struct("<II16s")
 
 
 def host() -> str:
-    """What tells this machine from others."""
+    """An identifier of this machine."""
     with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return f"{socket.gethostname()} {file.read().strip()}"
     return socket.gethostname()
 
 
 def _listener():
-    """A socket that listens, and its address as texts go: a path in the user's folder, or a port of loopback."""
+    """A listening socket and its address as text: a path in the user's folder, or a loopback port."""
     path = os.path.join(_wire.private_folder(), f"adjoint-{os.getpid()}-{os.urandom(4).hex()}")
     if hasattr(socket, "AF_UNIX") and len(path) < 100:
         listener = socket.socket(socket.AF_UNIX)
@@ -99,11 +99,11 @@ class Mesh:
     # --- joining -----------------------------------------------------------------------------------------------------
 
     def _meet(self, store, address):
-        """All addresses, and what proves that a connection is of this group."""
+        """The addresses of all ranks, and the secret that connections of this group present."""
         rank, size = self.rank, self.size
         agreed = store.compare_set("size", "", str(size)).decode()
         if agreed != str(size):
-            raise DistBackendError(f"rank {rank} was told a world size of {size}, another rank {agreed}")
+            raise DistBackendError(f"rank {rank} was given a world size of {size}, another rank {agreed}")
         if store.add(f"joined/{rank}", 1) > 1:
             raise DistBackendError(
                 f"rank {rank} has joined already: two processes have the same rank; each needs its own, from 0 to {size - 1}"
@@ -121,7 +121,7 @@ class Mesh:
             if not absent:
                 raise
             raise DistBackendError(
-                f"rank {rank} waited in vain for a world of {size}: {_ranks(absent)} not joined. Is every process started, with the "
+                f"rank {rank} timed out waiting for a world of {size}: {_ranks(absent)} not joined. Is every process started, with the "
                 "same world size and address?"
             ) from error
         found = [value.decode().partition("\n") for value in store.multi_get(keys)]
@@ -141,11 +141,11 @@ class Mesh:
             return connection
         except OSError as error:
             raise DistBackendError(
-                f"rank {self.rank} cannot join rank {peer}: {error.strerror or error}; has it ended while starting?"
+                f"rank {self.rank} cannot join rank {peer}: {error.strerror or error}; did it exit during startup?"
             ) from None
 
     def _admit(self, listener, sides, token):
-        """Take the connections of higher ranks; strangers are sent away, and nobody waits for them."""
+        """Accept the connections of higher ranks, and reject others without waiting for them."""
         higher, changed = range(self.rank + 1, self.size), threading.Condition()
 
         def greet(connection):
@@ -178,7 +178,7 @@ class Mesh:
             listener.shutdown(socket.SHUT_RDWR)
         if absent:
             raise DistBackendError(
-                f"rank {self.rank} waited in vain for a world of {self.size}: {_ranks(absent)} not connected"
+                f"rank {self.rank} timed out waiting for a world of {self.size}: {_ranks(absent)} not connected"
             )
 
     # --- messages ----------------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ class Mesh:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
     def exchange(self, call, to, out, source, into, sent=None, expected=None) -> None:
-        """Send `out` to one rank while receiving `into` from another; None: nothing goes there, or comes from there.
+        """Send `out` to one rank while receiving `into` from another; None to skip either.
 
         Parameters
         ----------
@@ -238,7 +238,7 @@ class Mesh:
             self.fail(call, source, error)
 
     def _both(self, call, to, parts, source, into, expected):
-        """Send and receive at once, so that nobody waits for a connection that is full."""
+        """Send and receive at once, so that full buffers cannot deadlock."""
         end = time.monotonic() + self.timeout
         found, incoming = bytearray(HEADER), []
         if into is not None:
@@ -286,7 +286,7 @@ class Mesh:
     # --- what goes wrong ---------------------------------------------------------------------------------------------
 
     def disagree(self, call, source, found):
-        """Another rank has called something else: all learn it."""
+        """Fail on all ranks because another rank called another collective."""
         theirs = read_header(found)
         self.raise_everywhere(
             f"ranks disagree: rank {self.rank} called {call}, rank {source} "
@@ -294,7 +294,7 @@ class Mesh:
         )
 
     def fail(self, call, peer, error):
-        """A rank has ended or does not come: all learn it."""
+        """Fail on all ranks because a rank has exited or timed out."""
         if isinstance(error, BlockingIOError):
             self.raise_everywhere(
                 f"{call}: rank {self.rank} waited {self.timeout:g} s for rank {peer}. {self.side.what_others_do()}"
@@ -307,7 +307,7 @@ class Mesh:
         raise DistBackendError(self.side.abort(text)) from None
 
     def close(self, how) -> None:
-        """Leave; what was sent arrives."""
+        """Close the connections after what was sent has been delivered."""
         self.side.leave(how)
         for connection in self.peers.values():
             connection.close()

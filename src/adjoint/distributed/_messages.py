@@ -105,7 +105,7 @@ class Messages:
     # --- the listening thread ----------------------------------------------------------------------------------------
 
     def arrived(self, peer, kind, tag, number, length):
-        """The header of a frame of ours has come."""
+        """Handle the header of an incoming frame."""
         expect = self._side._expect
         if kind == ACCEPT:
             self._send_offered(peer.rank, number)
@@ -135,7 +135,7 @@ class Messages:
             self._came.setdefault(source, deque()).append((tag, facts, data, number))
 
     def _match(self, work, source, facts, data, number):
-        """A message and who asked for it have met."""
+        """Deliver a message to the receive that matches it."""
         if facts != work.facts:
             text = (
                 f"ranks disagree: rank {source} sent {_said(facts)} with tag {work.tag}, rank {self._side.rank} receives "
@@ -176,20 +176,20 @@ class Messages:
         return [*self._asked, *self._coming.values(), *(work for work, _ in self._offered.values())]
 
     def next_deadline(self):
-        """When the first of those that wait has waited too long."""
+        """The earliest deadline of the pending operations."""
         with self._lock:
             return min((work.deadline for work in self._waiting()), default=None)
 
     def expire(self):
-        """End what has waited too long, and with it the group."""
+        """Fail operations past their deadline, and with them the group."""
         now = time.monotonic()
         with self._lock:
             late = [work for work in self._waiting() if work.deadline <= now]
         if late:
-            self._side.abort(f"{late[0]._what}: waited {self._side.timeout:g} s in vain")
+            self._side.abort(f"{late[0]._what}: timed out after {self._side.timeout:g} s")
 
     def failed(self, text):
-        """The group has failed: so has everything that waits."""
+        """Fail all pending operations after the group has failed."""
         with self._lock:
             waiting = self._waiting()
             self._asked.clear()
@@ -199,7 +199,7 @@ class Messages:
             work._finish(DistBackendError(text))
 
     def ended(self, peer):
-        """A rank has ended: what waits for it does so in vain."""
+        """Fail the operations that wait for a rank that has exited."""
         with self._lock:
             lost = [work for work in self._asked if work.source == peer.rank]
             lost += [work for (source, _), work in self._coming.items() if source == peer.rank]

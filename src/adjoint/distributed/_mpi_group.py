@@ -41,14 +41,14 @@ _OF_BOOLS = {"SUM": "LOR", "MAX": "LOR", "PRODUCT": "LAND", "MIN": "LAND"}
 
 
 def _end(mpi):
-    """End the job; mpirun is given the time to read what was said, which it may lose once ranks are killed."""
+    """Abort the job, after giving mpirun the time to read the output, which it may lose once ranks are killed."""
     sys.stderr.flush()
     sleep(0.2)
     mpi.COMM_WORLD.Abort(1)
 
 
 def load():
-    """mpi4py's MPI, prepared for what goes wrong in a program."""
+    """mpi4py's MPI, with errors as exceptions and uncaught exceptions that abort the job."""
     there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if int(os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE", 1)) > there:
         # Ranks that spin while they wait keep those from computing that they wait for: 4 bytes take 16 ms, not 10 µs.
@@ -74,7 +74,7 @@ def load():
 
 
 class _Request(Work):
-    """A message that MPI has under way."""
+    """A pending MPI request."""
 
     def __init__(self, group, what, request, tensor, landed=None):
         super().__init__(what, [tensor])
@@ -96,14 +96,14 @@ class _Request(Work):
         end, pause = monotonic() + limit, 0.0
         while not self.is_completed():
             if monotonic() > end:
-                raise DistBackendError(f"{self._what}: waited {limit:g} s in vain")
+                raise DistBackendError(f"{self._what}: timed out after {limit:g} s")
             sleep(pause)
             pause = min(pause + 1e-6, 1e-3)
         return super().wait()
 
 
 class MPIGroup(OrderedGroup):
-    """Ranks that an MPI library joins.
+    """Ranks that communicate by MPI.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ class MPIGroup(OrderedGroup):
         super()._run(call, body)
 
     def _agree(self, call):
-        """Find out whether all ranks mean the same, by a collective that is the same whatever they call."""
+        """Check that all ranks call the same collective, by a collective that is the same for all of them."""
         self._given = None
         if not self._few:
             if self._compares:
@@ -166,7 +166,7 @@ class MPIGroup(OrderedGroup):
                 self._given = self._places[gives.dtype, size] = places
 
     def _tell(self, header):
-        """Tell all what this rank calls, and hear what they do; what they give comes along."""
+        """Exchange the headers of all ranks, with small payloads."""
         self._slot[:HEADER] = header
         self._comm.Allgather(*self._told)
         slots = self._slots
@@ -204,7 +204,7 @@ class MPIGroup(OrderedGroup):
         return True
 
     def _agree_by_extremes(self, call):
-        """For many ranks: the greatest header, byte by byte, and the least."""
+        """For many ranks: the bytewise maximum and minimum of the headers."""
         both = bytearray(call.header + call.header.translate(_OTHERS))
         mine = bytes(both)
         self._comm.Allreduce(self._mpi.IN_PLACE, [both, self._mpi.UINT8_T], self._mpi.MAX)
@@ -218,7 +218,7 @@ class MPIGroup(OrderedGroup):
         )
 
     def _watch(self):
-        """End the job when a call has lasted too long."""
+        """Abort the job when a call exceeds its timeout."""
         while not self._closed:
             sleep(min(1.0, self._timeout / 4))
             call = self._current
@@ -241,7 +241,7 @@ class MPIGroup(OrderedGroup):
         return [bytes_of(tensor), self._mpi.BYTE]
 
     def _reducible(self, tensor):
-        """The tensor, or, of half precision, a wider one: MPI has no such types."""
+        """The tensor, converted to float32 if it is of half precision, which MPI lacks."""
         return tensor if tensor.dtype in self._types else tensor.float()
 
     def _op(self, op, dtype):
@@ -249,7 +249,7 @@ class MPIGroup(OrderedGroup):
         return getattr(self._mpi, name or _OPS[op.name])
 
     def _combiner(self, given, op, dtype):
-        """A function that makes one, in a tensor, of what has travelled with the headers, in the order of ranks."""
+        """A function that reduces, in rank order, the payloads that came with the headers."""
         (first, *others), join = given, function(op, dtype)
 
         def combined(mine):
@@ -261,7 +261,7 @@ class MPIGroup(OrderedGroup):
         return combined
 
     def _remember(self, call, mine, op, place, finish):
-        """How such an all_reduce was done, for the next one."""
+        """Remember how such an all_reduce was done, for the next one."""
         if op.op in (AVG, PREMUL_SUM) or call.label or self._few is not self._compares:
             return
         if len(self._known) > 4096:
@@ -361,7 +361,7 @@ class MPIGroup(OrderedGroup):
             self._comm.Barrier()
 
     def monitored_barrier(self, timeout=None, wait_all_ranks=False):
-        """A barrier; the group's own timeout ends the job, and names the call."""
+        """A barrier, under the group's timeout."""
         work = self.barrier()
         work.wait()
         return work

@@ -1,4 +1,4 @@
-"""Collectives of Python objects, which are pickled into tensors of bytes. They come from ranks that have shown the group's secret.
+"""Collectives of Python objects, pickled into tensors of bytes; only ranks that know the group's secret can send them.
 
 Start reading at `_packed`.
 """
@@ -47,7 +47,7 @@ def _apart(data, sizes, things):
 
 
 def all_gather_object(object_list: Any, obj: Any, group: Any = None) -> None:
-    """``object_list[r]`` becomes the object of rank r."""
+    """Gather the objects of all ranks on every rank: ``object_list[r]`` becomes that of rank r."""
     if not is_member(group):
         return
     group = need_group(group)
@@ -70,7 +70,7 @@ def all_gather_object(object_list: Any, obj: Any, group: Any = None) -> None:
 def gather_object(
     obj: Any, object_gather_list: Any = None, dst: Any = None, group: Any = None, group_dst: Any = None
 ) -> None:
-    """``object_gather_list[r]`` of rank `dst` becomes the object of rank r."""
+    """Gather the objects of all ranks on rank `dst`: ``object_gather_list[r]`` becomes that of rank r."""
     if not is_member(group):
         return
     group = need_group(group)
@@ -101,7 +101,7 @@ def broadcast_object_list(
     device: Device | None = None,
     group_src: Any = None,
 ) -> None:
-    """The objects of rank `src` go to all, into lists of the same length."""
+    """Broadcast the list of objects of rank `src` into the lists of all ranks."""
     if not is_member(group):
         return
     group = need_group(group)
@@ -126,7 +126,7 @@ def scatter_object_list(
     group: Any = None,
     group_src: Any = None,
 ) -> None:
-    """The first of the output list becomes ``scatter_object_input_list[rank]`` of rank `src`."""
+    """Scatter a list of objects from rank `src`: the first of the output list becomes ``scatter_object_input_list[rank]``."""
     if not is_member(group):
         return
     group = need_group(group)
@@ -181,7 +181,7 @@ def recv_object_list(
     group_src: Any = None,
     use_batch: bool = False,
 ) -> int:
-    """Receive objects from a rank, or from whoever sends first; returns which."""
+    """Receive objects from a rank or from any; returns the rank."""
     if not is_member(group):
         return -1
     sizes = ad.empty(len(object_list), dtype=ad.int64)

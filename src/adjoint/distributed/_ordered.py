@@ -1,4 +1,4 @@
-"""`OrderedGroup`: what backends that do one collective after another have in common.
+"""`OrderedGroup`: the base of backends that run collectives one after another.
 
 Collectives are numbered as they are asked for, and done in that order: by the caller itself where it waits and nothing is under way
 (handing it to a thread costs more than a small message), else by the group's thread. Tensors reach a backend as contiguous tensors of
@@ -33,7 +33,7 @@ _living: weakref.WeakSet = weakref.WeakSet()
 
 
 class OrderedGroup(ProcessGroup):
-    """A group whose collectives happen in the order in which they were asked for.
+    """A group that runs its collectives in the order of the calls.
 
     A backend has `_allreduce`, `_broadcast` and so on, over contiguous tensors of one dimension; the first argument of each
     is the `Call`.
@@ -67,7 +67,7 @@ class OrderedGroup(ProcessGroup):
     # --- order -------------------------------------------------------------------------------------------------------
 
     def _do(self, name, body, outputs, opts, dtype=None, count=0, reduce=None, root=None, gives=None) -> Work:
-        """Do ``body(call)`` when its turn has come; it is done on return, unless the options ask for less."""
+        """Run ``body(call)`` in its turn, to its end unless the options make it asynchronous."""
         self._check_usable(name)
         waits = opts is not None and not opts.asyncOp
         with self._order:
@@ -103,7 +103,7 @@ class OrderedGroup(ProcessGroup):
             with self._running:
                 try:
                     self._run(call, body)
-                except BaseException as raised:  # noqa: BLE001 - whoever waits gets it
+                except BaseException as raised:  # noqa: BLE001 - re-raised in the waiting thread
                     error = raised
             with self._order:
                 self._pending -= 1
@@ -124,14 +124,14 @@ class OrderedGroup(ProcessGroup):
             self._current, self._last = None, call
 
     def _failed(self, call, error):
-        """Nothing can be done in this group any more, on any rank."""
+        """Make the group unusable on all ranks."""
         if not isinstance(error, DistBackendError):
             self._failure = self._abort_all(f"{call}: rank {self._rank} met {type(error).__name__}: {error}")
         elif self._failure is None:
             self._failure = str(error)
 
     def _agree(self, call):
-        """Find out whether all ranks mean the same, where the backend's messages do not."""
+        """Check that all ranks call the same collective, where the backend's messages do not show it."""
 
     def _check_usable(self, name):
         if self._forked:
@@ -145,15 +145,15 @@ class OrderedGroup(ProcessGroup):
             raise DistBackendError(f"{name}(): the group has failed before: {failure}")
 
     def _heard(self):
-        """A failure that another rank has told this one of."""
+        """A failure that another rank has reported."""
         return None
 
     def _abort_all(self, text) -> str:
-        """Let all ranks fail; the reason that came first."""
+        """Fail on all ranks; returns the first reason."""
         return text
 
     def _doing(self) -> str:
-        """What this rank does, for those who wait for it."""
+        """Tell the ranks that wait for this one what it is doing."""
         if (call := self._current) is not None:
             return f"rank {self._rank} is in {call}"
         if (call := self._last) is not None:
@@ -356,7 +356,7 @@ class OrderedGroup(ProcessGroup):
             self.shutdown()
 
     def _leave(self, how):
-        """Close what there is to close, and say how."""
+        """Close the connections, and say how."""
 
     def __reduce__(self):
         raise TypeError("a process group belongs to its process and cannot be pickled")

@@ -1,4 +1,4 @@
-"""`ProcessGroup`: the small interface that a backend has, with torch's names; others register theirs by `Backend.register_backend`.
+"""`ProcessGroup`: the interface of a backend, with torch's names; further backends are registered by `Backend.register_backend`.
 
 A method takes lists of tensors and options and returns a `Work`. Start reading at `ProcessGroup`.
 """
@@ -33,7 +33,7 @@ __all__ = [
 
 
 class _Options:
-    """What a collective is told beside its tensors. `rootRank` is a rank within the group."""
+    """Options of a collective. `rootRank` is a rank within the group."""
 
     def __init__(self, op=ReduceOp.SUM, root=0, timeout=None, async_op=True, label=0):
         self.reduceOp, self.rootRank, self.rootTensor = op, root, 0
@@ -78,13 +78,13 @@ class BarrierOptions(_Options):
 
 
 def whose(name, ranks) -> str:
-    """What errors end with that speak of ranks within a group."""
+    """The end of error messages that name ranks within a group."""
     ranks = list(ranks)
     return "" if ranks == list(range(len(ranks))) else f" (ranks within {name}: among all, these are {ranks})"
 
 
 class ProcessGroup:
-    """Ranks that do collectives together, in one order.
+    """A group of ranks that run collectives in the same order.
 
     A backend of one's own is a subclass with those of the methods that its programs call; each returns a `Work`.
 
@@ -103,7 +103,7 @@ class ProcessGroup:
         self._store = None
 
     def rank(self) -> int:
-        """Which of its ranks this process is."""
+        """The rank of this process in the group."""
         return self._rank
 
     def size(self) -> int:
@@ -131,71 +131,71 @@ class ProcessGroup:
         return [ad.device("cpu")]
 
     def get_group_store(self) -> Store | None:
-        """The store by which its ranks found each other."""
+        """The store that the ranks used for rendezvous."""
         return self._store
 
     def _check_usable(self, name):
-        """Raise an error if nothing can be done in this group any more."""
+        """Raise an error if the group has failed or was destroyed."""
 
     def _whose(self):
-        """What errors that speak of this group's ranks end with, where these are not those among all."""
+        """The end of error messages that name ranks of this group, if these differ from the global ranks."""
         return whose(self.group_name, self.ranks)
 
     def _refuse(self, what) -> NoReturn:
         raise RuntimeError(f"ProcessGroup {self.getBackendName()} does not support {what}")
 
     def allreduce(self, tensors: Sequence[Tensor], opts: _Options | None = None) -> Work:
-        """Each tensor becomes the combination of those of all ranks."""
+        """Reduce each tensor over the ranks; all of them get the result."""
         self._refuse("allreduce")
 
     def _at_once(self, tensor, op):
-        """Do an `allreduce` that is waited for, by a shorter way if there is one; whether it is done."""
+        """Run a synchronous `allreduce` by a shorter path if there is one; whether it did."""
         return False
 
     def allreduce_coalesced(self, tensors: Sequence[Tensor], opts: _Options | None = None) -> Work:
-        """As `allreduce`."""
+        """Like `allreduce`."""
         self._refuse("allreduce_coalesced")
 
     def broadcast(self, tensors: Sequence[Tensor], opts: _Options | None = None) -> Work:
-        """The tensor of the root goes to all."""
+        """Broadcast the tensor of the root."""
         self._refuse("broadcast")
 
     def reduce(self, tensors: Sequence[Tensor], opts: _Options | None = None) -> Work:
-        """The combination of all ranks' tensors goes to the root."""
+        """Reduce the tensors of all ranks at the root."""
         self._refuse("reduce")
 
     def allgather(
         self, output_tensors: Sequence[Any], input_tensors: Sequence[Any], opts: _Options | None = None
     ) -> Work:
-        """``output_tensors[0][r]`` becomes the input of rank r."""
+        """Gather the inputs of all ranks: ``output_tensors[0][r]`` becomes that of rank r."""
         self._refuse("allgather")
 
     def gather(
         self, output_tensors: Sequence[Any], input_tensors: Sequence[Any], opts: _Options | None = None
     ) -> Work:
-        """As `allgather`, at the root alone."""
+        """Like `allgather`, at the root alone."""
         self._refuse("gather")
 
     def scatter(
         self, output_tensors: Sequence[Any], input_tensors: Sequence[Any], opts: _Options | None = None
     ) -> Work:
-        """The output becomes ``input_tensors[0][rank]`` of the root."""
+        """Scatter from the root: the output becomes its ``input_tensors[0][rank]``."""
         self._refuse("scatter")
 
     def reduce_scatter(
         self, output_tensors: Sequence[Any], input_tensors: Sequence[Any], opts: _Options | None = None
     ) -> Work:
-        """The output becomes the combination of all ranks' ``input_tensors[0][rank]``."""
+        """Reduce and scatter: the output is the reduction of all ranks' ``input_tensors[0][rank]``."""
         self._refuse("reduce_scatter")
 
     def alltoall(
         self, output_tensors: Sequence[Any], input_tensors: Sequence[Any], opts: _Options | None = None
     ) -> Work:
-        """``output_tensors[r]`` becomes ``input_tensors[rank]`` of rank r."""
+        """Exchange: ``output_tensors[r]`` becomes ``input_tensors[rank]`` of rank r."""
         self._refuse("alltoall")
 
     def barrier(self, opts: _Options | None = None) -> Work:
-        """Return when all ranks have called it."""
+        """Wait until all ranks have called it."""
         self._refuse("barrier")
 
     def send(self, tensors: Sequence[Tensor], dst: int, tag: int = 0) -> Work:
@@ -207,11 +207,11 @@ class ProcessGroup:
         self._refuse("recv")
 
     def recv_anysource(self, tensors: Sequence[Tensor], tag: int = 0) -> Work:
-        """Receive a tensor from whoever sends first."""
+        """Receive a tensor from any rank."""
         self._refuse("recv_anysource")
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> Work:
-        """A barrier that says who is missing."""
+        """A barrier whose error lists the missing ranks."""
         return self.barrier()
 
     def _allgather_base(self, output, input, opts=None):
@@ -230,7 +230,7 @@ class ProcessGroup:
         input_split_sizes: Sequence[int] = (),
         opts: _Options | None = None,
     ) -> Work:
-        """`alltoall` of pieces of one tensor along its first dimension; without sizes they are even."""
+        """`alltoall` of pieces of one tensor along its first dimension, of equal size unless sizes are given."""
         output = unrecorded(output, "all_to_all_single")
         pieces: list[Any] = []
         for tensor, sizes in ((output, output_split_sizes), (input, input_split_sizes)):
@@ -240,16 +240,16 @@ class ProcessGroup:
         return self.alltoall(outputs, inputs, opts)
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """How long its operations may last from now on."""
+        """Set the timeout of further operations."""
 
     def shutdown(self) -> None:
-        """End it; the other ranks learn that this one has left."""
+        """Shut the group down; the other ranks are told that this one has left."""
 
     def abort(self) -> None:
-        """End it at once; operations under way fail, on all ranks."""
+        """Abort: pending operations fail, on all ranks."""
 
     # --- in differentiated programs ----------------------------------------------------------------------------------
 
     def sum(self, x: Tensor) -> Tensor:
-        """The sum of `x` over the ranks, on each of them, which can be differentiated: see `distributed.nn.functional`."""
+        """The differentiable sum of `x` over the ranks, on each of them: see `distributed.nn.functional`."""
         return import_module("adjoint.distributed.nn.functional").all_reduce(x, group=self)

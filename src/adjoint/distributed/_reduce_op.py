@@ -1,4 +1,4 @@
-"""`ReduceOp`: how values of several ranks become one. Start reading at `combine`."""
+"""`ReduceOp`: the reductions over ranks. Start reading at `combine`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RedOpType(enum.Enum):
 
 
 class ReduceOp:
-    """How values of several ranks become one: SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, or a sum of multiples.
+    """A reduction over ranks: SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, or a sum of multiples.
 
     In what follows an order matters, it is that of the ranks, so that all of them get the same bits.
     """
@@ -67,12 +67,12 @@ SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM, _ = RedOpType
 
 
 def _make_nccl_premul_sum(factor) -> ReduceOp:
-    """A sum of values that are multiplied first, by a number or a tensor."""
+    """A sum whose terms are multiplied first, by a number or a tensor."""
     return ReduceOp(PREMUL_SUM, factor)
 
 
 def reduce_op(op: Any, what: Any) -> ReduceOp:
-    """An argument `op`, checked."""
+    """Check an argument `op`."""
     if isinstance(op, ReduceOp):
         return op
     if isinstance(op, RedOpType):
@@ -96,12 +96,12 @@ _OF_BOOLS = {SUM: ad.bitwise_or, PRODUCT: ad.bitwise_and, MIN: ad.bitwise_and, M
 
 
 def supports_complex(reduceOp) -> bool:
-    """Whether complex numbers can be combined so."""
+    """Whether it is defined for complex numbers."""
     return reduceOp not in [ReduceOp(kind) for kind in (MAX, MIN, PRODUCT, BAND, BOR, BXOR)]
 
 
 def check(op, dtype, what) -> None:
-    """Refuse what a dtype does not have."""
+    """Refuse a reduction that a dtype lacks."""
     kind = op.op
     if dtype.is_complex and kind in (MIN, MAX, BAND, BOR, BXOR):
         error = ValueError if what == "all_reduce" else RuntimeError  # as torch has it
@@ -113,23 +113,23 @@ def check(op, dtype, what) -> None:
 
 
 def function(op, dtype):
-    """The operator of two tensors that it is for a dtype."""
+    """The operator of two tensors that computes it for a dtype."""
     return (_OF_BOOLS.get(op.op) if dtype is ad.bool else None) or _COMBINE[op.op]
 
 
 def combine(op: Any, low: Any, high: Any, out: Tensor) -> None:
-    """The value of lower ranks and that of higher ones, in this order, become one, in `out`."""
+    """Combine the value of lower ranks and that of higher ones, in this order, in `out`."""
     function(op, out.dtype)(low, high, out=out)
 
 
 def prepare(op: Any, mine: Any) -> None:
-    """What a rank does to its own value first."""
+    """Prepare the value of a rank."""
     if op.op is PREMUL_SUM:
         mine.mul_(op.factor)
 
 
 def finish(op: Any, result: Any, size: int) -> None:
-    """What each rank does to the result last."""
+    """Finish the result, on each rank."""
     if op.op is AVG:
         result.div_(size)
 

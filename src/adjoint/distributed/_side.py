@@ -1,7 +1,7 @@
 """`Side`: the connections beside those of collectives, and the thread that listens to them.
 
 A frame is a header (kind, tag, number, length) and as many bytes. By it a rank says that it leaves (BYE) or that the group has
-failed (ABORT), asks what others are doing (QUERY, STATUS), and sends messages from rank to rank (`_messages`). Whoever ends without
+failed (ABORT), asks what others are doing (QUERY, STATUS), and sends messages from rank to rank (`_messages`). A rank that exits without
 a word is known by the closed connection. Start reading at `Side._listen`.
 """
 
@@ -35,7 +35,7 @@ _TEXT = 1 << 16
 
 
 class Peer:
-    """Another rank, as it is heard on the side."""
+    """The side connection to another rank."""
 
     def __init__(self, rank, connection):
         self.rank, self.connection = rank, connection
@@ -49,7 +49,7 @@ class Peer:
 
 
 class Side:
-    """What a group hears and says beside its collectives."""
+    """The side connections of a group: point-to-point messages, status and failures."""
 
     def __init__(self, rank, connections, collectives, timeout, doing):
         self.rank, self.timeout, self._doing = rank, timeout, doing
@@ -93,7 +93,7 @@ class Side:
                     if events & selectors.EVENT_READ:
                         self._read(key.data)
                 self.messages.expire()
-        except BaseException as error:  # noqa: BLE001 - nobody listens any more, so that whoever waits would do so for ever
+        except BaseException as error:  # noqa: BLE001 - no thread listens any more, so that waiting threads would never return
             self.abort(f"the thread that listens at rank {self.rank} met {type(error).__name__}: {error}")
         finally:
             self._selector.close()
@@ -112,7 +112,7 @@ class Side:
             self._selector.modify(peer.connection, events, peer)
 
     def wake(self):
-        """Let the thread look again at what there is to do."""
+        """Wake the thread."""
         with self._changed:
             if self._wake >= 0:
                 try:
@@ -137,7 +137,7 @@ class Side:
             self._end(peer, self.abort(f"rank {peer.rank} sent what is no message"))
 
     def _complete(self, peer):
-        """A header, or what follows one, is there."""
+        """Handle a complete header or payload."""
         then, done = peer.then, peer.into
         peer.into, peer.have, peer.then = memoryview(bytearray(LAYOUT.size)), 0, None
         if then is not None:
@@ -159,7 +159,7 @@ class Side:
             raise ValueError
 
     def _expect(self, peer, buffer, then):
-        """Read into a buffer, then call; at once, if it is empty."""
+        """Read into a buffer, then call; at once if the buffer is empty."""
         if len(buffer):
             peer.into, peer.have, peer.then = memoryview(buffer), 0, then
         else:
@@ -168,7 +168,7 @@ class Side:
     # --- what is said ------------------------------------------------------------------------------------------------
 
     def write(self, rank, kind, payload=b"", tag=0, number=0, then=None):
-        """Send a frame; `then` is called when it is gone. Never waits."""
+        """Send a frame without blocking; `then` is called when it has been sent."""
         peer = self.peers[rank]
         with peer.lock:
             if peer.ended is not None:
@@ -208,7 +208,7 @@ class Side:
     # --- what is heard -----------------------------------------------------------------------------------------------
 
     def _end(self, peer, why):
-        """Nothing more comes from a rank."""
+        """Handle the end of the connection to a rank."""
         with peer.lock:
             if peer.connection.fileno() in self._selector.get_map():
                 self._selector.unregister(peer.connection)
@@ -249,7 +249,7 @@ class Side:
     # --- what the group asks -----------------------------------------------------------------------------------------
 
     def abort(self, text, heard=False) -> str:
-        """The group has failed: all ranks learn it. Returns the reason, which is an earlier one if there was one."""
+        """Fail the group on all ranks; returns the first reason."""
         with self._changed:
             if self._reason is not None:
                 return self._reason
@@ -259,14 +259,14 @@ class Side:
         return self._fail(text)
 
     def why_ended(self, rank) -> str:
-        """Why a connection of collectives has closed: what the rank said, or that it said nothing."""
+        """Why a connection has closed: the reason that the rank gave, or that it gave none."""
         peer = self.peers[rank]
         with self._changed:
             self._changed.wait_for(lambda: peer.ended is not None or self.failure is not None, 2.0)
         return peer.ended or f"the connection to rank {rank} is closed"
 
     def what_others_do(self) -> str:
-        """What each rank says that it is doing, and which do not say anything."""
+        """The status that each rank reports, and the ranks that report none."""
         with self._changed:
             self._answers.clear()
         for rank in self.peers:
@@ -283,7 +283,7 @@ class Side:
         return "; ".join(said[rank] for rank in sorted(said))
 
     def leave(self, how) -> None:
-        """Say that this rank leaves, and close."""
+        """Announce that this rank leaves, and close."""
         with self._changed:
             if self._left:
                 return

@@ -21,7 +21,7 @@ __all__ = ["SocketGroup"]
 
 
 class SocketGroup(OrderedGroup):
-    """Ranks of one machine, joined by sockets.
+    """Ranks on one machine that communicate by sockets.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class SocketGroup(OrderedGroup):
         return "gloo"
 
     def _place(self, count, dtype):
-        """A tensor to receive into, which the next call may have again."""
+        """A receive buffer, reused by the next call."""
         if count * dtype.itemsize > SMALL:
             return ad.empty(count, dtype=dtype)
         if dtype not in self._views:
@@ -88,7 +88,7 @@ class SocketGroup(OrderedGroup):
             mesh.send(call, rank + 1, out)
 
     def _ring(self, call, mine, op):
-        """Each rank combines one part of the whole, as it comes around; then the parts go around."""
+        """Ring all_reduce: each rank reduces one part of the whole, then the parts are passed around."""
         rank, size, mesh = self._rank, self._size, self._mesh
         count, width, out = mine.numel(), mine.element_size(), bytes_of(mine)
         bounds = [count * i // size for i in range(size + 1)]
@@ -109,7 +109,7 @@ class SocketGroup(OrderedGroup):
             mesh.exchange(call, after, out[a * width : b * width], before, out[c * width : d * width])
 
     def _reduce(self, call, mine, op, root):
-        """A binomial tree: in step k, every other block of 2ᵏ gives what it has to its neighbour. Overwrites `mine`."""
+        """Binomial tree: in step k, every other block of 2ᵏ sends its partial result to its neighbour. Overwrites `mine`."""
         size, mesh = self._size, self._mesh
         place, step = (self._rank - root) % size, 1
         while step < size:
@@ -123,7 +123,7 @@ class SocketGroup(OrderedGroup):
             step *= 2
 
     def _reduce_scatter(self, call, there, parts, op):
-        """The ring's first half: part r arrives at rank r last."""
+        """The first half of the ring: the reduced part r ends at rank r."""
         rank, size, mesh = self._rank, self._size, self._mesh
         after, before = (rank + 1) % size, (rank - 1) % size
         passing = parts[(rank - 1) % size]
@@ -201,7 +201,7 @@ class SocketGroup(OrderedGroup):
 
     @ignores("wait_all_ranks", why="all that are missing are always named", warns=False)
     def monitored_barrier(self, timeout=None, wait_all_ranks=False):
-        """A barrier at rank 0, which says who has not come."""
+        """A barrier at rank 0, which reports the missing ranks."""
         limit = self._timeout if timeout is None else as_timedelta(timeout).total_seconds()
 
         def body(call):

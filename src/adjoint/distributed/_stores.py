@@ -1,4 +1,4 @@
-"""Stores: small dictionaries that processes share while they find each other. `HashStore` is one process's; others are beside.
+"""Stores: small key-value stores that processes share for rendezvous. `HashStore` is local to one process; others have files of their own.
 
 Keys are texts, values bytes. What is asked for and not there is waited for, up to a timeout. Start reading at `Store`.
 """
@@ -34,17 +34,17 @@ def as_timedelta(timeout: Any) -> timedelta:
 
 
 def as_bytes(value) -> bytes:
-    """A value as stores keep it."""
+    """A value as the bytes that stores hold."""
     return value.encode() if isinstance(value, str) else bytes(value)
 
 
 def late(timeout, keys) -> DistStoreError:
-    """What waiting in vain raises."""
+    """The error of a wait that timed out."""
     return DistStoreError(f"wait timeout after {round(seconds(timeout) * 1000)}ms, keys: {', '.join(keys)}")
 
 
 class Store:
-    """A dictionary that processes share.
+    """A key-value store that processes share.
 
     A subclass says how single keys are read and changed: `_look`, `_change`, `_wait`, `_delete`, `_names`.
     """
@@ -63,7 +63,7 @@ class Store:
         raise NotImplementedError
 
     def _wait(self, keys, timeout):
-        """Return when all keys are there; raise `late` after a time."""
+        """Wait until all keys are set; raise `late` after the timeout."""
         raise NotImplementedError
 
     def _delete(self, key) -> bool:
@@ -76,19 +76,19 @@ class Store:
 
     @property
     def timeout(self) -> timedelta:
-        """How long `get` and `wait` wait."""
+        """The timeout of `get` and `wait`."""
         return self._timeout
 
     def set_timeout(self, timeout: timedelta | float) -> None:
-        """How long `get` and `wait` wait from now on."""
+        """Set the timeout of `get` and `wait`."""
         self._timeout = as_timedelta(timeout)
 
     def set(self, key: str, value: bytes | str) -> None:
-        """Give a key a value."""
+        """Set a key."""
         self._change(key, "set", as_bytes(value))
 
     def get(self, key: str) -> bytes:
-        """The value of a key, once it is there."""
+        """The value of a key, after waiting until it is set."""
         self._wait([key], self._timeout)
         return self._look(key)
 
@@ -97,15 +97,15 @@ class Store:
         return int(self._change(key, "add", str(int(amount)).encode()))
 
     def append(self, key: str, value: bytes | str) -> None:
-        """Put bytes at the end of a value."""
+        """Append bytes to a value."""
         self._change(key, "append", as_bytes(value))
 
     def compare_set(self, key: str, expected_value: bytes | str, desired_value: bytes | str) -> bytes:
-        """Give a key the desired value if it has the expected one (or neither value nor expectation); return what it has then."""
+        """Set a key to the desired value if it has the expected one (or is unset and the expected one is empty); return its value."""
         return self._change(key, "compare", as_bytes(expected_value), as_bytes(desired_value))
 
     def wait(self, keys: Sequence[str], timeout: timedelta | float | None = None) -> None:
-        """Wait until all keys are there.
+        """Wait until all keys are set.
 
         Raises
         ------
@@ -115,17 +115,17 @@ class Store:
         self._wait(list(keys), self._timeout if timeout is None else as_timedelta(timeout))
 
     def check(self, keys: Sequence[str]) -> bool:
-        """Whether all keys are there."""
+        """Whether all keys are set."""
         return all(self._look(key) is not None for key in keys)
 
     def multi_get(self, keys: Sequence[str]) -> list:
-        """The values of several keys, once they are there."""
+        """The values of several keys, after waiting until they are set."""
         keys = list(keys)
         self._wait(keys, self._timeout)
         return [self._look(key) for key in keys]
 
     def multi_set(self, keys: Sequence[str], values: Sequence[bytes | str]) -> None:
-        """Give several keys their values."""
+        """Set several keys."""
         keys, values = list(keys), list(values)
         if len(keys) != len(values):
             raise ValueError(f"multi_set(): {len(keys)} keys and {len(values)} values")
@@ -133,11 +133,11 @@ class Store:
             self.set(key, value)
 
     def delete_key(self, key: str) -> bool:
-        """Take a key out; whether it was there."""
+        """Delete a key; whether it was set."""
         return self._delete(key)
 
     def num_keys(self) -> int:
-        """How many keys there are."""
+        """The number of keys."""
         return len(self._names())
 
     def list_keys(self) -> list:
@@ -149,11 +149,11 @@ class Store:
         return True
 
     def queue_push(self, key: str, value: bytes | str) -> None:
-        """Put a value at the end of a queue."""
+        """Append a value to a queue."""
         self.set(f"{key}/queue/{self.add(f'{key}/pushed', 1)}", value)
 
     def queue_pop(self, key: str, block: bool = True) -> bytes:
-        """Take the first value of a queue; where there is none, wait, or raise QueueEmptyError."""
+        """Pop the first value of a queue; if it is empty, wait or raise QueueEmptyError."""
         if not block and self.queue_len(key) <= 0:
             raise QueueEmptyError(f"queue {key} is empty")
         place = f"{key}/queue/{self.add(f'{key}/popped', 1)}"
@@ -162,7 +162,7 @@ class Store:
         return value
 
     def queue_len(self, key: str) -> int:
-        """How many values a queue has."""
+        """The length of a queue."""
         return self.add(f"{key}/pushed", 0) - self.add(f"{key}/popped", 0)
 
     def clone(self) -> Store:
@@ -170,11 +170,11 @@ class Store:
         return self
 
     def _close(self):
-        """Give back connections and files; a process that leaves says so."""
+        """Close connections and files."""
 
 
 def changed(before, how, values):
-    """The value after a change; None: it stays as it was."""
+    """The value after a change; None for no change."""
     if how == "set":
         return values[0]
     if how == "append":
@@ -206,7 +206,7 @@ class Table:
             return self.values.get(key, values[0])
 
     def wait(self, keys, timeout) -> list:
-        """The keys that are still absent after so many seconds."""
+        """The keys that are still unset after a number of seconds."""
         end = time.monotonic() + timeout
         with self.arrived:
             while missing := [key for key in keys if key not in self.values]:
@@ -250,7 +250,7 @@ class HashStore(Store):
 
 
 class PrefixStore(Store):
-    """Another store, with a word in front of each key."""
+    """A view of another store that prefixes each key."""
 
     def __init__(self, prefix: str, store: Any) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""`TCPStore`: a store that one process keeps and the others ask, over loopback.
+"""`TCPStore`: a store that one process serves to the others over loopback.
 
 A question is a frame ``word, key, values…``; the answer one of ``ok, values…`` or ``no, what``. The server has a thread for each
 connection, since a question may wait. A client has a connection for each question that is under way. Start reading at `_Server`.
@@ -26,7 +26,7 @@ _JOINED = "adjoint/joined"
 
 
 def on_this_host(host: Any, what: Any) -> str:
-    """The loopback address for a name of this machine; every other is refused, with what to do.
+    """The loopback address for a name of this machine; other hosts are refused.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def on_this_host(host: Any, what: Any) -> str:
         if str(address[0]).startswith("127.") or address[0] == "::1":
             return str(address[0])
         with socket.socket(family, socket.SOCK_STREAM) as probe, contextlib.suppress(OSError):
-            probe.bind(address)  # which only works for an address of this machine; nobody listens there
+            probe.bind(address)  # which only works for an address of this machine; connection refused there
             return "127.0.0.1"
     raise DistNetworkError(
         f"{what}: {host!r} ({found[0][4][0]}) is another machine, and sockets join processes of one. For several machines use the "
@@ -53,7 +53,7 @@ def on_this_host(host: Any, what: Any) -> str:
 
 
 class _Server:
-    """The keeping side."""
+    """The server."""
 
     def __init__(self, host, port, listener=None):
         self.table = Table()
@@ -114,7 +114,7 @@ class _Server:
         return [table.change(key, word, values)]
 
     def release(self):
-        """Whoever keeps it needs it no more: it ends with its last client."""
+        """Stop serving once the last client has left."""
         self.closing = True
         self._end_if_alone()
 
@@ -136,7 +136,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class TCPStore(Store):
-    """A store that one process, the master, keeps, and that others of this machine ask over loopback.
+    """A store that one process, the master, serves to others on this machine over loopback.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ class TCPStore(Store):
     Raises
     ------
     DistNetworkError
-        The port is in use; nobody answers within the timeout, or not a store; the address is another machine's.
+        The port is in use; no store answers within the timeout; the address is that of another machine.
     """
 
     @ignores("use_libuv", why="there is one server", warns=False)
@@ -222,7 +222,7 @@ class TCPStore(Store):
         return False
 
     def _connect(self, waits=True):
-        """A connection to the master; one that has been there and is not any more is not waited for."""
+        """A connection to the master, without waiting if it was reachable before and is not now."""
         end, pause = time.monotonic() + seconds(self._timeout), 0.002
         where = f"{self.host}:{self.port}"
         while True:
@@ -232,14 +232,14 @@ class TCPStore(Store):
                     (self._address, self.port), timeout=max(0.1, min(5.0, end - time.monotonic()))
                 )
                 if connection.getsockname() == connection.getpeername():
-                    # Loopback can join a socket to itself, where nobody listens.
-                    raise ConnectionRefusedError("nobody listens")
+                    # Loopback can join a socket to itself, where connection refused.
+                    raise ConnectionRefusedError("connection refused")
                 _wire.introduce(connection, max(0.1, min(5.0, end - time.monotonic())))
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 return connection
             except PermissionError as error:
                 connection.close()
-                raise DistNetworkError(f"TCPStore: {where} is no store for this process: {error}") from None
+                raise DistNetworkError(f"TCPStore: {where} cannot be used as a store: {error}") from None
             except OSError as error:
                 if connection is not None:
                     connection.close()
@@ -248,7 +248,7 @@ class TCPStore(Store):
                 if time.monotonic() > end:
                     raise DistNetworkError(
                         f"The client socket has timed out after {round(seconds(self._timeout) * 1000)}ms while trying to connect to "
-                        f"({self.host}, {self.port}): {error.strerror or error}. The process of rank 0 keeps the store there; is it "
+                        f"({self.host}, {self.port}): {error.strerror or error}. The process of rank 0 serves the store there; is it "
                         "running, with this MASTER_ADDR and MASTER_PORT?"
                     ) from None
                 time.sleep(pause)
@@ -260,7 +260,9 @@ class TCPStore(Store):
 
     def _ask(self, word, key="", *values):
         if os.getpid() != self._pid:
-            raise DistStoreError("this TCPStore was made before a fork: make another in the child process")
+            raise DistStoreError(
+                "this TCPStore was created before a fork: create another in the child process"
+            )
         with self._lock:
             connection = self._idle.pop() if self._idle else None
         try:
@@ -271,8 +273,8 @@ class TCPStore(Store):
             if connection:
                 connection.close()
             raise DistNetworkError(
-                f"the store at {self.host}:{self.port} has gone ({error.strerror or error}): the process that kept it, rank 0 or the "
-                "launcher, has ended"
+                f"the store at {self.host}:{self.port} is no longer reachable ({error.strerror or error}): the process that served "
+                "it, rank 0 or the launcher, has exited"
             ) from None
         except BaseException:
             if connection:

@@ -1,4 +1,4 @@
-"""What goes over a connection that is not a collective: frames of bounded length, and the proof that both ends know one secret.
+"""Frames of bounded length over a connection, and mutual authentication by a shared secret.
 
 Nothing here is unpickled, and nothing is read beyond the handshake from an end that has not shown the secret. The secret is
 ``ADJOINT_DISTRIBUTED_SECRET`` where a launcher has set it, else that of the user, in a folder that only they can read. Start
@@ -39,7 +39,7 @@ def read(connection, count) -> bytearray:
 
 
 def send(connection, *parts) -> None:
-    """A frame of several byte strings."""
+    """Encode byte strings as a frame."""
     body = b"".join(struct.pack("<I", len(part)) + bytes(part) for part in parts)
     if len(body) > LONGEST:
         raise ValueError(f"{len(body)} bytes for a store, which takes {LONGEST} at most")
@@ -47,7 +47,7 @@ def send(connection, *parts) -> None:
 
 
 def receive(connection) -> list:
-    """The byte strings of a frame."""
+    """Decode the byte strings of a frame."""
     (length,) = struct.unpack("<Q", read(connection, 8))
     if length > LONGEST:
         raise ConnectionError(f"a frame of {length} bytes: the other end does not speak this protocol")
@@ -87,7 +87,7 @@ def serve(listener, greet, name) -> None:
 
 
 def private_folder() -> str:
-    """A folder that belongs to this user and is closed to others."""
+    """A folder that only this user can access."""
     path = os.environ.get("XDG_RUNTIME_DIR") or os.path.join(
         tempfile.gettempdir(), f"adjoint-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
     )
@@ -108,7 +108,7 @@ def private_folder() -> str:
 
 
 def secret() -> bytes:
-    """What the processes of a launcher, or else those of a user, share."""
+    """The secret that the processes of a launcher, or else those of a user, share."""
     given = os.environ.get(VARIABLE)
     if given:
         return given.encode()
@@ -130,7 +130,7 @@ def secret() -> bytes:
             pass
         finally:
             os.unlink(beside)
-    raise DistNetworkError(f"{path} is no secret of 64 characters; remove it")
+    raise DistNetworkError(f"{path} does not hold a secret of 64 characters; remove it")
 
 
 def _proof(role, first, second):
@@ -138,7 +138,7 @@ def _proof(role, first, second):
 
 
 def welcome(connection, timeout=5.0) -> bool:
-    """Ask a new connection for the proof; False where there is none."""
+    """Authenticate a new connection; False if it fails."""
     connection.settimeout(timeout)
     try:
         asked = os.urandom(16)
@@ -155,7 +155,7 @@ def welcome(connection, timeout=5.0) -> bool:
 
 
 def introduce(connection, timeout=5.0) -> None:
-    """Give the proof, and ask for that of the other end.
+    """Authenticate to the other end, and ask it to do the same.
 
     Raises
     ------
@@ -168,9 +168,9 @@ def introduce(connection, timeout=5.0) -> None:
     try:
         greeting = bytes(read(connection, 24))
     except TimeoutError:
-        raise PermissionError("what answers there does not greet like a store or rank of Adjoint") from None
+        raise PermissionError("the peer does not greet like a store or rank of Adjoint") from None
     if greeting[:8] != _GREETING:
-        raise PermissionError("what answers there is no store or rank of Adjoint")
+        raise PermissionError("the peer is not a store or rank of Adjoint")
     mine = os.urandom(16)
     connection.sendall(_GREETING + mine + _proof(b"client", greeting[8:], mine))
     try:
@@ -180,5 +180,5 @@ def introduce(connection, timeout=5.0) -> None:
             f"it does not accept this process's secret: start all ranks as one user, or with the same {VARIABLE}"
         ) from None
     if not hmac.compare_digest(theirs, _proof(b"server", mine, greeting[8:])):
-        raise PermissionError("what answers there does not know the secret of this user's processes")
+        raise PermissionError("the peer does not know the secret of this user's processes")
     connection.settimeout(None)

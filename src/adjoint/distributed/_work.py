@@ -1,4 +1,4 @@
-"""`Work`: an operation that somebody waits for. Start reading at `Work.wait`."""
+"""`Work`: the handle of an asynchronous operation. Start reading at `Work.wait`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Work:
         self._lock = threading.Lock()
 
     def _finish(self, error=None):
-        """It is done, or has failed."""
+        """Mark it finished, with an error if it failed."""
         with self._lock:
             self._error = error
             self._done.set()
@@ -45,19 +45,19 @@ class Work:
             )
 
     def is_completed(self) -> bool:
-        """Whether it is finished, well or not."""
+        """Whether it is finished, successfully or not."""
         return self._done.is_set()
 
     def is_success(self) -> bool:
-        """Whether it is finished, and well."""
+        """Whether it is finished successfully."""
         return self.is_completed() and self._error is None
 
     def exception(self) -> BaseException | None:
-        """What went wrong; None where nothing did, so far."""
+        """The error; None if there is none so far."""
         return self._error
 
     def wait(self, timeout: Any = timedelta(0)) -> bool:
-        """Return when it is finished.
+        """Wait until it is finished.
 
         Parameters
         ----------
@@ -78,7 +78,7 @@ class Work:
         return True
 
     def synchronize(self) -> None:
-        """As `wait`."""
+        """Like `wait`."""
         self.wait()
 
     def result(self) -> list:
@@ -86,7 +86,7 @@ class Work:
         return list(self._outputs)
 
     def source_rank(self) -> int:
-        """The rank that a message came from."""
+        """The rank that a message was sent from."""
         return self._source
 
     _source_rank = source_rank
@@ -106,7 +106,7 @@ class Work:
 
 
 class Done(Work):
-    """What was finished before anyone could wait."""
+    """An operation that was finished when its call returned."""
 
     # Shared by all: to make an event takes longer than a small message.
     _done, _lock = threading.Event(), threading.Lock()

@@ -43,7 +43,7 @@ __all__ = [
 
 
 class _World:
-    """What this process belongs to."""
+    """The groups of this process."""
 
     default: ProcessGroup | None = None
     #: By group: its name, its backend.
@@ -68,17 +68,17 @@ class _Group(type):
 
 
 class group(metaclass=_Group):
-    """``group.WORLD``, the processes together."""
+    """``group.WORLD``: the default group, of all processes."""
 
 
 class GroupMember(metaclass=_Group):
-    """As `group`; and what `new_group` returns to a process that is not in it."""
+    """Like `group`; and what `new_group` returns to a process that is not in it."""
 
     NON_GROUP_MEMBER = -100
 
 
 def is_available() -> bool:
-    """Whether processes can be joined: yes."""
+    """Whether distributed programs can run here: yes."""
     return True
 
 
@@ -93,7 +93,7 @@ def is_torchelastic_launched() -> bool:
 
 
 def get_node_local_rank(fallback_rank: Any = None) -> int:
-    """The rank of this process among those of its machine, which the launcher says."""
+    """The rank of this process on its machine, as the launcher says."""
     for name in ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"):
         if name in os.environ:
             return int(os.environ[name])
@@ -130,7 +130,7 @@ def _rank_not_in_group(group) -> bool:
 
 
 def is_member(given) -> bool:
-    """Whether this process takes part; those that do not are told so, and skip the call."""
+    """Whether this process is in the group; others get a warning and skip the call."""
     if given is GroupMember.NON_GROUP_MEMBER:
         import warnings
 
@@ -156,7 +156,7 @@ def init_process_group(
     device_id: Any = None,
     _ranks: Any = None,
 ) -> None:
-    """Join the processes of a program.
+    """Join the default group of the processes of a program.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ def _register(made, name, backend, ranks):
 
 
 def destroy_process_group(group: Any = None) -> None:
-    """Leave a group; without one, all of them. The others learn that this process has left."""
+    """Leave a group, or all groups; the other ranks are told."""
     if group is GroupMember.NON_GROUP_MEMBER:
         return
     made = need_group(group)
@@ -255,7 +255,7 @@ def new_group(
     device_id: Any = None,
     sort_ranks: bool = True,
 ) -> Any:
-    """A group of some of the processes. All must call it, in the same order, also those that are not in it.
+    """Create a group of some of the processes. All processes must call it, in the same order, even those outside the group.
 
     Parameters
     ----------
@@ -277,12 +277,12 @@ def new_group(
     size, rank = default.size(), default.rank()
     ranks = list(range(size)) if ranks is None else [int(r) for r in ranks]
     if len(set(ranks)) != len(ranks):
-        raise ValueError(f"new_group(): ranks are named twice in {ranks}")
+        raise ValueError(f"new_group(): duplicate ranks in {ranks}")
     for r in ranks:
         if not 0 <= r < size:
             raise ValueError(f"new_group(): the new group's rank {r} is not in the world of {size} ranks")
     if not ranks:
-        raise ValueError("new_group(): a group needs a rank")
+        raise ValueError("new_group(): the list of ranks is empty")
     ranks = sorted(ranks) if sort_ranks else ranks
     name = _backend.choose(backend or world.groups[default])
     if use_local_synchronization:
@@ -317,7 +317,7 @@ def new_subgroups(
     pg_options: Any = None,
     group_desc: Any = None,
 ) -> Any:
-    """Groups of `group_size` neighbours each; returns that of this process, and all."""
+    """Split the ranks into groups of `group_size`; returns the group of this process, and all groups."""
     size = get_world_size(group)
     if group_size is None:
         group_size = int(os.environ.get("LOCAL_WORLD_SIZE", size))
@@ -337,7 +337,7 @@ def new_subgroups_by_enumeration(
     pg_options: Any = None,
     group_desc: Any = None,
 ) -> Any:
-    """Groups of the ranks in each list; returns that of this process, and all."""
+    """Create a group for each list of ranks; returns the group of this process, and all groups."""
     seen: set = set()
     mine, made = None, []
     for ranks in ranks_per_subgroup_list:
@@ -355,12 +355,12 @@ def new_subgroups_by_enumeration(
 
 
 def get_rank(group: Any = None) -> int:
-    """The rank of this process in a group; -1 where it is not in it."""
+    """The rank of this process in a group; -1 if it is not in it."""
     return -1 if group is GroupMember.NON_GROUP_MEMBER else need_group(group).rank()
 
 
 def get_world_size(group: Any = None) -> int:
-    """How many ranks a group has; -1 where this process is not in it."""
+    """The size of a group; -1 if this process is not in it."""
     return -1 if group is GroupMember.NON_GROUP_MEMBER else need_group(group).size()
 
 
@@ -375,7 +375,7 @@ def get_backend_config(group: Any = None) -> str:
 
 
 def get_default_backend_for_device(device: Device) -> str:
-    """The backend that a device's tensors go by unless another is named."""
+    """The default backend of a device."""
     kind = str(device).partition(":")[0]
     if kind not in Backend.default_device_backend_map:
         raise ValueError(f"Default backend not registered for device : {device}")
@@ -383,12 +383,12 @@ def get_default_backend_for_device(device: Device) -> str:
 
 
 def get_process_group_ranks(group: Any = None) -> list:
-    """By rank within a group: the ranks among all."""
+    """The global ranks of a group, in order."""
     return list(need_group(group).ranks)
 
 
 def get_group_rank(group: Any, global_rank: Any) -> int:
-    """The rank within a group of a process of which the rank among all is known."""
+    """The rank within a group of a global rank."""
     ranks = need_group(group).ranks
     if global_rank not in ranks:
         raise ValueError(
@@ -398,7 +398,7 @@ def get_group_rank(group: Any, global_rank: Any) -> int:
 
 
 def get_global_rank(group: Any, group_rank: Any) -> int:
-    """The rank among all of a process of which the rank within a group is known."""
+    """The global rank of a rank within a group."""
     ranks = need_group(group).ranks
     if not 0 <= group_rank < len(ranks):
         raise ValueError(
@@ -408,7 +408,7 @@ def get_global_rank(group: Any, group_rank: Any) -> int:
 
 
 def get_pg_count() -> int:
-    """How many groups there are."""
+    """The number of groups."""
     return len(world.groups)
 
 

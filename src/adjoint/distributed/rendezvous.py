@@ -1,4 +1,4 @@
-"""How processes find each other: ``env://``, ``tcp://``, ``file://``, and schemes that others register.
+"""Rendezvous: ``env://``, ``tcp://``, ``file://``, and registered schemes.
 
 A handler yields a store, this process's rank, and how many there are. Start reading at `rendezvous`.
 """
@@ -32,7 +32,7 @@ VARIABLES = (
 
 
 def register_rendezvous_handler(scheme: str, handler: Any) -> None:
-    """Let ``handler(url, **keywords)`` find the others for addresses ``scheme://…``; it yields (store, rank, world size)."""
+    """Register ``handler(url, **keywords)`` for addresses ``scheme://…``; it yields (store, rank, world size)."""
     if scheme in _handlers:
         raise RuntimeError(f"Rendezvous handler for {scheme}:// already registered")
     _handlers[scheme] = handler
@@ -116,7 +116,7 @@ def _store(host, port, rank, world_size, timeout):
 
 
 def from_environment():
-    """This process's rank and how many there are, as mpirun, srun and their like say; (None, None) without them."""
+    """The rank and world size that mpirun, srun and the like provide; (None, None) without them."""
     for rank, size in VARIABLES:
         if rank in os.environ and size in os.environ:
             return int(os.environ[rank]), int(os.environ[size])

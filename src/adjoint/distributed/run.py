@@ -32,7 +32,7 @@ adjoint.distributed.run starts ranks on this machine; for {nodes} machines use w
 
 
 class _Take(argparse.Action):
-    """An option of torchrun's that has no effect here."""
+    """An option of torchrun that has no effect here."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> Any:
         setattr(namespace, self.dest, values)
@@ -104,7 +104,7 @@ def _command(options) -> list:
 
 
 def main(args: Any = None) -> None:
-    """Run what the command line names; ends with status 1 where a rank fails."""
+    """Run the program of the command line; exits with status 1 if a rank fails."""
     parser = get_args_parser()
     options = parser.parse_args(args)
     each = _ranks(options.nproc_per_node, parser)

@@ -11,7 +11,7 @@ __all__ = ["_sync_module_states", "_verify_param_shape_across_processes"]
 def _sync_module_states(
     module, process_group, broadcast_bucket_size, src, params_and_buffers_to_ignore, broadcast_buffers=True
 ):
-    """Parameters and buffers of one rank go to all."""
+    """Broadcast the parameters and buffers of one rank."""
     with ad.no_grad():
         for named in (module.named_parameters(), module.named_buffers() if broadcast_buffers else ()):
             for name, tensor in named:
@@ -20,9 +20,9 @@ def _sync_module_states(
 
 
 def _verify_param_shape_across_processes(process_group, tensors, logger=None) -> bool:
-    """All ranks must have tensors of the same shapes."""
+    """Check that all ranks have tensors of the same shapes."""
     theirs: list = [None] * process_group.size()
     dist.all_gather_object(theirs, [tuple(t.shape) for t in tensors], group=process_group)
     if any(other != theirs[0] for other in theirs):
-        raise RuntimeError(f"tensors have other shapes on other ranks: {theirs}")
+        raise RuntimeError(f"the shapes of tensors differ between ranks: {theirs}")
     return True

@@ -1,4 +1,4 @@
-"""The source of the function that a graph is: a line per node, and values dropped after their last use.
+"""The source code of a graph: one line per node, values dropped after their last use.
 
 What a line names from outside (functions, types) is a global of the source. What the package holds is written by its dotted name,
 ``adjoint.nn.functional.relu``; anything else gets a name of its own. Start reading at `CodeGen._gen_python_code`.
@@ -65,7 +65,7 @@ _COUNTER = re.compile(r"^# COUNTER: (\d+)$")
 
 @dataclass
 class PythonCode:
-    """The source of a function, and the globals that it needs."""
+    """Source code and the globals that it needs."""
 
     src: str
     globals: dict[str, Any]
@@ -74,7 +74,7 @@ class PythonCode:
 
 
 def attribute(base: str, path: str) -> str:
-    """``base.a.b``; ``getattr(base.a, "0")`` where a part is no identifier, or a keyword."""
+    """``base.a.b``, or ``getattr(base.a, "0")`` for a part that is a keyword or not an identifier."""
     for part in path.split("."):
         plain = part.isidentifier() and not keyword.iskeyword(part)
         base = f"{base}.{part}" if plain else f"getattr({base}, {json.dumps(part, ensure_ascii=False)})"
@@ -82,7 +82,7 @@ def attribute(base: str, path: str) -> str:
 
 
 class _Globals:
-    """The globals of one source, and how values are written in it."""
+    """The globals of generated code, and how it spells values."""
 
     def __init__(self, namespace: Namespace) -> None:
         self.namespace = namespace
@@ -187,7 +187,7 @@ def _last(x: Any) -> str:
 
 
 class CodeGen:
-    """Writes the source of a graph. Subclasses change how the function begins and ends, and what it takes.
+    """Generates the source of a graph. Subclasses change its parameters, its first line and its return.
 
     Examples
     --------
@@ -216,15 +216,15 @@ class CodeGen:
         return f"return {repr_fn(output_args)}"
 
     def process_inputs(self, *args: Any) -> Sequence[Any]:
-        """What the placeholders get of the arguments."""
+        """Map the arguments of a call to values of the placeholders."""
         return args
 
     def process_outputs(self, outputs: Argument) -> Value:
-        """What is returned of what the output node gets."""
+        """Map the value of the output node to the result."""
         return outputs
 
     def additional_globals(self) -> list[tuple[str, Any]]:
-        """Names that the source needs besides, with what they stand for."""
+        """Further globals of the source, as pairs of name and value."""
         return []
 
     def _gen_python_code(
@@ -282,7 +282,7 @@ class CodeGen:
 
 
 def _last_uses(nodes: Any) -> dict[Node, list[Node]]:
-    """By the node that uses them last, the nodes whose values may be dropped."""
+    """For each node, the nodes whose value it uses last."""
     found: dict[Node, list[Node]] = {}
     seen: set[Node] = set()
     for user in reversed(nodes):
@@ -313,7 +313,7 @@ def _short(dtype: Any) -> str:
 
 
 def _line(node: Node, root: str, known: _Globals, annotation: str) -> str:
-    """What a node does, as a line without its end."""
+    """The statement of a node."""
     head = f"{node!r}{annotation} = "
     args, kwargs = node.args, node.kwargs
     if node.op == "get_attr":
@@ -336,13 +336,13 @@ def _line(node: Node, root: str, known: _Globals, annotation: str) -> str:
 
 
 def _object(a: Any, known: _Globals) -> str:
-    """What an operator or a dot comes after: a negative number gets brackets, since ``-2 ** x`` is another thing."""
+    """The left operand of an operator or a dot: negative numbers are parenthesised, since ``-2 ** x`` differs."""
     text = known.value(a)
     return f"({text})" if isinstance(a, (int, float, complex)) and text.startswith("-") else text
 
 
 class _Tree(NamedTuple):
-    """How arguments and result of a function are taken apart: the names of its parameters, and structures."""
+    """How the arguments and result of a function are flattened: the names of its parameters, and tree structures."""
 
     orig_args: list[str]
     in_spec: Any
@@ -353,7 +353,7 @@ _PyTreeInfo = _Tree
 
 
 class _PyTreeCodeGen(CodeGen):
-    """For a function that was traced with containers among its `concrete_args`: it takes them, the graph their parts."""
+    """Code for a function traced with containers in `concrete_args`: the function takes them, the graph their leaves."""
 
     def __init__(self, pytree_info: _Tree) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Names: of values in a graph, each once; and of functions and types, as generated code and printed graphs write them.
+"""Unique names of values in a graph, and names of functions and types in generated code and printed graphs.
 
 Start reading at `Namespace.create_name` and `qualified_name`.
 """
@@ -26,7 +26,7 @@ RESERVED: dict[str, Any] = {**dict.fromkeys(keyword.kwlist, keyword), **vars(bui
 
 
 class Namespace:
-    """Gives names, each once, and never that of a builtin to something else."""
+    """Creates unique names, never shadowing a builtin."""
 
     def __init__(self) -> None:
         #: By the address of an object, which is held: the object, and its name.
@@ -35,7 +35,7 @@ class Namespace:
         self._last: dict[str, int] = {}
 
     def create_name(self, candidate: str, obj: Any = None) -> str:
-        """A name like `candidate` that is not taken yet; for an `obj` that has one, that one."""
+        """A unique name based on `candidate`; the same as before for an `obj` that has one."""
         if obj is not None and id(obj) in self._names:
             return self._names[id(obj)][1]
         name = _REPLACED.sub("_", candidate) or "_unnamed"
@@ -58,7 +58,7 @@ class Namespace:
         return name
 
     def associate_name_with_obj(self, name: str, obj: Any) -> None:
-        """Note that a name which was given is that of `obj`."""
+        """Associate a name with `obj`."""
         self._names[id(obj)] = obj, name
 
     def rename(self, obj: Any, name: str) -> None:
@@ -67,7 +67,7 @@ class Namespace:
 
 
 def function_name(target: Any) -> str:
-    """What a node that calls `target` is named after: ``max_pool2d`` for a function, ``conv_block_1`` for a path."""
+    """The base of the name of a node that calls `target`: ``max_pool2d`` for a function, ``conv_block_1`` for a path."""
     if callable(target):
         name = getattr(target, "__name__", None) or type(target).__name__
     else:
@@ -84,7 +84,7 @@ def _package(name: str) -> str:
 
 
 def reached(name: str) -> Any:
-    """What a dotted name stands for, by attributes of a module that is imported; None where there is nothing."""
+    """Resolve a dotted name by attributes of an imported module; None if there is nothing."""
     head, *rest = name.split(".")
     value = sys.modules.get(head)
     for part in rest:

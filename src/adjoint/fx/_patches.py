@@ -1,4 +1,4 @@
-"""What is another while a tracer runs: calls of modules, readings of their parameters, and functions that `wrap` names.
+"""Patches that are active while a tracer runs: module calls, reads of parameters, and functions named by `wrap`.
 
 The names are changed for the whole process, and do anything else than before only in a thread whose tracer runs. Start reading at
 `Patches.enter`.
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Running(threading.local):
-    """The tracers that run in this thread, the innermost last."""
+    """The tracers that are running in this thread, innermost last."""
 
     def __init__(self) -> None:
         self.tracers: list[Any] = []
@@ -64,7 +64,7 @@ _wrapped: dict[tuple[int, str], dict[str, Any]] = {}
 
 
 def wrap(fn_or_name: Any) -> Any:
-    """Let a function of a module be a single node of any graph, instead of what it does.
+    """Record calls of a function of a module as a single node, instead of tracing into it.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def wrap(fn_or_name: Any) -> Any:
 
 
 def _as_node(f: Any) -> Any:
-    """A function that makes a node where an argument is a proxy."""
+    """A function that records a node if an argument is a proxy."""
 
     @functools.wraps(f)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -120,7 +120,7 @@ def _as_node(f: Any) -> Any:
 
 
 class Patches:
-    """Names that are others while tracers run: functions in globals of modules, and two methods of `Module`.
+    """The patched names while tracers run: functions in the globals of modules, and two methods of `Module`.
 
     Only calls in a thread whose tracer runs do anything else than before.
     """
@@ -188,5 +188,5 @@ def _getattr(self: Any, name: str) -> Any:
 
 
 def original_call(module: Any, *args: Any, **kwargs: Any) -> Any:
-    """A call of a module as it is without a tracer."""
+    """Call a module without tracing."""
     return patches.call(module, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""Going through the nodes of a graph, where new ones come in, and whether the paths that they name are there."""
+"""Iteration over nodes, insert points, and checks of the paths that nodes name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["InsertPoint", "Nodes", "check_path", "is_there"]
 
 
 class Nodes:
-    """The nodes of a graph in their order, or backwards. Nodes may be erased, moved and added as one goes through them."""
+    """The nodes of a graph in order or reversed; they may be erased, moved and added during iteration."""
 
     def __init__(self, graph: Any, step: str = "_next") -> None:
         self.graph = graph
@@ -32,7 +32,7 @@ class Nodes:
 
 
 class InsertPoint:
-    """A block in which new nodes come in at a place; without ``with``, from now on."""
+    """Sets the insert point, for a ``with`` block or permanently."""
 
     def __init__(self, graph: Any, insert: Callable[[Node], None]) -> None:
         self.graph = graph
@@ -54,7 +54,7 @@ def is_there(module: Any, path: str) -> bool:
 
 
 def check_path(node: Node) -> None:
-    """Raise where the path that a node names leads nowhere in its graph's module."""
+    """Raise if the path of a node does not exist in the graph's module."""
     at = node.graph.owning_module
     parts = node.target.split(".")
     for k, part in enumerate(parts):

@@ -1,4 +1,4 @@
-"""`symbolic_trace`: a module or function as a graph, and as a module that runs it."""
+"""`symbolic_trace`: traces a module or function to a `GraphModule`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 
 def symbolic_trace(root: Any, concrete_args: Any = None) -> GraphModule:
-    """A module or function as a graph, and as a module that runs its code.
+    """Trace a module or function to a graph, and return a module that runs it.
 
     It is run once, on proxies, for which each operation becomes a node: loops are unrolled, and branches must not depend on values.
     Modules of the package are single nodes. What has dropped out is found by `GraphModule.print_readable`.

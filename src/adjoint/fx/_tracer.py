@@ -1,4 +1,4 @@
-"""`Tracer`: makes a graph of a module or function by running it on proxies, and decides what becomes a node.
+"""`Tracer`: traces a module or function by running it on proxies, and decides what becomes a node.
 
 While a tracer runs, calls of modules and readings of their parameters come to it (`_patches`). Start reading at `Tracer.trace`.
 """
@@ -32,7 +32,7 @@ _VARIABLE = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
 class PHBase:
-    """Stands for an argument that is not fixed, within `concrete_args`."""
+    """A placeholder for an argument that is not fixed, within `concrete_args`."""
 
     def __repr__(self) -> str:
         return "PH"
@@ -42,7 +42,7 @@ PH = PHBase()
 
 
 class ProxyableClassMeta(type):
-    """A metaclass whose classes are made by a node where an argument is a proxy, and else as ever.
+    """A metaclass that records construction as a node if an argument is a proxy.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def _assert_is_none(value: Any, msg: str) -> None:
 
 
 class Tracer(TracerBase):
-    """Makes a `Graph` of a module or function. Subclasses decide what is a node: `is_leaf_module`, `create_arg`, `call_module`.
+    """Traces a module or function to a `Graph`. Subclasses decide what is a node: `is_leaf_module`, `create_arg`, `call_module`.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class Tracer(TracerBase):
     # ---- what subclasses decide ------------------------------------------------------------------------------
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        """Whether a call of a module is one node. By default, those of the package's own are, but for `Sequential`."""
+        """Whether a call of a module is a single node: by default for modules of the package, except `Sequential`."""
         return type(m).__module__.startswith(("adjoint.nn", "torch.nn")) and not isinstance(m, nn.Sequential)
 
     def path_of_module(self, mod: nn.Module) -> str:
@@ -155,7 +155,7 @@ class Tracer(TracerBase):
     def call_module(
         self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Value:
-        """A call of a module: one node, or what its `forward` does."""
+        """Record a call of a module as one node, or trace its `forward`."""
         path = self.path_of_module(m)
         with ScopeContextManager(self.scope, Scope(path, type(m))):
             count = self.num_calls.get(path, 0)
@@ -170,7 +170,7 @@ class Tracer(TracerBase):
                 self.module_stack.pop(key, None)
 
     def getattr(self, attr: str, attr_val: object, parameter_proxy_cache: dict[str, Proxy]) -> Value:
-        """What a program gets that reads an attribute of a module: a proxy of a parameter."""
+        """The value of an attribute of a module while it is traced: a proxy for a parameter."""
         if isinstance(attr_val, nn.Parameter):
             where = self.root.named_parameters()
         elif self.proxy_buffer_attributes and isinstance(attr_val, adjoint.Tensor):
@@ -221,7 +221,7 @@ class Tracer(TracerBase):
         return self.tensor_attrs[a]
 
     def get_fresh_qualname(self, prefix: str) -> str:
-        """`prefix` with the first number that is no attribute of the root."""
+        """`prefix` with the first number that makes it a new attribute of the root."""
         number = 0
         while hasattr(self.root, f"{prefix}{number}"):
             number += 1
@@ -230,7 +230,7 @@ class Tracer(TracerBase):
     # ---- tracing ---------------------------------------------------------------------------------------------
 
     def trace(self, root: Any, concrete_args: Any = None) -> Graph:
-        """The graph of a module or function.
+        """Trace a module or function to a graph.
 
         Parameters
         ----------
@@ -292,7 +292,7 @@ class Tracer(TracerBase):
         return self.graph
 
     def _called(self, module: Any, args: Any, kwargs: Any) -> Any:
-        """What a call of a module is while this tracer runs."""
+        """Handle a call of a module while this tracer runs."""
         self._autowrap(getattr(getattr(module, "forward", None), "__globals__", {}))
         return self.call_module(module, functools.partial(original_call, module), args, kwargs)
 
@@ -367,7 +367,7 @@ class Tracer(TracerBase):
         return self.create_proxy("placeholder", name, default, {}, type_expr=annotation)
 
     def _concrete(self, name: str, value: Any) -> Any:
-        """An argument that is fixed: a placeholder for each of its parts, which the code compares with what it is fixed to."""
+        """Create placeholders for the leaves of a fixed argument, whose values the code checks."""
         counter = 0
 
         def of_part(x: Any) -> Any:

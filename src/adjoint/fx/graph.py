@@ -1,4 +1,4 @@
-"""`Graph`: nodes in the order in which they run, and what puts them in, moves them and takes them out.
+"""`Graph`: nodes in execution order, and methods that insert, move and erase them.
 
 The nodes are a doubly linked list around a root; new ones come in at the insert point, which is the end unless
 `Graph.inserting_before` or `inserting_after` says otherwise. A graph becomes a function by `Graph.python_code` (`_codegen`).
@@ -28,7 +28,7 @@ _Namespace = Namespace
 
 
 class Graph:
-    """A function as a list of nodes, which can be read, changed and written as code.
+    """A function as a list of nodes, which can be inspected, edited and compiled to code.
 
     Parameters
     ----------
@@ -76,11 +76,11 @@ class Graph:
 
     @property
     def nodes(self) -> Nodes:
-        """The nodes in the order in which they run; ``reversed(graph.nodes)`` goes backwards."""
+        """The nodes in execution order; ``reversed(graph.nodes)`` iterates backwards."""
         return Nodes(self)
 
     def output_node(self) -> Node:
-        """The node that returns."""
+        """The output node."""
         for node in reversed(self.nodes):
             if node.op == "output":
                 return node
@@ -88,7 +88,7 @@ class Graph:
 
     @ignores("sort", why="they come in order in any case", warns=False)
     def find_nodes(self, *, op: str, target: Target = None, sort: bool = True) -> list[Node]:
-        """The nodes of an op, and of a target if one is given.
+        """Find the nodes of an op, and of a target if one is given.
 
         Parameters
         ----------
@@ -139,7 +139,7 @@ class Graph:
         name: str | None = None,
         type_expr: Annotation = None,
     ) -> Node:
-        """Put a new node in at the insert point.
+        """Create a node and insert it at the insert point.
 
         Parameters
         ----------
@@ -175,12 +175,12 @@ class Graph:
     def placeholder(
         self, name: str, type_expr: Annotation = None, default_value: Argument = inspect.Signature.empty
     ) -> Node:
-        """An argument of the function, by its name; ``*args`` and ``**kwargs`` for those."""
+        """Insert a placeholder node: an argument of the function, by its name (``*args`` and ``**kwargs`` for those)."""
         args = () if default_value is inspect.Signature.empty else (default_value,)
         return self.create_node("placeholder", name, args, type_expr=type_expr)
 
     def get_attr(self, qualified_name: str, type_expr: Annotation = None) -> Node:
-        """The parameter, buffer or other attribute at a path of the module."""
+        """Insert a node that reads a parameter, buffer or other attribute at a path of the module."""
         if self.owning_module is not None and not is_there(self.owning_module, qualified_name):
             warnings.warn(
                 f"Attempted to insert a get_attr Node with no underlying reference in the owning GraphModule: {qualified_name!r}. "
@@ -196,7 +196,7 @@ class Graph:
         kwargs: dict[str, Argument] | None = None,
         type_expr: Annotation = None,
     ) -> Node:
-        """A call of the module at a path."""
+        """Insert a call of the module at a path."""
         if self.owning_module is not None and not is_there(self.owning_module, module_name):
             warnings.warn(
                 f"Attempted to insert a call_module Node with no underlying reference in the owning GraphModule: {module_name!r}. "
@@ -212,7 +212,7 @@ class Graph:
         kwargs: dict[str, Argument] | None = None,
         type_expr: Annotation = None,
     ) -> Node:
-        """A call of a method; ``args[0]`` is the object."""
+        """Insert a call of a method; ``args[0]`` is the object."""
         return self.create_node("call_method", method_name, args, kwargs, type_expr=type_expr)
 
     def call_function(
@@ -223,15 +223,15 @@ class Graph:
         type_expr: Annotation = None,
         name: str | None = None,
     ) -> Node:
-        """A call of a function."""
+        """Insert a call of a function."""
         return self.create_node("call_function", the_function, args, kwargs, name=name, type_expr=type_expr)
 
     def output(self, result: Argument, type_expr: Annotation = None) -> Node:
-        """What the function returns."""
+        """Insert the output node: what the function returns."""
         return self.create_node("output", "output", (result,), type_expr=type_expr)
 
     def node_copy(self, node: Node, arg_transform: Callable[[Node], Argument] = lambda x: x) -> Node:
-        """Put in a copy of a node, of another graph as a rule.
+        """Insert a copy of a node, usually of another graph.
 
         Parameters
         ----------
@@ -249,7 +249,7 @@ class Graph:
         return made
 
     def graph_copy(self, g: Graph, val_map: dict[Node, Node], return_output_node: bool = False) -> Any:
-        """Put in copies of all nodes of another graph but its output.
+        """Insert copies of all nodes of another graph except its output.
 
         Parameters
         ----------
@@ -290,13 +290,13 @@ class Graph:
     # ---- where nodes come in, and taking them out ------------------------------------------------------------
 
     def inserting_before(self, n: Node | None = None) -> InsertPoint:
-        """New nodes come in before `n`, or at the very beginning: in a ``with`` block, or from now on."""
+        """Set the insert point before `n`, or at the beginning: for a ``with`` block, or permanently."""
         if n is None:
             return self.inserting_after(self._root)
         return InsertPoint(self, self._own(n, "before").prepend)
 
     def inserting_after(self, n: Node | None = None) -> InsertPoint:
-        """New nodes come in directly after `n`, or at the very end: in a ``with`` block, or from now on."""
+        """Set the insert point after `n`, or at the end: for a ``with`` block, or permanently."""
         if n is None:
             return self.inserting_before(self._root)
         return InsertPoint(self, self._own(n, "after").append)
@@ -307,7 +307,7 @@ class Graph:
         return n
 
     def erase_node(self, to_erase: Node) -> None:
-        """Take out a node without users.
+        """Erase a node, which must have no users.
 
         Raises
         ------
@@ -333,7 +333,7 @@ class Graph:
         to_erase._input_nodes = {}
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
-        """Take out all nodes without users and without side effects.
+        """Erase all nodes without users and side effects.
 
         Parameters
         ----------
@@ -401,7 +401,7 @@ class Graph:
         colored: bool = False,
         expanded_def: bool = False,
     ) -> PythonCode:
-        """The graph as the source of a function.
+        """Generate the source of the graph as a function.
 
         Parameters
         ----------
@@ -427,7 +427,7 @@ class Graph:
                 node._repr_fn = None
 
     def set_codegen(self, codegen: CodeGen) -> None:
-        """Let another `CodeGen` write the code."""
+        """Use another `CodeGen`."""
         self._codegen = codegen
 
     def on_generate_code(
@@ -436,7 +436,7 @@ class Graph:
             [Callable[[list[str]], list[str]] | None], Callable[[list[str]], list[str]]
         ],
     ) -> Any:
-        """Let a function change the lines of the code before they are compiled.
+        """Register a function that transforms the lines of the code before they are compiled.
 
         Parameters
         ----------
@@ -461,9 +461,9 @@ class Graph:
         return block()
 
     def process_inputs(self, *args: Any) -> Sequence[Any]:
-        """What the placeholders get of the arguments of a call."""
+        """Map the arguments of a call to values of the placeholders."""
         return self._codegen.process_inputs(*args)
 
     def process_outputs(self, out: Argument) -> Value:
-        """What a call returns of what the output node gets."""
+        """Map the value of the output node to the result of a call."""
         return self._codegen.process_outputs(out)

@@ -30,7 +30,7 @@ _numbers = itertools.count()
 
 
 def _forward_from_src(src: str, names: dict[str, Any], co_fields: Any = None) -> Any:
-    """The function `forward` of a source. Its lines are found by tracebacks."""
+    """Compile the function `forward` of a source, whose lines tracebacks show."""
     key = f"<eval_with_key>.{next(_numbers)}"
     space = dict(names)
     exec(compile(src, key, "exec", dont_inherit=True), space)
@@ -41,7 +41,7 @@ def _forward_from_src(src: str, names: dict[str, Any], co_fields: Any = None) ->
 
 
 def _copy_attr(from_module: Any, to_module: Any, target: str) -> None:
-    """Give a module what stands at a path of another, with empty modules on the way where there are none."""
+    """Copy the attribute at a path of one module to another, creating empty modules on the way."""
     *path, last = target.split(".")
     for part in path:
         inner = getattr(from_module, part)
@@ -56,7 +56,7 @@ def _copy_attr(from_module: Any, to_module: Any, target: str) -> None:
 
 
 def _assign_attr(value: Any, to_module: Any, target: str) -> None:
-    """Let a value stand at a path of a module; a tensor that is no parameter becomes a buffer."""
+    """Set the attribute at a path of a module; a tensor that is not a parameter becomes a buffer."""
     *path, last = target.split(".")
     for part in path:
         if getattr(to_module, part, None) is None:
@@ -88,7 +88,7 @@ def _del_attr(model: Any, attr_name: str) -> None:
 
 
 class _CodeOnlyModule(nn.Module):
-    """The members of a module that was loaded, around code without a graph."""
+    """Restore the members of a loaded module, around code without a graph."""
 
     def __init__(self, body: dict[str, Any]) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ def _import_block(names: dict[str, Any]) -> str:
 
 
 def reduce_graph_module(body: dict[str, Any], import_block: str) -> Any:
-    """The module of a file: its code is traced, with all modules as single calls, to have a graph again."""
+    """Restore a module from a file: its code is traced, with all modules as leaves, to recover the graph."""
     forward = _forward_from_src(import_block + body["_code"], {})
     tracer_class: Any = body.get("_tracer_cls") or Tracer
 
@@ -153,7 +153,7 @@ class GraphModule(nn.Module):
     root : Module or dict
         Where the paths of the graph lead: what they name is shared with `root`. A dict has it by path.
     graph : Graph
-        What `forward` does.
+        The graph that `forward` runs.
     class_name : str, optional
         The name of its class.
     *args, **kwargs
@@ -228,7 +228,7 @@ class GraphModule(nn.Module):
 
     @property
     def graph(self) -> Graph:
-        """What `forward` does."""
+        """The graph that `forward` runs."""
         return self._graph
 
     @graph.setter
@@ -245,7 +245,7 @@ class GraphModule(nn.Module):
         return self._code
 
     def recompile(self) -> PythonCode:
-        """Write `forward` anew, after the graph was changed.
+        """Regenerate `forward` after changes of the graph.
 
         Returns
         -------
@@ -265,7 +265,7 @@ class GraphModule(nn.Module):
     # ---- members ---------------------------------------------------------------------------------------------
 
     def add_submodule(self, target: str, m: nn.Module) -> bool:
-        """Let a module stand at a path, with empty modules on the way. False where something else is on the way."""
+        """Add a module at a path, creating empty modules on the way; False if something else is on the way."""
         *path, last = target.split(".")
         at: nn.Module = self
         for part in path:
@@ -280,7 +280,7 @@ class GraphModule(nn.Module):
         return True
 
     def delete_submodule(self, target: str) -> bool:
-        """Take out the module at a path. False where there is none."""
+        """Delete the module at a path; False if there is none."""
         path, _, last = target.rpartition(".")
         if not _has_attr(self, target) or not isinstance(_get_attr(self, target), nn.Module):
             return False
@@ -288,7 +288,7 @@ class GraphModule(nn.Module):
         return True
 
     def delete_all_unused_submodules(self) -> None:
-        """Take out all modules that the graph does not call and takes nothing of."""
+        """Delete all modules that the graph neither calls nor reads."""
         used: set[str] = set()
         for node in self._graph.nodes:
             if node.op in ("call_module", "get_attr"):

@@ -1,4 +1,4 @@
-"""Lists and dicts that cannot be changed: what arguments of nodes are kept in, so that no user is missed.
+"""Immutable lists and dicts, which hold the arguments of nodes, so that the record of users stays right.
 
 Neither is a leaf: `adjoint.tree` goes into them as into lists and dicts.
 """
@@ -22,7 +22,7 @@ def _fixed(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
 
 
 class immutable_list(list):
-    """A list that cannot be changed."""
+    """An immutable list."""
 
     __delitem__ = __iadd__ = __imul__ = __setitem__ = append = clear = extend = insert = _fixed
     pop = remove = reverse = sort = _fixed
@@ -35,7 +35,7 @@ class immutable_list(list):
 
 
 class immutable_dict(dict):
-    """A dict that cannot be changed."""
+    """An immutable dict."""
 
     __delitem__ = __ior__ = __setitem__ = clear = pop = popitem = setdefault = update = _fixed
 

@@ -1,4 +1,4 @@
-"""`Interpreter`: runs a graph node by node, so that subclasses may do something at each; `Transformer`: makes another graph of it.
+"""`Interpreter` runs a graph node by node, with hooks for subclasses; `Transformer` rewrites a graph in the same way.
 
 Start reading at `Interpreter.run`.
 """
@@ -110,7 +110,7 @@ class Interpreter:
         return None
 
     def boxed_run(self, args_list: list[Any]) -> Value:
-        """Like `run`, of arguments in a list, which is emptied, so that the interpreter alone holds them."""
+        """Like `run`, with the arguments in a list, which is cleared so that only the interpreter holds them."""
         taken = [n for n in self.graph.nodes if n.op == "placeholder"]
         if len(args_list) != len(taken):
             raise RuntimeError(
@@ -121,7 +121,7 @@ class Interpreter:
         return self.run(initial_env=env)
 
     def run_node(self, n: Node) -> Value:
-        """The value of a node, by the method of its op."""
+        """Compute the value of a node, by the method of its op."""
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         return getattr(self, n.op)(n.target, args, kwargs)
 
@@ -138,7 +138,7 @@ class Interpreter:
         raise RuntimeError(f"Expected positional argument for parameter {target}, but one was not passed in!")
 
     def get_attr(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Value:
-        """What stands at a path of the module."""
+        """The attribute at a path of the module."""
         return self.fetch_attr(target)
 
     def call_function(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Value:
@@ -154,11 +154,11 @@ class Interpreter:
         return self.fetch_attr(target)(*args, **kwargs)
 
     def output(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Value:
-        """What is returned."""
+        """The result."""
         return args[0]
 
     def fetch_attr(self, target: str) -> Value:
-        """What stands at a path of the module.
+        """The attribute at a path of the module.
 
         Raises
         ------
@@ -178,7 +178,7 @@ class Interpreter:
         return self.map_nodes_to_values(n.args, n), self.map_nodes_to_values(n.kwargs, n)
 
     def map_nodes_to_values(self, args: Argument, n: Node) -> Value:
-        """Arguments with values for nodes, in containers that the functions may change."""
+        """Replace nodes by their values in arguments, in mutable containers."""
 
         def value(node: Node) -> Any:
             if node not in self.env:
@@ -191,7 +191,7 @@ class Interpreter:
 
 
 class _Value:
-    """A value of a node, whatever it is: not looked into."""
+    """A value of a node, wrapped so that it is not traversed."""
 
     __slots__ = ("value",)
 
@@ -215,7 +215,7 @@ def _plain(a: Any) -> Any:
 
 
 def _add_place(error: Exception, node: Node) -> None:
-    """Let the message of an error say which node raised it, if it is a text."""
+    """Append the node that raised an error to its message."""
     if len(error.args) == 1 and isinstance(error.args[0], str) and not isinstance(error, KeyError):
         place = f"While executing {node.format_node()}"
         if node.stack_trace:
@@ -224,7 +224,7 @@ def _add_place(error: Exception, node: Node) -> None:
 
 
 class Transformer(Interpreter):
-    """Makes another module of a graph: each method of an op gets proxies, and what it does with them is the new graph.
+    """Rewrites a graph: the method of each op is called with proxies, and what it does with them is the new graph.
 
     Parameters
     ----------
@@ -265,11 +265,11 @@ class Transformer(Interpreter):
         return Proxy(self.new_graph.create_node("placeholder", target, default), self.tracer)
 
     def get_attr(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Value:
-        """What stands at a path."""
+        """A read of the attribute at a path."""
         return self.tracer.create_proxy("get_attr", target, args, kwargs)
 
     def call_module(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Value:
-        """A call of the module at a path, which is not looked into."""
+        """A call of the module at a path, as a leaf."""
         return self.tracer.call_module(self.fetch_attr(target), self.fetch_attr(target).forward, args, kwargs)
 
     def call_function(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Value:
@@ -277,7 +277,7 @@ class Transformer(Interpreter):
         return self.tracer.create_proxy("call_function", target, args, kwargs)
 
     def transform(self) -> GraphModule:
-        """The module of the new graph.
+        """Run the transformation; returns the module of the new graph.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""`Node`: one step of a graph; and `map_arg`, which goes through the arguments of one.
+"""`Node`: one step of a graph; and `map_arg`, which maps over the arguments of a node.
 
 A node is what a line of the generated code does. `op` says what kind of line: ``placeholder`` (an argument of the
 function, `target` its name), ``get_attr`` (`target` a path from the module), ``call_function`` (`target` the function),
@@ -35,7 +35,7 @@ _side_effectful_functions: set[Any] = {operator.setitem}
 
 
 def has_side_effect(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Let calls of a function stay when dead code is removed.
+    """Mark a function as having side effects, so that dead-code elimination keeps its calls.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def has_side_effect(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
-    """`fn` of all that stands in nested tuples, lists, dicts, slices and ranges, in containers that cannot be changed."""
+    """Apply `fn` to the leaves of nested tuples, lists, dicts, slices and ranges; containers become immutable."""
     if isinstance(a, tuple):
         parts = [map_aggregate(x, fn) for x in a]
         # A named tuple takes its parts one by one.
@@ -75,7 +75,7 @@ def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
 
 
 def map_arg(a: Any, fn: Callable[[Node], Any]) -> Any:
-    """`fn` of each node in nested arguments; what is no node stays as it is.
+    """Apply `fn` to each node in nested arguments; other values are kept.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ class Node:
 
     @property
     def args(self) -> tuple[Argument, ...]:
-        """The arguments by place."""
+        """The positional arguments."""
         return self._args
 
     @args.setter
@@ -207,7 +207,7 @@ class Node:
 
     @property
     def kwargs(self) -> dict[str, Argument]:
-        """The arguments by keyword."""
+        """The keyword arguments."""
         return self._kwargs
 
     @kwargs.setter
@@ -220,13 +220,13 @@ class Node:
         return list(self._input_nodes)
 
     def update_arg(self, idx: int, arg: Argument) -> None:
-        """Replace the argument at place `idx`."""
+        """Replace the positional argument `idx`."""
         args = list(self._args)
         args[idx] = arg
         self.args = tuple(args)
 
     def insert_arg(self, idx: int, arg: Argument) -> None:
-        """Insert an argument before place `idx`."""
+        """Insert a positional argument before `idx`."""
         if not 0 <= idx <= len(self._args):
             raise AssertionError(f"insert_arg(): the place is between 0 and {len(self._args)}, not {idx}")
         self.args = (*self._args[:idx], arg, *self._args[idx:])
@@ -236,7 +236,7 @@ class Node:
         self.kwargs = {**self._kwargs, key: arg}
 
     def replace_input_with(self, old_input: Node, new_input: Node) -> None:
-        """Take another node's value wherever `old_input` is among the arguments."""
+        """Replace `old_input` by another node in the arguments."""
         self._set_arguments(
             *map_arg((self._args, self._kwargs), lambda n: new_input if n is old_input else n)
         )
@@ -248,7 +248,7 @@ class Node:
         *,
         propagate_meta: bool = False,
     ) -> list[Node]:
-        """Let all users take another node's value.
+        """Replace this node by another in all of its users.
 
         Parameters
         ----------
@@ -288,7 +288,7 @@ class Node:
         return self._prev
 
     def prepend(self, x: Node) -> None:
-        """Move a node of the graph to the place before this one."""
+        """Move a node of the graph directly before this one."""
         if x.graph is not self.graph:
             raise AssertionError("Attempting to move a Node into a different Graph")
         if x._erased:
@@ -305,7 +305,7 @@ class Node:
         self.graph._moved()
 
     def append(self, x: Node) -> None:
-        """Move a node of the graph to the place after this one."""
+        """Move a node of the graph directly after this one."""
         if x is not self:
             self._next.prepend(x)
 
@@ -339,7 +339,7 @@ class Node:
         self.meta["stack_trace"] = trace
 
     def is_impure(self, impure_random: bool = True) -> bool:
-        """Whether it does more than give a value, so that it stays without users.
+        """Whether it has side effects, so that it is kept without users.
 
         Known are arguments and results, functions that `has_side_effect` marks, writes by ``out=``, ``inplace=True`` and
         the underscore, and random draws.
@@ -373,7 +373,7 @@ class Node:
         kwarg_types: Any = None,
         normalize_to_only_use_kwargs: bool = False,
     ) -> Any:
-        """The arguments as the target's signature names them, or None where it has none.
+        """The arguments by the names of the target's signature, or None if it has none.
 
         Parameters
         ----------

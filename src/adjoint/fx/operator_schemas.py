@@ -1,4 +1,4 @@
-"""Arguments by the names of a signature: `normalize_function` and `normalize_module`."""
+"""Arguments normalised to the names of a signature: `normalize_function` and `normalize_module`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __dir__ = listing(__name__)
 
 
 class ArgsKwargsPair(NamedTuple):
-    """Arguments by place and by keyword."""
+    """Positional and keyword arguments."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -28,7 +28,7 @@ def normalize_function(
     kwarg_types: Any = None,
     normalize_to_only_use_kwargs: bool = False,
 ) -> ArgsKwargsPair | None:
-    """The arguments of a call as the function's signature names them, with defaults filled in.
+    """Normalise the arguments of a call to the names of the function's signature, with defaults filled in.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def normalize_module(
     kwargs: dict[str, Any] | None = None,
     normalize_to_only_use_kwargs: bool = False,
 ) -> ArgsKwargsPair | None:
-    """The arguments of a call of a module as its `forward` names them.
+    """Normalise the arguments of a module call to the names of its `forward`.
 
     Parameters
     ----------

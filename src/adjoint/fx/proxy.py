@@ -1,4 +1,4 @@
-"""`Proxy`: a value that is not there yet; whatever is done with it becomes a node. `TracerBase` says which.
+"""`Proxy`: a symbolic value that records each operation on it as a node, through its `TracerBase`.
 
 Functions of the package come to `Proxy.__torch_function__`, operators and methods to its own. A proxy has no elements: what asks
 for its truth, its length or its parts one by one is an error that says so. Start reading at `Proxy`.
@@ -44,11 +44,11 @@ base_types = (
 
 
 class TraceError(ValueError):
-    """A program asks for what is known only when it runs."""
+    """A traced program depends on a value that is known only at run time."""
 
 
 class Scope:
-    """The module in which a tracer stands: its path and its class."""
+    """The module that is being traced: its path and its class."""
 
     def __init__(self, module_path: str, module_type: Any) -> None:
         self.module_path = module_path
@@ -56,7 +56,7 @@ class Scope:
 
 
 class ScopeContextManager:
-    """A block in which a scope is another."""
+    """A context with another scope."""
 
     def __init__(self, scope: Scope, current_scope: Scope) -> None:
         self._before = Scope(scope.module_path, scope.module_type)
@@ -71,7 +71,7 @@ class ScopeContextManager:
 
 
 class TracerBase:
-    """Makes nodes of what is done with proxies. Subclasses decide more: see `Tracer`."""
+    """Records operations on proxies as nodes; the base of `Tracer`."""
 
     graph: Any
     record_stack_traces = False
@@ -94,7 +94,7 @@ class TracerBase:
         name: str | None = None,
         type_expr: Any = None,
     ) -> Node:
-        """A new node, of arguments that are nodes already."""
+        """Create a node from arguments that are nodes already."""
         node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
         self.node_name_to_scope[node.name] = (self.scope.module_path, self.scope.module_type)
         if self.module_stack:
@@ -115,7 +115,7 @@ class TracerBase:
         type_expr: Any = None,
         proxy_factory_fn: Callable[[Node], Proxy] | None = None,
     ) -> Proxy:
-        """A new node, of arguments that may be proxies; returned as a proxy."""
+        """Create a node from arguments that may be proxies; returns a proxy."""
         node = self.create_node(
             kind, target, self.create_arg(tuple(args)), self.create_arg(dict(kwargs)), name, type_expr
         )
@@ -124,7 +124,7 @@ class TracerBase:
         return self.proxy(node) if proxy_factory_fn is None else proxy_factory_fn(node)
 
     def create_arg(self, a: Any) -> Any:
-        """What stands for a value among the arguments of a node.
+        """Convert a value to an argument of a node.
 
         Raises
         ------
@@ -166,14 +166,14 @@ class TracerBase:
         return key if isinstance(key, str) else map_arg(self.create_arg(key), refuse)
 
     def to_bool(self, obj: Proxy) -> bool:
-        """What ``if proxy:`` goes by: an error, unless a subclass knows better."""
+        """The truth value of a proxy: an error unless a subclass overrides it."""
         raise TraceError(
             "symbolically traced variables cannot be used as inputs to control flow: the branch would be decided once and for "
             "all. Give the argument that it depends on by concrete_args, or move the branch into a function under fx.wrap"
         )
 
     def iter(self, obj: Proxy) -> Iterator[Any]:
-        """What ``for x in proxy`` goes through: an error, unless a subclass knows better."""
+        """Iteration over a proxy: an error unless a subclass overrides it."""
         raise TraceError(
             "Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or as a *args or **kwargs "
             "function argument: its length is not known before it runs. Loop over a range of a known length, or move the loop into "
@@ -181,7 +181,7 @@ class TracerBase:
         )
 
     def keys(self, obj: Proxy) -> Proxy:
-        """What ``proxy.keys()`` is."""
+        """The result of ``proxy.keys()``."""
         return Attribute(obj, "keys")()
 
 
@@ -197,7 +197,7 @@ def _place() -> str:
 
 
 class GraphAppendingTracer(TracerBase):
-    """Adds nodes to a graph that is there."""
+    """Appends nodes to an existing graph."""
 
     def __init__(self, graph: Any) -> None:
         self.graph = graph
@@ -207,7 +207,7 @@ class GraphAppendingTracer(TracerBase):
 
 
 def assert_fn(x: Any) -> None:
-    """What ``assert x`` of a proxy does when it runs."""
+    """The traced form of ``assert x``."""
     if not x:
         raise AssertionError("Assertion failed")
 
@@ -218,7 +218,7 @@ def _instruction(frame: FrameType) -> tuple[list[Any], int]:
 
 
 class Proxy:
-    """A value of a graph, as the program that is traced sees it: operators, methods and functions of it make nodes.
+    """A value of a graph in the traced program: operators, methods and functions of it record nodes.
 
     Parameters
     ----------
@@ -282,7 +282,7 @@ class Proxy:
         return self.tracer.to_bool(self)
 
     def keys(self) -> Proxy:
-        """What ``**proxy`` asks for."""
+        """The keys, which ``**proxy`` asks for."""
         return self.tracer.keys(self)
 
     def __len__(self) -> int:
@@ -319,7 +319,7 @@ class Proxy:
 
 
 class Attribute(Proxy):
-    """``proxy.name``: a method where it is called, else a node that reads the attribute, made when it is needed."""
+    """``proxy.name``: a method if it is called, else a node that reads the attribute, created on demand."""
 
     def __init__(self, root: Proxy, attr: str) -> None:
         self.root = root
@@ -339,7 +339,7 @@ class Attribute(Proxy):
 
 
 class ParameterProxy(Proxy):
-    """A parameter whose shape is that of now, so that programs may branch on it: ``Tracer(param_shapes_constant=True)``."""
+    """A parameter with a constant shape, so that programs may branch on it: ``Tracer(param_shapes_constant=True)``."""
 
     def __init__(self, tracer: TracerBase, node: Node, name: str, param: Any) -> None:
         super().__init__(node, tracer)

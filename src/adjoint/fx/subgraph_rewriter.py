@@ -1,4 +1,4 @@
-"""`replace_pattern`: wherever one function occurs in a module's graph, another one takes its place."""
+"""`replace_pattern`: replaces the occurrences of one function in a graph by another."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __dir__ = listing(__name__)
 
 
 class Match(NamedTuple):
-    """Where a pattern was found: the node at its end, and the graph's nodes by the pattern's."""
+    """An occurrence of a pattern: its last node, and a map from the nodes of the pattern to those of the graph."""
 
     anchor: Node
     nodes_map: dict[Node, Node]
@@ -27,7 +27,7 @@ class Match(NamedTuple):
 
 @dataclass
 class ReplacedPatterns:
-    """Like `Match`, with the nodes that took the place."""
+    """Like `Match`, with the replacement nodes."""
 
     anchor: Node
     nodes_map: dict[Node, Node]
@@ -35,7 +35,7 @@ class ReplacedPatterns:
 
 
 def replace_pattern(gm: GraphModule, pattern: Any, replacement: Any) -> list[Match]:
-    """Replace what one function does by what another does, wherever it occurs in a module's graph.
+    """Replace all occurrences of a pattern in a module's graph, both given as functions.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def replace_pattern_with_filters(
     replacement_callback: Callable[[InternalMatch, Graph, Graph], Graph] | None = None,
     node_name_match: str = "",
 ) -> list[ReplacedPatterns]:
-    """`replace_pattern` where all filters say so.
+    """`replace_pattern` for the occurrences that pass all filters.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def replace_pattern_with_filters(
 
 
 def _traced(what: Any) -> tuple[Graph, Any]:
-    """The graph of a function or module, and the module that holds what it needs."""
+    """The graph of a function or module, and the module that holds its attributes."""
     if isinstance(what, Graph):
         return what, what.owning_module
     module = what if isinstance(what, GraphModule) else symbolic_trace(what)

@@ -1,4 +1,4 @@
-"""The old place of `adjoint.func.functional_call`."""
+"""The former home of `adjoint.func.functional_call`."""
 
 from __future__ import annotations
 

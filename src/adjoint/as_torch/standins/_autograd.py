@@ -1,4 +1,4 @@
-"""Names of ``torch.autograd`` that torch keeps for itself and that programs ask for all the same.
+"""Private names of ``torch.autograd`` that programs use.
 
 How the history of a view is made anew, counts of writes, and the Function that changes a
 shape. Start reading at `_unsafe_preserve_version_counter`.
@@ -42,7 +42,7 @@ def _is_checkpoint_valid() -> bool:
 
 
 class _unsafe_preserve_version_counter:
-    """A context in which writes to a tensor, or to several, are not counted: what was saved of them passes for unchanged."""
+    """A context that preserves the version counters of tensors, so that writes go unnoticed."""
 
     def __init__(self, tensors):
         self.tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)

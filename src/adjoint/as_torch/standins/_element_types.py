@@ -1,4 +1,4 @@
-"""Element types that torch has and no kernel computes in: they can be named and compared, and no tensor has one.
+"""Element types of torch without kernels: they can be named and compared, but no tensor has one.
 
 Libraries write tables of all dtypes when they are imported (``{torch.uint16: "U16", …}``). `NAMES` holds them.
 """

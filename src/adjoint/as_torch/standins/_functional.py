@@ -1,4 +1,4 @@
-"""Helpers that torch keeps in private, or for its devices, and that libraries build on.
+"""Private helpers of torch that libraries use.
 
 Of ``torch.autograd.functional``: tensors or tuples of them, and the unit vectors by which a Jacobian is taken in one batch.
 Of ``torch.nn.init``: how many numbers meet in a weight. Of ``torch.utils.checkpoint``: the random states of devices, of which there are none.

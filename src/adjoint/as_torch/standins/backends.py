@@ -1,4 +1,4 @@
-"""``torch.backends``: the libraries that are not below Adjoint, each with its switches in the position "off"."""
+"""``torch.backends``: backends that Adjoint does not use; their settings are accepted and have no effect."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "quantized"
 
 
 class _Backend(ModuleType):
-    """A library that is absent; its switches can be set, and nothing comes of it."""
+    """An absent backend, whose settings have no effect."""
 
     def __init__(self, name, **switches):
         super().__init__("torch.backends." + name)
@@ -34,7 +34,7 @@ class _Backend(ModuleType):
 class _Switched(_Backend):
     @contextmanager
     def flags(self, **switches):
-        """The switches in other positions within the context."""
+        """A context with other settings."""
         before = {name: vars(self)[name] for name in switches if name in vars(self)}
         vars(self).update(switches)
         try:

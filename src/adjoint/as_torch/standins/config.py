@@ -1,4 +1,4 @@
-"""``torch.__config__``: what is below Adjoint, in words."""
+"""``torch.__config__``: the build of Adjoint, as text."""
 
 from __future__ import annotations
 

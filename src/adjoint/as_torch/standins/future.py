@@ -1,4 +1,4 @@
-"""``torch.__future__``: how a conversion of a module gives its parameters what they are converted to."""
+"""``torch.__future__``: how the conversion of a module replaces its parameters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _swaps = False
 
 
 def set_overwrite_module_params_on_conversion(value) -> None:
-    """Whether `Module.to` and its kin make other parameters, instead of giving those there are other memory."""
+    """Whether `Module.to` and the like create new parameters instead of replacing the data of the existing ones."""
     conversion.overwrites = bool(value)
 
 

@@ -1,4 +1,4 @@
-"""What programs import from ``torch.distributed.algorithms``: `join`, and hooks of communication."""
+"""What programs import from ``torch.distributed.algorithms``: `join`, and communication hooks."""
 
 from __future__ import annotations
 

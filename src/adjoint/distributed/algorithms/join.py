@@ -1,4 +1,4 @@
-"""`Join`: ranks with different numbers of inputs. One that has none left does what the others' collectives need.
+"""`Join`: ranks with different numbers of inputs. A rank that has run out shadows the collectives of the others.
 
 Start reading at `Join.__exit__`.
 """
@@ -28,11 +28,11 @@ class JoinHook:
         """Take part in the collectives of one step."""
 
     def post_hook(self, is_last_joiner: bool) -> None:
-        """Called once all ranks have no inputs."""
+        """Called once all ranks have run out of inputs."""
 
 
 class Joinable:
-    """What can take part in `Join`; it calls `Join.notify_join_context` before the collectives of each step."""
+    """The base of what can take part in `Join`; it calls `Join.notify_join_context` before the collectives of each step."""
 
     def __init__(self) -> None:
         object.__setattr__(self, "_join_config", _OFF)
@@ -43,17 +43,17 @@ class Joinable:
 
     @property
     def join_device(self):
-        """The device of what is sent."""
+        """The device of the messages."""
         raise NotImplementedError
 
     @property
     def join_process_group(self):
-        """The group that is asked."""
+        """The process group."""
         raise NotImplementedError
 
 
 class Join:
-    """A context in which ranks may have different numbers of inputs.
+    """A context for ranks with different numbers of inputs.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class Join:
 
     @staticmethod
     def notify_join_context(joinable):
-        """Say that this rank has inputs for one more step."""
+        """Announce that this rank has inputs for one more step."""
         config = joinable._join_config
         if not config.is_first_joinable or not config.enable:
             return None

@@ -1,4 +1,4 @@
-"""Collectives that are differentiated: see `functional`."""
+"""Differentiable collectives: see `functional`."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _next = count(1)
 
 
 def number_of(group) -> int:
-    """The number by which rows know a group."""
+    """The number that stands for a group in calls of operators."""
     if group not in _numbers:
         _numbers[group] = number = next(_next)
         _groups[number] = group
@@ -48,7 +48,7 @@ def group_of(number):
 
 
 def next_label(group) -> int:
-    """Which differentiated collective of a group comes next: the same number on all ranks."""
+    """The sequence number of the next differentiable collective of a group, the same on all ranks."""
     group._labels = getattr(group, "_labels", 0) + 1
     return group._labels % (1 << 16) << 8
 
@@ -107,7 +107,7 @@ rows: dict = {}
 
 
 def _own(x):
-    """What may be written."""
+    """Whether the argument may be written to."""
     return x.detach().clone(memory_format=ad.contiguous_format)
 
 

@@ -1,4 +1,4 @@
-"""Collectives inside of differentiated programs, with torch.distributed.nn.functional's names.
+"""Differentiable collectives, with the names of torch.distributed.nn.functional.
 
 They return new tensors and are recorded; forward mode, second derivatives and `vmap` go through them. A backward pass that runs on all
 ranks gives each the gradient of **the sum of all ranks' losses**: the transpose of all_reduce is all_reduce, that of broadcast reduce,
@@ -44,7 +44,7 @@ def _place(group, rank):
 
 
 def all_reduce(tensor, op=ReduceOp.SUM, group=None):
-    """The sum (or another combination) of all ranks' tensors, on each of them.
+    """Reduce the tensors of all ranks; each rank gets the result.
 
     Parameters
     ----------
@@ -69,44 +69,44 @@ def all_reduce(tensor, op=ReduceOp.SUM, group=None):
 
 
 def broadcast(tensor, src, group=None):
-    """The tensor of rank `src`, on all; the others' say shape and dtype."""
+    """Broadcast the tensor of rank `src`; those of the others give shape and dtype."""
     group, number, label = _of(group)
     return _rows.broadcast(tensor, _place(group, src), number, label)
 
 
 def reduce(tensor, dst, op=ReduceOp.SUM, group=None):
-    """The sum of all ranks' tensors on rank `dst`; 0 on the others."""
+    """Sum the tensors of all ranks on rank `dst`; the others get zeros."""
     group, number, label = _of(group)
     if reduce_op(op, "reduce").name not in ("SUM", "AVG"):
-        raise ValueError(f"reduce(): only SUM and AVG are provided here, found {op}")
+        raise ValueError(f"reduce(): only SUM and AVG are supported, got {op}")
     y = _rows.reduce(tensor, _place(group, dst), number, label)
     return y / group.size() if op.name == "AVG" else y
 
 
 def all_gather(tensor, group=None) -> tuple:
-    """The tensors of all ranks, by rank."""
+    """Gather the tensors of all ranks on every rank."""
     group, number, label = _of(group)
     return _rows.all_gather(tensor, -1, number, label).unbind(0)
 
 
 def gather(tensor, dst=0, group=None) -> tuple:
-    """The tensors of all ranks on rank `dst`; zeros on the others."""
+    """Gather the tensors of all ranks on rank `dst`; the others get zeros."""
     group, number, label = _of(group)
     return _rows.gather(tensor, _place(group, dst), number, label).unbind(0)
 
 
 def scatter(tensors, src=0, group=None):
-    """``tensors[rank]`` of rank `src`; the others' say shapes and dtype."""
+    """Scatter ``tensors`` of rank `src`; those of the others give shapes and dtype."""
     group, number, label = _of(group)
     return _rows.scatter(_stack(tensors, group, "scatter"), _place(group, src), number, label)
 
 
 @ignores("output", why="the result is a new tensor", warns=False)
 def reduce_scatter(output, input_list, op=ReduceOp.SUM, group=None):
-    """The sum of all ranks' ``input_list[rank]``. `output` says shape and dtype, and may be None."""
+    """Sum the lists of all ranks and scatter: the result is the sum of all ranks' ``input_list[rank]``. `output` may be None."""
     group, number, label = _of(group)
     if reduce_op(op, "reduce_scatter").name not in ("SUM", "AVG"):
-        raise ValueError(f"reduce_scatter(): only SUM and AVG are provided here, found {op}")
+        raise ValueError(f"reduce_scatter(): only SUM and AVG are supported, got {op}")
     y = _rows.reduce_scatter(_stack(input_list, group, "reduce_scatter"), -1, number, label)
     return y / group.size() if op.name == "AVG" else y
 
@@ -118,7 +118,7 @@ def _stack(tensors, group, name):
 
 
 def all_to_all(output_tensor_list, input_tensor_list, group=None) -> tuple:
-    """By rank r: ``input_tensor_list[rank]`` of rank r. The outputs say shapes, which may differ."""
+    """Exchange tensors between all pairs of ranks: result r is ``input_tensor_list[rank]`` of rank r. The outputs give the shapes."""
     group, number, label = _of(group)
     sizes = [[t.numel() for t in tensors] for tensors in (output_tensor_list, input_tensor_list)]
     flat = ad.cat([t.reshape(-1) for t in input_tensor_list])
@@ -127,7 +127,7 @@ def all_to_all(output_tensor_list, input_tensor_list, group=None) -> tuple:
 
 
 def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=None, group=None):
-    """Pieces of one tensor along its first dimension, even ones where no sizes are given; those that come are put together."""
+    """`all_to_all` of pieces of one tensor along its first dimension, of equal size unless sizes are given; the received pieces are concatenated."""
     group, number, label = _of(group)
     size = group.size()
     even = [[t.shape[0] // size] * size for t in (output, input)]
@@ -135,7 +135,7 @@ def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=
 
 
 def sendrecv(tensor, dst, src, group=None):
-    """Goes to rank `dst`, while the tensor of rank `src` comes, of the same shape: what neighbours in a domain exchange.
+    """Send a tensor to rank `dst` while receiving one of the same shape from rank `src`: a halo exchange.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def sendrecv(tensor, dst, src, group=None):
 
 
 def send(tensor, dst, group=None, tag=0):
-    """Goes to rank `dst`, which calls `recv`.
+    """Send a tensor to rank `dst`, which calls `recv`.
 
     Returns
     -------
@@ -166,7 +166,7 @@ def send(tensor, dst, group=None, tag=0):
 
 
 def recv(like, src, group=None, tag=0):
-    """What rank `src` sends, with shape and dtype of `like`; in the backward pass its gradient goes back there."""
+    """Receive a tensor of the shape and dtype of `like` from rank `src`; its gradient is sent back there."""
     group, number, _ = _of(group)
     anchor = like if like.requires_grad else like.detach().requires_grad_(ad.is_grad_enabled())
     return _rows.recv(anchor, _place(group, src), -1 - tag, number)

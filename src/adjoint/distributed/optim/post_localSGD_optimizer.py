@@ -1,4 +1,4 @@
-"""`PostLocalSGDOptimizer`: an optimiser of each rank, whose parameters are averaged now and then. Source: Lin et al. (2018)."""
+"""`PostLocalSGDOptimizer`: a local optimiser on each rank, whose parameters are averaged periodically. Source: Lin et al. (2018)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["PostLocalSGDOptimizer"]
 
 
 class PostLocalSGDOptimizer(Optimizer):
-    """An optimiser, after each step of which an averager is asked.
+    """An optimiser that calls an averager after each step.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class PostLocalSGDOptimizer(Optimizer):
         self.optim.load_state_dict({k: v for k, v in state_dict.items() if k != "step"})
 
     def step(self, closure=None):
-        """A step, and the average if it is time to."""
+        """A step, and the average if a period has passed."""
         loss = self.optim.step(closure)
         self.averager.average_parameters(self.optim.param_groups)
         return loss

@@ -27,7 +27,7 @@ class _Hook(JoinHook):
 
 
 class ZeroRedundancyOptimizer(Optimizer, Joinable):
-    """Any optimiser, whose state is spread over the ranks; after a step all have all parameters.
+    """Any optimiser with its state sharded over the ranks; after a step all ranks have all parameters.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
     ) -> None:
         if overlap_with_ddp:
             raise NotImplementedError(
-                "ZeroRedundancyOptimizer: overlap_with_ddp is not provided; leave it False"
+                "ZeroRedundancyOptimizer: overlap_with_ddp is not supported; leave it False"
             )
         self.process_group = dist._world.need_group(process_group)
         self.optim = None
@@ -67,7 +67,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         self._divide()
 
     def _divide(self):
-        """Which rank steps which parameters: the largest first, each to the rank that has least so far."""
+        """Assign parameters to ranks: the largest first, each to the rank with the least so far."""
         size, mine = self.process_group.size(), []
         loads, self._owner = [0] * size, {}
         for group in self.param_groups:
@@ -87,7 +87,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         self.state = self.optim.state if self.optim is not None else {}
 
     def _pass_options(self):
-        """What a scheduler has changed here goes to the optimiser."""
+        """Copy what a scheduler has changed here to the local optimiser."""
         groups: Any = self.optim.param_groups if self.optim else ()
         for here, there in zip(self.param_groups, groups):
             there.update({key: value for key, value in here.items() if key != "params"})

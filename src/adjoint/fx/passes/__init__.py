@@ -1,4 +1,4 @@
-"""Passes over graphs: what libraries and programs run, after `symbolic_trace`, to note or change something."""
+"""Passes over graphs, which annotate or rewrite them."""
 
 from adjoint._publish.register import listing
 

@@ -1,4 +1,4 @@
-"""Small changes and measures of graphs, by the names that libraries use."""
+"""Small utilities for graphs, under the names that libraries use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class size_bytes(NamedTuple):
 def replace_target_nodes_with(
     fx_module: Any, old_op: str, old_target: Any, new_op: str, new_target: Any
 ) -> None:
-    """Let all nodes of an op and target be of others.
+    """Replace op and target of all nodes that have them.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def replace_target_nodes_with(
 
 
 def get_tensor_meta(node: Node) -> Any:
-    """What `ShapeProp` noted of a node.
+    """The tensor metadata that `ShapeProp` recorded for a node.
 
     Raises
     ------

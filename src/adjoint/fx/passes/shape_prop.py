@@ -1,4 +1,4 @@
-"""`ShapeProp`: notes of each node's value what can be said without its elements."""
+"""`ShapeProp`: records shape, dtype and layout of the value of each node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __dir__ = listing(__name__)
 
 
 class TensorMetadata(NamedTuple):
-    """What is noted of a tensor."""
+    """The metadata of a tensor."""
 
     shape: Any
     dtype: Any
@@ -44,7 +44,7 @@ def _lies(t: Any, order: Any) -> bool:
 
 
 class ShapeProp(Interpreter):
-    """Runs a graph and notes shape, dtype and layout of tensors as ``node.meta["tensor_meta"]``, types as ``node.meta["type"]``.
+    """Runs a graph and records shape, dtype and layout of tensors as ``node.meta["tensor_meta"]``, types as ``node.meta["type"]``.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class ShapeProp(Interpreter):
         super().__init__(gm)
 
     def run_node(self, n: Node) -> Any:
-        """The value of a node, noted."""
+        """Compute the value of a node and record its metadata."""
         result = super().run_node(n)
         found = False
 

@@ -1,4 +1,4 @@
-"""``torch._dynamo``: what `torch.compile` makes of a module. Programs set its options and mark functions for it; nothing comes of either."""
+"""``torch._dynamo``: the module that `torch.compile` returns, and settings and marks for the compiler, which have no effect."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def graph_break(msg="") -> None:
 
 class _Config(SimpleNamespace):
     def patch(self, *args, **options):
-        """A context, or a decorator, in which options are others; nothing comes of them."""
+        """A context or decorator with other options, which have no effect."""
         return _Nothing()
 
 

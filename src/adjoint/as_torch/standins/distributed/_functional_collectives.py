@@ -40,17 +40,17 @@ def _op(name: str) -> Any:
 
 
 def wait_tensor(tensor: Tensor) -> Tensor:
-    """The tensor itself, which is there."""
+    """The tensor itself: it is ready."""
     return tensor
 
 
 def all_reduce(self: Tensor, reduceOp: str, group: Any, tag: str = "") -> Tensor:
-    """The combination of all ranks' tensors, on each of them."""
+    """Reduce the tensors of all ranks; each rank gets the result."""
     return functional.all_reduce(self, _op(reduceOp), group)
 
 
 def broadcast(self: Tensor, src: int, group: Any, tag: str = "") -> Tensor:
-    """The tensor of one rank, on each of them."""
+    """Broadcast the tensor of one rank."""
     return functional.broadcast(self, src, group)
 
 
@@ -60,7 +60,7 @@ def all_gather_tensor(self: Tensor, gather_dim: int, group: Any, tag: str = "") 
 
 
 def reduce_scatter_tensor(self: Tensor, reduceOp: str, scatter_dim: int, group: Any, tag: str = "") -> Tensor:
-    """Of the combination of all ranks' tensors this rank's part along a dimension."""
+    """Reduce the tensors of all ranks; each rank gets its part along a dimension."""
     size = functional._of(group)[0].size()
     if self.shape[scatter_dim] % size:
         raise RuntimeError(
@@ -77,7 +77,7 @@ def all_to_all_single(
     group: Any,
     tag: str = "",
 ) -> Tensor:
-    """Rows to each rank, and rows from each: as many as the sizes say, or as many to each."""
+    """Exchange rows between all ranks, split by the given sizes or evenly."""
     rows = self.shape[0] if output_split_sizes is None else sum(output_split_sizes)
     output = self.new_empty(rows, *self.shape[1:])
     return functional.all_to_all_single(output, self, output_split_sizes, input_split_sizes, group)

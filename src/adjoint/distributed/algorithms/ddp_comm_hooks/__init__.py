@@ -1,4 +1,4 @@
-"""Hooks of communication for `DistributedDataParallel`: see `default_hooks`."""
+"""Communication hooks for `DistributedDataParallel`: see `default_hooks`."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ __all__ = ["PostLocalSGDState", "post_localSGD_hook"]
 
 
 class PostLocalSGDState:
-    """What the hook knows: the groups, and when it begins to use the smaller one.
+    """The state of the hook: the groups, and the step at which it begins to use the smaller one.
 
     Parameters
     ----------

@@ -13,14 +13,14 @@ __all__ = ["ModelAverager", "PeriodicModelAverager"]
 
 
 class ModelAverager:
-    """What averages parameters; it counts its calls."""
+    """The base of averagers of parameters; it counts its calls."""
 
     def __init__(self, process_group: Any = None) -> None:
         self.process_group = dist._world.need_group(process_group)
         self.step = 0
 
     def average_parameters(self, params) -> None:
-        """Average them, if it is time to."""
+        """Average them if a period has passed."""
         raise NotImplementedError
 
 

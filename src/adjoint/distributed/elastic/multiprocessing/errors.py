@@ -21,7 +21,7 @@ VARIABLE = "TORCHELASTIC_ERROR_FILE"
 
 
 class ProcessFailure:
-    """How a process failed: its rank, its number for the system, its status, and what it recorded."""
+    """How a process failed: its rank, its process id, its exit status, and what it recorded."""
 
     def __init__(self, local_rank: Any, pid: Any, exitcode: Any, error_file: Any = "") -> None:
         self.local_rank, self.pid, self.exitcode, self.error_file = local_rank, pid, exitcode, error_file

@@ -1,4 +1,4 @@
-"""What passes are made of."""
+"""Building blocks of passes."""
 
 from adjoint._publish.register import listing
 

@@ -1,4 +1,4 @@
-"""Where a small graph, the pattern, occurs in a larger one.
+"""Subgraph matching: finds the occurrences of a pattern in a graph.
 
 A match begins at a node that the pattern returns and goes on to what that takes, in both graphs at once. Placeholders of the pattern
 stand for anything. Start reading at `SubgraphMatcher.match`.
@@ -22,7 +22,7 @@ __dir__ = listing(__name__)
 
 @dataclass
 class InternalMatch:
-    """One occurrence: by the pattern's nodes, those of the graph."""
+    """One occurrence: a map from the nodes of the pattern to nodes of the graph."""
 
     anchors: list[Node]
     nodes_map: dict[Node, Any] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class SubgraphMatcher:
         )
 
     def match(self, graph: Graph, node_name_match: str = "") -> list[InternalMatch]:
-        """The occurrences of the pattern, in the order of the graph. Nothing within one is used from outside of it.
+        """The occurrences of the pattern, in the order of the graph. Values inside an occurrence are not used outside.
 
         Parameters
         ----------
@@ -176,7 +176,7 @@ class SubgraphMatcher:
 
 
 def _is_convex(inside: set[Node]) -> bool:
-    """Whether no way leads out of these nodes and back in: they can run as one."""
+    """Whether no path leaves these nodes and returns, so that they can be fused."""
     seen: set[Node] = set()
     open_ = [user for node in inside for user in node.users if user not in inside]
     while open_:
