@@ -7,6 +7,7 @@ import pkgutil
 import textwrap
 
 import pytest
+from helpers import run_python
 
 import adjoint as ad
 
@@ -23,6 +24,19 @@ def test_what_a_module_offers_is_there(name):
     module = importlib.import_module(name)
     missing = [n for n in {*dir(module), *getattr(module, "__all__", ())} if not hasattr(module, n)]
     assert missing == []
+
+
+def test_a_subpackage_that_another_thread_imports_is_waited_for():
+    program = """
+import sys, threading
+import adjoint as ad
+sys.setswitchinterval(1e-6)
+threading.Thread(target=lambda: ad.nn).start()
+while "adjoint.nn" not in sys.modules:
+    pass
+print(hasattr(ad.nn, "Parameter"))
+"""
+    assert run_python("-c", program).stdout == "True\n"
 
 
 # torch's names. Which of them Adjoint has changes; that `hasattr`, `dir` and `import` agree on it does not.

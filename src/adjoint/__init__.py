@@ -159,10 +159,10 @@ del _names, _home
 
 
 def _module(path):
-    """A module of this name, imported where it is not there yet, without a word of `importlib` where it is."""
+    """A module of this name, imported if necessary, without `importlib` if not; one that another thread is importing is waited for."""
     from sys import modules
 
-    if path not in modules:
+    if path not in modules or getattr(modules[path].__spec__, "_initializing", False):
         from importlib import import_module
 
         import_module(path)

@@ -78,7 +78,7 @@ class Structure:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Structure) and self.form == other.form
 
-    __hash__: Any = None
+    __hash__ = None  # type: ignore[assignment]
 
 
 def build(form: tuple[Any, ...], tensors: Any) -> Any:
