@@ -3,6 +3,7 @@
 import enum
 import importlib
 import inspect
+import operator
 import re
 
 import adjoint as ad
@@ -166,3 +167,16 @@ def lacking_of_methods(module):
         if missing:
             found[name] = missing
     return found
+
+
+#: Classes that programs use daily: each of their public methods has an example. (Generator is the core's.)
+DAILY = ("nn.Module", "optim.Optimizer", "optim.lr_scheduler.LRScheduler", "utils.data.DataLoader")
+
+
+def without_example(name):
+    """The methods of a class, inherited ones too, whose documentation has no example."""
+    cls = operator.attrgetter(name)(ad)
+    methods = {n: inspect.getattr_static(cls, n) for n in dir(cls) if n[0] != "_"}
+    return [
+        n for n, value in methods.items() if callable(value) and ">>>" not in (inspect.getdoc(value) or "")
+    ]

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from documented import MODULES, lacking, lacking_of_methods
+from documented import DAILY, MODULES, lacking, lacking_of_methods, without_example
 from samples import OPERATORS, cases, function_of
 
 import adjoint as ad
@@ -135,6 +135,11 @@ def test_every_callable_has_parameters_a_result_and_an_example(module):
 def test_every_method_has_a_sentence_and_says_what_it_takes_and_returns(module):
     """Its signature does, or its text; a method that overrides another means the same."""
     assert lacking_of_methods(module) == {}
+
+
+@pytest.mark.parametrize("name", DAILY)
+def test_every_method_of_what_is_used_daily_has_an_example(name):
+    assert without_example(name) == []
 
 
 def test_what_compositions_take_is_measured():

@@ -30,7 +30,6 @@ from adjoint import _C
 from adjoint._publish.arguments import ignores
 from adjoint._types import Any, Callable, Closure, F, Params, StateDict
 
-from ..utils.hooks import HookTable
 from .step_hooks import StepHooks, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 __all__ = [
@@ -77,8 +76,6 @@ class Optimizer(StepHooks):
 
     #: Whether a step takes gradients in the layout sparse_coo.
     takes_sparse = False
-
-    _state_hooks: dict[str, HookTable] | None = None
 
     #: Options that steps only pass on to the core, as floats, and never look at: a replay takes them as they are.
     _passed_on: frozenset[str] = frozenset()
@@ -177,7 +174,17 @@ class Optimizer(StepHooks):
         self.param_groups.append({"params": params, **{k: v for k, v in group.items() if k != "params"}})
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop the gradients of all parameters, or with ``set_to_none=False`` fill them with zeros."""
+        """Drop the gradients of all parameters, or with ``set_to_none=False`` fill them with zeros.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> p = ad.nn.Parameter(ad.ones(2))
+        >>> p.sum().backward()
+        >>> ad.optim.SGD([p]).zero_grad()
+        >>> p.grad is None
+        True
+        """
         for group in self.param_groups:
             for param in group["params"]:
                 if set_to_none:
@@ -203,6 +210,15 @@ class Optimizer(StepHooks):
         -------
         object
             What `closure` returned.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> p = ad.nn.Parameter(ad.ones(1))
+        >>> p.sum().backward()
+        >>> ad.optim.SGD([p], lr=0.5).step()
+        >>> p.tolist()
+        [0.5]
         """
         raise NotImplementedError(f"{type(self).__name__} does not define step()")
 
@@ -211,52 +227,6 @@ class Optimizer(StepHooks):
             return None
         with ad.enable_grad():
             return closure()
-
-    # ---- hooks of the state ----------------------------------------------------------------------------
-
-    def _own_state_hook(self, name, hook, prepend):
-        if self._state_hooks is None:
-            self._state_hooks = {}
-        return self._state_hooks.setdefault(name, HookTable()).add(hook, prepend)
-
-    def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False):
-        """Run ``hook(optimizer)`` before `state_dict`.
-
-        Returns
-        -------
-        RemovableHandle
-        """
-        return self._own_state_hook("save_pre", hook, prepend)
-
-    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False):
-        """Run ``hook(optimizer, state_dict)`` after `state_dict`; it may return another one.
-
-        Returns
-        -------
-        RemovableHandle
-        """
-        return self._own_state_hook("save_post", hook, prepend)
-
-    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False):
-        """Run ``hook(optimizer, state_dict)`` before `load_state_dict`; it may return another one.
-
-        Returns
-        -------
-        RemovableHandle
-        """
-        return self._own_state_hook("load_pre", hook, prepend)
-
-    def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False):
-        """Run ``hook(optimizer)`` after `load_state_dict`.
-
-        Returns
-        -------
-        RemovableHandle
-        """
-        return self._own_state_hook("load_post", hook, prepend)
-
-    def _state_hook_list(self, name):
-        return list((self._state_hooks or {}).get(name, {}).values())
 
     # ---- saving and loading ---------------------------------------------------------------------------
 
@@ -267,6 +237,13 @@ class Optimizer(StepHooks):
         -------
         dict
             "state": position → dict; "param_groups": list of dicts, "params" holding positions.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> optimizer = ad.optim.SGD([ad.nn.Parameter(ad.ones(1))], lr=0.5)
+        >>> optimizer.state_dict()["param_groups"][0]["lr"]
+        0.5
         """
         for hook in self._state_hook_list("save_pre"):
             hook(self)
@@ -296,6 +273,16 @@ class Optimizer(StepHooks):
         ------
         ValueError
             The groups do not match those of this optimiser, in number or in size.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> p = ad.nn.Parameter(ad.ones(1))
+        >>> state = ad.optim.SGD([p], lr=0.5).state_dict()
+        >>> optimizer = ad.optim.SGD([p], lr=0.1)
+        >>> optimizer.load_state_dict(state)
+        >>> optimizer.param_groups[0]["lr"]
+        0.5
         """
         state_dict = dict(state_dict)
         for hook in self._state_hook_list("load_pre"):

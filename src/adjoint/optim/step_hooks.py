@@ -1,4 +1,4 @@
-"""Hooks around the steps of optimisers: of one (`StepHooks`, a base of `Optimizer`) or of all.
+"""Hooks of optimisers (`StepHooks`, a base of `Optimizer`): around steps, of one or of all, and around saving and loading.
 
 A step without hooks tests one attribute, ``_hooks``, and goes straight through.
 """
@@ -88,7 +88,10 @@ def _with_hooks(step):
 
 
 class StepHooks:
-    """What an optimiser has of hooks around its steps."""
+    """The hooks of an optimiser."""
+
+    #: Those around saving and loading, by kind; None before the first.
+    _state_hooks: dict[str, HookTable] | None = None
 
     #: None, or two empty tables while there are hooks of all optimisers.
     _hooks: tuple[HookTable, HookTable] | None = None
@@ -108,7 +111,17 @@ class StepHooks:
         return self.__dict__.setdefault("_hooks", (HookTable(), HookTable()))
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> Any:
-        """Run ``hook(optimizer, args, kwargs)`` before each step; it may return new (args, kwargs)."""
+        """Run ``hook(optimizer, args, kwargs)`` before each step; it may return new (args, kwargs).
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> p = ad.nn.Parameter(ad.ones(1))
+        >>> optimizer = ad.optim.SGD([p])
+        >>> handle = optimizer.register_step_pre_hook(lambda optimizer, args, kwargs: print("step"))
+        >>> optimizer.step()
+        step
+        """
         return self._own_hooks()[0].add(hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> Any:
@@ -125,3 +138,79 @@ class StepHooks:
         0.5
         """
         return self._own_hooks()[1].add(hook)
+
+    def _own_state_hook(self, name, hook, prepend):
+        if self._state_hooks is None:
+            self._state_hooks = {}
+        return self._state_hooks.setdefault(name, HookTable()).add(hook, prepend)
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False):
+        """Run ``hook(optimizer)`` before `state_dict`.
+
+        Returns
+        -------
+        RemovableHandle
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> optimizer = ad.optim.SGD([ad.nn.Parameter(ad.ones(1))])
+        >>> handle = optimizer.register_state_dict_pre_hook(lambda optimizer: print("saving"))
+        >>> state = optimizer.state_dict()
+        saving
+        """
+        return self._own_state_hook("save_pre", hook, prepend)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False):
+        """Run ``hook(optimizer, state_dict)`` after `state_dict`; it may return another one.
+
+        Returns
+        -------
+        RemovableHandle
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> optimizer = ad.optim.SGD([ad.nn.Parameter(ad.ones(1))])
+        >>> handle = optimizer.register_state_dict_post_hook(lambda optimizer, state: {**state, "step": 3})
+        >>> optimizer.state_dict()["step"]
+        3
+        """
+        return self._own_state_hook("save_post", hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False):
+        """Run ``hook(optimizer, state_dict)`` before `load_state_dict`; it may return another one.
+
+        Returns
+        -------
+        RemovableHandle
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> optimizer = ad.optim.SGD([ad.nn.Parameter(ad.ones(1))])
+        >>> handle = optimizer.register_load_state_dict_pre_hook(lambda optimizer, state: print(sorted(state)))
+        >>> optimizer.load_state_dict(optimizer.state_dict())
+        ['param_groups', 'state']
+        """
+        return self._own_state_hook("load_pre", hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False):
+        """Run ``hook(optimizer)`` after `load_state_dict`.
+
+        Returns
+        -------
+        RemovableHandle
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> optimizer = ad.optim.SGD([ad.nn.Parameter(ad.ones(1))])
+        >>> handle = optimizer.register_load_state_dict_post_hook(lambda optimizer: print("loaded"))
+        >>> optimizer.load_state_dict(optimizer.state_dict())
+        loaded
+        """
+        return self._own_state_hook("load_post", hook, prepend)
+
+    def _state_hook_list(self, name):
+        return list((self._state_hooks or {}).get(name, {}).values())

@@ -4,7 +4,7 @@ Start with ``Module.__setattr__`` (an assigned parameter, buffer or module is re
 ``Module.__call__`` (straight to ``forward`` when there are no hooks). The members are in three plain dicts,
 ``_parameters``, ``_buffers`` and ``_modules``, and nowhere else: a program may edit or replace them. They are read by
 ``__getattr__``, which `ModuleMembers` brings from the core, where its speed is explained. The rest is in files of its
-own: hooks in `hooks` and `global_hooks`, saving and loading in `state_dict`, dtypes and devices in `conversion`.
+own: walks in `traversal`, hooks in `hooks` and `global_hooks`, saving and loading in `state_dict`, dtypes and devices in `conversion`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import adjoint as ad
 from adjoint._C import ModuleMembers, _read_members_directly
 from adjoint._moved import Constants
 from adjoint._switches import switches
-from adjoint._types import Any, Callable, Iterable, Iterator, Self
+from adjoint._types import Any, Callable, Self
 from adjoint.nn.parameter import Buffer, Parameter
 from adjoint.utils.hooks import HookTable
 
@@ -26,6 +26,7 @@ from .hooks import Hookable, call_with_hooks
 from .locate import PLAIN, locate
 from .naming import check_new_name, indent, type_name
 from .state_dict import StateDict
+from .traversal import Traversal
 
 __all__ = ["Module"]
 __all__ += global_hooks.__all__
@@ -54,7 +55,7 @@ def _replaced(kind, module, name, value):
     return replaced(table, module, name, value) if table else value
 
 
-class Module(Conversion, StateDict, Hookable, Compiling, ModuleMembers):
+class Module(Traversal, Conversion, StateDict, Hookable, Compiling, ModuleMembers):
     """Base class of all layers and models.
 
     A subclass calls ``super().__init__()``, assigns parameters and submodules to attributes, and defines
@@ -119,7 +120,14 @@ class Module(Conversion, StateDict, Hookable, Compiling, ModuleMembers):
             super().__init__(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Compute the output; every subclass overrides it."""
+        """Compute the output; every subclass overrides it.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> ad.nn.Tanh().forward(ad.zeros(2))
+        tensor([0., 0.])
+        """
         raise NotImplementedError(
             f'Module [{type(self).__name__}] is missing the required "forward" function'
         )
@@ -210,6 +218,14 @@ class Module(Conversion, StateDict, Hookable, Compiling, ModuleMembers):
             `param` is neither a `Parameter` nor None.
         ValueError
             `param` is not a leaf.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> module = ad.nn.Module()
+        >>> module.register_parameter("scale", ad.nn.Parameter(ad.ones(1)))
+        >>> list(module.state_dict())
+        ['scale']
         """
         registry = _own_registry(self, "_parameters", "parameter")
         check_new_name(self, registry, name, "parameter")
@@ -235,6 +251,14 @@ class Module(Conversion, StateDict, Hookable, Compiling, ModuleMembers):
             The name is empty, contains a dot, or is taken.
         TypeError
             `tensor` is neither a Tensor nor None.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> module = ad.nn.Module()
+        >>> module.register_buffer("mean", ad.zeros(2))
+        >>> module.mean
+        tensor([0., 0.])
         """
         registry = _own_registry(self, "_buffers", "buffer")
         check_new_name(self, registry, name, "buffer")
@@ -257,6 +281,16 @@ class Module(Conversion, StateDict, Hookable, Compiling, ModuleMembers):
             The name is empty, contains a dot, or is taken.
         TypeError
             `module` is neither a Module nor None.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> model = ad.nn.Sequential()
+        >>> model.add_module("last", ad.nn.Tanh())
+        >>> model
+        Sequential(
+          (last): Tanh()
+        )
         """
         registry = _own_registry(self, "_modules", "module")
         if module is not None and not isinstance(module, Module):
@@ -265,138 +299,6 @@ class Module(Conversion, StateDict, Hookable, Compiling, ModuleMembers):
         registry[name] = module if module is None else _replaced("module", self, name, module)
 
     register_module = add_module
-
-    # ---- access by dotted name ------------------------------------------------------------------------
-
-    def get_submodule(self, target: str) -> Module:
-        """Return the module called `target`, a dotted name; the empty name is this module.
-
-        Raises
-        ------
-        AttributeError
-            There is no such attribute, or it is not a Module.
-        """
-        module = self
-        for part in target.split(".") if target else ():
-            if not hasattr(module, part):
-                raise AttributeError(f"{type(module).__name__} has no attribute `{part}`")
-            module = getattr(module, part)
-            if not isinstance(module, Module):
-                raise AttributeError(f"`{part}` is not an nn.Module")
-        return module
-
-    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
-        """Put `module` at the dotted name `target`; with `strict`, only over an existing module."""
-        parent, _, name = target.rpartition(".")
-        if not name:
-            raise ValueError("Cannot set the submodule without a target name!")
-        if not isinstance(module, Module):
-            raise ValueError(f"{type(module).__name__} is not an nn.Module")
-        owner = self.get_submodule(parent)
-        if strict and not hasattr(owner, name):
-            raise AttributeError(f"{type(owner).__name__} has no attribute `{name}`")
-        if hasattr(owner, name) and not isinstance(getattr(owner, name), Module):
-            raise AttributeError(f"`{name}` is not an nn.Module")
-        setattr(owner, name, module)
-
-    def get_parameter(self, target: str) -> Parameter:
-        """Return the parameter called `target`, a dotted name."""
-        found = self._get_member(target)
-        if not isinstance(found, Parameter):
-            raise AttributeError(f"`{target.rpartition('.')[2]}` is not an nn.Parameter")
-        return found
-
-    def get_buffer(self, target: str) -> ad.Tensor:
-        """Return the buffer called `target`, a dotted name."""
-        found = self._get_member(target)
-        prefix, _, name = target.rpartition(".")
-        if name not in self.get_submodule(prefix)._buffers:
-            raise AttributeError(f"`{name}` is not a buffer")
-        return found
-
-    def _get_member(self, target):
-        prefix, _, name = target.rpartition(".")
-        module = self.get_submodule(prefix)
-        if not hasattr(module, name):
-            raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
-        return getattr(module, name)
-
-    # ---- traversal ------------------------------------------------------------------------------------
-
-    def named_modules(
-        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Module]]:
-        """Yield (dotted name, module) for this module and every descendant, each module once."""
-        if memo is None:
-            memo = set()
-        if self in memo:
-            return
-        if remove_duplicate:
-            memo.add(self)
-        yield prefix, self
-        for name, module in self._modules.items():
-            if module is not None:
-                inner = f"{prefix}.{name}" if prefix else name
-                yield from module.named_modules(memo, inner, remove_duplicate)
-
-    def modules(self) -> Iterator[Module]:
-        """Yield this module and every descendant, each once."""
-        for _, module in self.named_modules():
-            yield module
-
-    def named_children(self) -> Iterator[tuple[str, Module]]:
-        """Yield (name, module) for the direct children, each once."""
-        seen = set()
-        for name, module in self._modules.items():
-            if module is not None and module not in seen:
-                seen.add(module)
-                yield name, module
-
-    def children(self) -> Iterator[Module]:
-        """Yield the direct children, each once."""
-        for _, module in self.named_children():
-            yield module
-
-    def _named_members(self, get_members, prefix="", recurse=True, remove_duplicate=True):
-        seen = set()
-        modules: Iterable[tuple[str, Module]]
-        if recurse:
-            modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
-        else:
-            modules = [(prefix, self)]
-        for module_name, module in modules:
-            for name, member in get_members(module):
-                if member is None or member in seen:
-                    continue
-                if remove_duplicate:
-                    seen.add(member)
-                yield (f"{module_name}.{name}" if module_name else name), member
-
-    def named_parameters(
-        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Parameter]]:
-        """Yield (dotted name, parameter); a shared parameter comes once, under its first name."""
-        return self._named_members(
-            lambda module: list(module._parameters.items()), prefix, recurse, remove_duplicate
-        )
-
-    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """Yield every parameter, each once: what an optimiser takes."""
-        for _, parameter in self.named_parameters(recurse=recurse):
-            yield parameter
-
-    def named_buffers(
-        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, ad.Tensor]]:
-        """Yield (dotted name, buffer), each buffer once."""
-        return self._named_members(
-            lambda module: list(module._buffers.items()), prefix, recurse, remove_duplicate
-        )
-
-    def buffers(self, recurse: bool = True) -> Iterator[ad.Tensor]:
-        """Yield every buffer, each once."""
-        for _, buffer in self.named_buffers(recurse=recurse):
-            yield buffer
 
     # ---- modes and gradients --------------------------------------------------------------------------
 
@@ -419,7 +321,14 @@ class Module(Conversion, StateDict, Hookable, Compiling, ModuleMembers):
         return self
 
     def train(self, mode: bool = True) -> Self:
-        """Set training mode (or, with ``mode=False``, evaluation mode) here and below; return the module."""
+        """Set training mode (or, with ``mode=False``, evaluation mode) here and below; return the module.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> ad.nn.Dropout().eval().train().training
+        True
+        """
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
         self.training = mode
@@ -428,17 +337,42 @@ class Module(Conversion, StateDict, Hookable, Compiling, ModuleMembers):
         return self
 
     def eval(self) -> Self:
-        """Set evaluation mode: `Dropout` passes its input through. Same as ``train(False)``."""
+        """Set evaluation mode: `Dropout` passes its input through. Same as ``train(False)``.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> ad.nn.Dropout().eval()(ad.ones(2))
+        tensor([1., 1.])
+        """
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Freeze (False) or thaw (True) every parameter; return the module."""
+        """Freeze (False) or thaw (True) every parameter; return the module.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> layer = ad.nn.Linear(2, 1).requires_grad_(False)
+        >>> layer(ad.ones(2)).requires_grad
+        False
+        """
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop the gradients of all parameters, or with ``set_to_none=False`` fill them with zeros."""
+        """Drop the gradients of all parameters, or with ``set_to_none=False`` fill them with zeros.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> layer = ad.nn.Linear(2, 1)
+        >>> layer(ad.ones(2)).backward()
+        >>> layer.zero_grad()
+        >>> layer.weight.grad is None
+        True
+        """
         for parameter in self.parameters():
             grad = parameter.grad
             if grad is None:
@@ -473,7 +407,14 @@ class Module(Conversion, StateDict, Hookable, Compiling, ModuleMembers):
         return type(self).__name__
 
     def extra_repr(self) -> str:
-        """What repr shows between the parentheses; subclasses override it."""
+        """What repr shows between the parentheses; subclasses override it.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> ad.nn.Linear(2, 1).extra_repr()
+        'in_features=2, out_features=1, bias=True'
+        """
         return ""
 
     def __repr__(self) -> str:

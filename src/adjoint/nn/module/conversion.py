@@ -150,23 +150,58 @@ class Conversion(ModuleMembers):
         return self._apply(lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
 
     def float(self) -> Self:
-        """Convert floating-point parameters and buffers to float32."""
+        """Convert floating-point parameters and buffers to float32.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> ad.nn.Linear(2, 1, dtype=ad.float64).float().weight.dtype
+        adjoint.float32
+        """
         return self._cast_floating(ad.float32)
 
     def double(self) -> Self:
-        """Convert floating-point parameters and buffers to float64."""
+        """Convert floating-point parameters and buffers to float64.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> ad.nn.Linear(2, 1).double().weight.dtype
+        adjoint.float64
+        """
         return self._cast_floating(ad.float64)
 
     def half(self) -> Self:
-        """Convert floating-point parameters and buffers to float16."""
+        """Convert floating-point parameters and buffers to float16.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> ad.nn.Linear(2, 1).half().weight.dtype
+        adjoint.float16
+        """
         return self._cast_floating(ad.float16)
 
     def bfloat16(self) -> Self:
-        """Convert floating-point parameters and buffers to bfloat16."""
+        """Convert floating-point parameters and buffers to bfloat16.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> ad.nn.Linear(2, 1).bfloat16().weight.dtype
+        adjoint.bfloat16
+        """
         return self._cast_floating(ad.bfloat16)
 
     def type(self, dst_type: Any) -> Self:
-        """Convert every parameter and buffer to the dtype `dst_type`, or to a legacy tensor type."""
+        """Convert every parameter and buffer to the dtype `dst_type`, or to a legacy tensor type.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> ad.nn.Linear(2, 1).type(ad.float64).weight.dtype
+        adjoint.float64
+        """
         return self._apply(lambda tensor: tensor.type(dst_type))
 
     def share_memory(self) -> Self:
@@ -189,14 +224,36 @@ class Conversion(ModuleMembers):
         return self
 
     def cpu(self) -> Self:
-        """Move to the CPU."""
+        """Move to the CPU.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> ad.nn.Linear(2, 1).cpu().weight.device
+        device(type='cpu')
+        """
         return self._apply(lambda tensor: tensor.to("cpu"))
 
     def cuda(self, device: Device | None = None) -> Self:
-        """Move to a CUDA device."""
+        """Move to a CUDA device.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> ad.nn.Module().cuda()  # has nothing to move
+        Module()
+        """
         target = "cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device
         return self._apply(lambda tensor: tensor.to(target))
 
     def to_empty(self, *, device: Device, recurse: bool = True) -> Self:
-        """Move to `device` without copying: the values are undefined until they are initialised."""
+        """Move to `device` without copying: the values are undefined until they are initialised.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> layer = ad.nn.Linear(2, 1, device="meta").to_empty(device="cpu")
+        >>> layer.weight.device
+        device(type='cpu')
+        """
         return self._apply(lambda tensor: ad.empty_like(tensor, device=device), recurse=recurse)

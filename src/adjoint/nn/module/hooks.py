@@ -131,6 +131,14 @@ class Hookable(ModuleMembers):
             Pass the keyword arguments too.
         always_call : bool
             Run it even when ``forward`` raises (the output is then None); its own errors become warnings.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> layer = ad.nn.Linear(2, 1)
+        >>> handle = layer.register_forward_hook(lambda module, args, output: output * 0)
+        >>> layer(ad.ones(2)).item()
+        -0.0
         """
         hooks = self._own_hooks()
         marks = [(hooks.forward_with_kwargs, with_kwargs), (hooks.forward_always_called, always_call)]
@@ -142,6 +150,15 @@ class Hookable(ModuleMembers):
         """Run ``hook(module, grad_output)`` before the gradient of the inputs is computed.
 
         What it returns, a tuple or a tensor, replaces `grad_output`.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> layer = ad.nn.Linear(2, 1)
+        >>> handle = layer.register_full_backward_pre_hook(lambda module, grads: (grads[0] * 2,))
+        >>> layer(ad.ones(2)).backward()
+        >>> layer.bias.grad
+        tensor([2.])
         """
         return self._own_hooks().backward_pre.add(hook, prepend)
 
@@ -172,6 +189,14 @@ class Hookable(ModuleMembers):
         """The legacy backward hook: ``hook(module, grad_input, grad_output)`` with the gradients of the last operation of `forward`.
 
         Use `register_full_backward_hook`, whose gradients are those of the module. A module has hooks of one kind.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> layer = ad.nn.Linear(2, 1)
+        >>> handle = layer.register_backward_hook(lambda module, grad_in, grad_out: print(grad_out[0]))
+        >>> layer(ad.ones(1, 2)).backward()
+        tensor([[1.]])
         """
         return self._backward_table(False).add(hook)
 

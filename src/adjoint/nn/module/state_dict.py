@@ -86,13 +86,30 @@ class StateDict(ModuleMembers):
         return list(self._state_hooks.get(which, {}).values())
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> Any:
-        """Run ``hook(module, prefix, keep_vars)`` before `state_dict` collects this module."""
+        """Run ``hook(module, prefix, keep_vars)`` before `state_dict` collects this module.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> layer = ad.nn.Linear(2, 1)
+        >>> handle = layer.register_state_dict_pre_hook(lambda module, prefix, keep_vars: print("saving"))
+        >>> state = layer.state_dict()
+        saving
+        """
         return self._state_dict_pre_hooks.add(hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> Any:
         """Run ``hook(module, state_dict, prefix, local_metadata)`` after this module was collected.
 
         The hook edits the dict in place and must return None.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> layer = ad.nn.Linear(2, 1)
+        >>> handle = layer.register_state_dict_post_hook(lambda module, state, prefix, meta: state.update(step=1))
+        >>> layer.state_dict()["step"]
+        1
         """
         return self._state_dict_hooks.add((hook, True))
 
@@ -105,25 +122,75 @@ class StateDict(ModuleMembers):
         return self._state_dict_hooks.add((hook, False))
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> Any:
-        """Run ``hook(module, state_dict, prefix, local_metadata, strict, missing, unexpected, errors)`` first."""
+        """Run ``hook(module, state_dict, prefix, local_metadata, strict, missing, unexpected, errors)`` first.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> layer = ad.nn.Linear(2, 1)
+        >>> handle = layer.register_load_state_dict_pre_hook(lambda module, state, *rest: print(len(state)))
+        >>> layer.load_state_dict(layer.state_dict())
+        2
+        <All keys matched successfully>
+        """
         return self._load_state_dict_pre_hooks.add((hook, True))
 
     def _register_load_state_dict_pre_hook(self, hook, with_module=False):
         return self._load_state_dict_pre_hooks.add((hook, with_module))
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> Any:
-        """Run ``hook(module, incompatible_keys)`` after loading; it may edit the two lists in place."""
+        """Run ``hook(module, incompatible_keys)`` after loading; it may edit the two lists in place.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> layer = ad.nn.Linear(2, 1)
+        >>> handle = layer.register_load_state_dict_post_hook(lambda module, keys: keys.missing_keys.clear())
+        >>> layer.load_state_dict({"weight": ad.ones(1, 2)})
+        <All keys matched successfully>
+        """
         return self._load_state_dict_post_hooks.add(hook)
 
     def get_extra_state(self) -> Any:
-        """Return further state for `state_dict`, any picklable object; see `set_extra_state`."""
+        """Return further state for `state_dict`, any picklable object; see `set_extra_state`.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> class Counter(ad.nn.Module):
+        ...     count = 0
+        ...
+        ...     def get_extra_state(self):
+        ...         return self.count
+        ...
+        ...     def set_extra_state(self, state):
+        ...         self.count = state
+        >>> Counter().state_dict()
+        OrderedDict([('_extra_state', 0)])
+        """
         raise RuntimeError(
             f"{type(self).__name__}.get_extra_state was called but is not defined: a module that wants extra "
             "state defines both get_extra_state and set_extra_state"
         )
 
     def set_extra_state(self, state: Any) -> Any:
-        """Restore what `get_extra_state` returned."""
+        """Restore what `get_extra_state` returned.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> class Counter(ad.nn.Module):
+        ...     def get_extra_state(self):
+        ...         return self.count
+        ...
+        ...     def set_extra_state(self, state):
+        ...         self.count = state
+        >>> counter = Counter()
+        >>> counter.load_state_dict({"_extra_state": 3})
+        <All keys matched successfully>
+        >>> counter.count
+        3
+        """
         raise RuntimeError(
             f"{type(self).__name__}.set_extra_state was called but is not defined: a module that wants extra "
             "state defines both get_extra_state and set_extra_state"

@@ -107,15 +107,44 @@ class LRScheduler:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in given.items())})"
 
     def get_lr(self) -> list[float]:
-        """The rates of this epoch, one for each group."""
+        """The rates of this epoch, one for each group.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> class Halved(ad.optim.lr_scheduler.LRScheduler):
+        ...     def get_lr(self):
+        ...         return [base / 2 for base in self.base_lrs]
+        >>> Halved(ad.optim.SGD([ad.nn.Parameter(ad.ones(1))], lr=0.5)).get_last_lr()
+        [0.25]
+        """
         raise NotImplementedError(f"{type(self).__name__} does not define get_lr()")
 
     def get_last_lr(self) -> list[float]:
-        """The rates that were set last, one for each group."""
+        """The rates that were set last, one for each group.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> optimizer = ad.optim.SGD([ad.nn.Parameter(ad.ones(1))], lr=0.5)
+        >>> ad.optim.lr_scheduler.ExponentialLR(optimizer, 0.5).get_last_lr()
+        [0.5]
+        """
         return self._last_lr
 
     def step(self, epoch: float | None = None) -> None:
-        """Go to the next epoch (or to `epoch`) and set its rates."""
+        """Go to the next epoch (or to `epoch`) and set its rates.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> optimizer = ad.optim.SGD([ad.nn.Parameter(ad.ones(1))], lr=0.5)
+        >>> scheduler = ad.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+        >>> optimizer.step()
+        >>> scheduler.step()
+        >>> scheduler.get_last_lr()
+        [0.25]
+        """
         if self._step_count == 1 and not self.optimizer._stepped:
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite "
@@ -176,11 +205,29 @@ class LRScheduler:
         self._last_lr = self._rates()
 
     def state_dict(self) -> dict:
-        """Everything but the optimiser."""
+        """Everything but the optimiser.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> optimizer = ad.optim.SGD([ad.nn.Parameter(ad.ones(1))], lr=0.5)
+        >>> ad.optim.lr_scheduler.ExponentialLR(optimizer, 0.5).state_dict()["last_epoch"]
+        0
+        """
         return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Take over what `state_dict` returned."""
+        """Take over what `state_dict` returned.
+
+        Examples
+        --------
+        >>> import adjoint as ad
+        >>> optimizer = ad.optim.SGD([ad.nn.Parameter(ad.ones(1))], lr=0.5)
+        >>> scheduler = ad.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+        >>> scheduler.load_state_dict({"last_epoch": 3})
+        >>> scheduler.last_epoch
+        3
+        """
         self.__dict__.update(state_dict)
 
     def _rates(self):
