@@ -121,11 +121,12 @@ class Traversal(ModuleMembers):
         """
         if memo is None:
             memo = set()
-        if self in memo:
+        this: Any = self
+        if this in memo:
             return
         if remove_duplicate:
-            memo.add(self)
-        yield prefix, self
+            memo.add(this)
+        yield prefix, this
         for name, module in self._modules.items():
             if module is not None:
                 inner = f"{prefix}.{name}" if prefix else name
@@ -175,7 +176,7 @@ class Traversal(ModuleMembers):
 
     def _named_members(self, get_members, prefix="", recurse=True, remove_duplicate=True):
         seen = set()
-        modules: Iterable[tuple[str, Module]]
+        modules: Iterable[tuple[str, Any]]
         if recurse:
             modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
         else:
