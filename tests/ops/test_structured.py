@@ -361,7 +361,8 @@ EXPECTED = (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError
 
 
 def wrong_tensors(t):
-    """Tensors of other ranks and sizes."""
+    """Tensors of other ranks, sizes and types."""
+    yield from (t.to(dtype) for dtype in (ad.int8, ad.int32, ad.bool, ad.float32, ad.complex128))
     yield t[None]
     yield t[None, None]
     yield t.reshape(-1)

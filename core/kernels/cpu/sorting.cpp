@@ -458,6 +458,18 @@ namespace {
   return v;
 }
 
+/// Indices of int64 have these sizes; of dimension `free`, any.
+void need_places(IntList sizes, const Tensor& at, int free, const char* op) {
+  const IntList found = at.sizes();
+  bool fits = at.dtype() == DType::Int64 && found.size() == sizes.size();
+  for (size_t i = 0; fits && i < sizes.size(); ++i)
+    fits = found[i] == sizes[i] || static_cast<int>(i) == free;
+  if (!fits)
+    fail(op, "(): values ", to_string(sizes), " and indices ", to_string(found), " of type ",
+         name_of(at.dtype()),
+         " do not belong together: expected int64, and the same sizes but along the dimension");
+}
+
 }  // namespace
 
 static void gather_slices(const Tensor& out, const Tensor& x, const Tensor& at, const Slices& s,
@@ -477,6 +489,7 @@ static void gather_slices(const Tensor& out, const Tensor& x, const Tensor& at, 
 
 Tensor gather_along(const Tensor& self, const Tensor& indices, int64_t dim) {
   const int d = wrap_dim(dim, self.dim(), "_gather_along");
+  need_places(self.sizes(), indices, d, "_gather_along");
   const Tensor x = dense(self), at = dense(indices);
   const Slices s(at.sizes(), d);
   const int64_t size = self.dim() ? self.size(d) : 1;
@@ -508,9 +521,7 @@ static void scatter_slices(const Tensor& out, const Tensor& x, const Tensor& at,
 Tensor scatter_along(const Tensor& self, const Tensor& indices, int64_t dim, int64_t size) {
   const int d = wrap_dim(dim, self.dim(), "_scatter_along");
   const Tensor x = dense(self), at = dense(indices);
-  if (!same(x.sizes(), at.sizes()))
-    fail("_scatter_along(): values ", to_string(x.sizes()), " and indices ", to_string(at.sizes()),
-         " differ in shape");
+  need_places(x.sizes(), at, -1, "_scatter_along");
   const Dims shape = with_size(x.sizes(), d, size);
   Tensor out = zeros({shape.data(), shape.size()}, x.dtype());
   if (rounded_once(out, [&](const Tensor& wide) {
