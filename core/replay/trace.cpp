@@ -1,5 +1,7 @@
 #include "replay/trace.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "dispatch/named.h"
@@ -102,8 +104,8 @@ std::string Trace::difference(const Trace& o) const {
         std::memcmp(bytes.data() + s.bytes.begin, o.bytes.data() + s.bytes.begin, s.bytes.size()) != 0)
       return "a number that is read is another at each call";
   }
-  if (ints != o.ints || floats.size() != o.floats.size() ||
-      std::memcmp(floats.data(), o.floats.data(), floats.size() * sizeof(double)) != 0)
+  const auto bits = [](double x) { return std::bit_cast<uint64_t>(x); };
+  if (ints != o.ints || !std::ranges::equal(floats, o.floats, {}, bits, bits))
     return "an argument is another list of numbers at each call";
   if (places != o.places || slots != o.slots) return "the same operations ran on other memory";
   if (geometries.size() != o.geometries.size() ||
@@ -154,6 +156,7 @@ int32_t Tracer::slot(const Tensor& t, Slot::Kind kind) {
       refuse(text("a tensor of ", storage->nbytes,
                   " bytes is made of elements that the program gives: make it outside, and pass it"));
     else {
+      trace.bytes.resize((trace.bytes.size() + 15) & ~size_t{15});  // elements of any type may lie there
       s.bytes = trace.bytes.size();
       trace.bytes.insert(trace.bytes.end(), storage->data, storage->data + storage->nbytes);
     }
