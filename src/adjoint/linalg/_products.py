@@ -202,17 +202,21 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor
     tensors = list(tensors)
     if len(tensors) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
+    dtype = getattr(tensors[0], "dtype", None)
     for i, t in enumerate(tensors):
-        tensor(t, "linalg.multi_dot", f"tensors[{i}]")
+        if not isinstance(t, Tensor):
+            tensor(t, "linalg.multi_dot", f"tensors[{i}]")
+        if t.ndim == 2 and t.dtype is dtype:
+            continue
         if i in (0, len(tensors) - 1):
             if t.ndim not in (1, 2):
                 which = "last" if i else "first"
                 raise RuntimeError(f"multi_dot(): the {which} tensor must be 1D or 2D but got {t.ndim}D")
         elif t.ndim != 2:
             raise RuntimeError(f"multi_dot(): tensor {i} must be 2D but got {t.ndim}D")
-        if t.dtype != tensors[0].dtype:
+        if t.dtype is not dtype:
             raise RuntimeError(
-                f"multi_dot(): all tensors must have be the same dtype but tensor 0 is {tensors[0].dtype} and tensor {i} "
+                f"multi_dot(): all tensors must have be the same dtype but tensor 0 is {dtype} and tensor {i} "
                 f"{t.dtype}"
             )
     first, last = tensors[0].ndim == 1, tensors[-1].ndim == 1
@@ -220,18 +224,24 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor
         tensors[0] = tensors[0].unsqueeze(0)
     if last:
         tensors[-1] = tensors[-1].unsqueeze(1)
+    sizes, before = [], None
     for i, t in enumerate(tensors):
-        if i and t.shape[0] != tensors[i - 1].shape[1]:
+        rows, columns = t.shape
+        if i and rows != before:
             raise RuntimeError(
                 f"multi_dot(): tensors {i - 1} and {i} with shapes {list(tensors[i - 1].shape)} and {list(t.shape)} "
                 "cannot be multiplied"
             )
-    result = _chain(tensors, *_cheapest_order((*[t.shape[0] for t in tensors], tensors[-1].shape[1])))
+        before = columns
+        sizes.append(rows)
+    result = _chain(tensors, *_cheapest_order((*sizes, before)))
     if first:
         result = result.squeeze(0)
     if last:
         result = result.squeeze(-1)
-    if out is not None and out.dtype != result.dtype:
+    if out is None:
+        return result
+    if out.dtype != result.dtype:
         raise RuntimeError(
             f"multi_dot(): expected out tensor to have dtype {result.dtype} but got {out.dtype}"
         )

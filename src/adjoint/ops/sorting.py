@@ -252,19 +252,24 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
     >>> ad.bincount(ad.tensor([0, 2, 2]))
     tensor([1, 0, 2])
     """
-    least, largest = (x.item() for x in _C.aminmax(input)) if input.ndim == 1 and input.numel() else (0, -1)
-    if input.ndim != 1 or least < 0:
-        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    refused = "bincount only supports 1-d non-negative integral inputs."
+    if input.ndim != 1:
+        raise RuntimeError(refused)
     if input.is_floating_point() or input.is_complex():
         raise RuntimeError(f"bincount(): expected integers, but got {input.dtype}")
     if weights is not None and weights.shape != input.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
-    length = max(minlength, int(largest) + 1)
+    if minlength < 0:
+        raise RuntimeError(f"minlength should be >= 0, but got {minlength}")
+    length = max(minlength, int(_C.amax(input).item()) + 1 if input.numel() else 0)
     if weights is None:
         weights = _C._full((), 1, _C.int64).expand(input.shape)
     elif weights.dtype is not _C.float32:
         weights = weights.to(_C.float64)
-    return _C._zeros((length,), weights.dtype).scatter_add_(0, input.to(_C.int64), weights.detach())
+    try:  # a pass of its own that looks for negative numbers would take as long as that for the largest
+        return _C._zeros((length,), weights.dtype).scatter_add_(0, input.to(_C.int64), weights.detach())
+    except (IndexError, RuntimeError) as error:
+        raise RuntimeError(refused) if (input < 0).any() else error from None
 
 
 @composition
