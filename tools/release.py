@@ -78,7 +78,12 @@ def linux(
         made = twice(
             lambda folder: wheel.complete(files, metadata, (python.tag, target), compiler, folder), DIST
         )
-        seen = {"wheel": made.name, "sha256": sha256(made), "size": proofs.size(made)}
+        seen = {
+            "wheel": made.name,
+            "sha256": sha256(made),
+            "size": proofs.size(made),
+            "parts": proofs.packed(made),
+        }
         seen["auditwheel"] = proofs.tag(made, target)
         if target.native:
             seen |= proofs.install(made, python.executable, version, BUILD, arguments.tests)

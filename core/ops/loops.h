@@ -124,13 +124,21 @@ template <class Op, class... X>
 concept HasAll = requires(X... x) { Op::all(x...); };
 template <class Op, class... X>
 concept HasUniform = requires(X... x) { Op::uniform(x...); };
+/// Whether it takes the operator's parameters, of type P, after the operands X. (A constant: a condition that
+/// depends on an index of a lambda does not spare clang the look for a member that is not there.)
+template <class Op, class P, class... X>
+constexpr bool kHasAll = []<size_t... K>(std::index_sequence<K...>) {
+  return HasAll<Op, X..., decltype(P(K))...>;
+}(std::make_index_sequence<count_parameters(Op::parameters)>{});
+template <class Op, class P, class... X>
+constexpr bool kHasUniform = []<size_t... K>(std::index_sequence<K...>) {
+  return HasUniform<Op, X..., decltype(P(K))...>;
+}(std::make_index_sequence<count_parameters(Op::parameters)>{});
 
-/// How many elements a vector holds.
+/// The bytes of a register, and how many elements it holds.
+constexpr int64_t kRegister = ADJOINT_LEVEL >= 4 ? 64 : ADJOINT_LEVEL >= 3 ? 32 : 16;
 template <class T>
-constexpr int64_t kLanes = (ADJOINT_LEVEL >= 4   ? 64
-                            : ADJOINT_LEVEL >= 3 ? 32
-                                                 : 16) /
-                           int64_t(sizeof(T));
+constexpr int64_t kLanes = kRegister / int64_t(sizeof(T));
 /// How many elements a loop takes at a time, all of them: a vector, or one. What is compiled for size has no
 /// vectors.
 template <class Op, class T>
@@ -215,21 +223,17 @@ void forward_loop(void* out, const void* const* in, int64_t n, const double* p) 
     if constexpr (Op::arity == 1) {
       const auto* a = static_cast<const input_t<Op, 0, T>*>(in[0]);
       if constexpr (kInDouble<Op, T>) return double_loop<Op>(o, a, n);
-      if constexpr (HasAll<Op, decltype(o), decltype(a), int64_t>) return Op::all(o, a, n);
-      if constexpr (requires { Op::all(o, a, n, parameters[K]...); } && sizeof...(K) > 0)
-        return Op::all(o, a, n, parameters[K]...);
+      if constexpr (kHasAll<Op, P, R*, decltype(a), int64_t>) return Op::all(o, a, n, parameters[K]...);
     } else if constexpr (Op::arity == 2) {
       const auto* a = static_cast<const input_t<Op, 0, T>*>(in[0]);
       const auto* b = static_cast<const input_t<Op, 1, T>*>(in[1]);
-      if constexpr (HasUniform<Op, decltype(o), decltype(a), decltype(*b), int64_t>)
-        if (uniform(b, n) && Op::uniform(o, a, *b, n)) return;
-      if constexpr (requires { Op::uniform(o, a, *b, n, parameters[K]...); } && sizeof...(K) > 0)
+      if constexpr (kHasUniform<Op, P, R*, decltype(a), decltype(*b), int64_t>)
         if (uniform(b, n) && Op::uniform(o, a, *b, n, parameters[K]...)) return;
     } else {
       const auto* a = static_cast<const input_t<Op, 0, T>*>(in[0]);
       const auto* b = static_cast<const input_t<Op, 1, T>*>(in[1]);
       const auto* c = static_cast<const input_t<Op, 2, T>*>(in[2]);
-      if constexpr (HasUniform<Op, decltype(o), decltype(a), decltype(*b), decltype(*c), int64_t>)
+      if constexpr (kHasUniform<Op, P, R*, decltype(a), decltype(*b), decltype(*c), int64_t>)
         if (uniform(b, n) && uniform(c, n) && Op::uniform(o, a, *b, *c, n)) return;
     }
     if constexpr (kStep<Op, T> > 1 && std::is_same_v<R, T>)

@@ -83,6 +83,19 @@ def installed(seen: dict[str, dict]) -> list[str]:
     return lines
 
 
+def parts(seen: dict[str, dict]) -> list[str]:
+    """Where the bytes are, of the wheel that was installed first."""
+    of = next((of for of in seen.values() if "installed_parts" in of), None)
+    if of is None:
+        return ["Nothing was installed in this release."]
+    lines = [f"Of `{of['wheel']}`:", "", "| what | in the wheel | installed |", "|---|---|---|"]
+    of["parts"]["together"], of["installed_parts"]["together"] = of["size"], of["installed"]
+    for kind, taken in of["installed_parts"].items():
+        inside = of["parts"].get(kind)
+        lines.append(f"| {kind} | {megabytes(inside) if inside else ''} | {megabytes(taken)} |")
+    return lines
+
+
 def compiled(seen: dict[str, dict]) -> list[str]:
     lines = ["| system | what | state |", "|---|---|---|"]
     for target in TARGETS.values():
@@ -100,6 +113,7 @@ def write() -> None:
         "wheels": wheels(seen),
         "tested": tested(seen),
         "installed": installed(seen),
+        "parts": parts(seen),
         "compiled": compiled(seen),
     }.items():
         begin, end = f"<!-- {name}: written by tools/release.py -->\n", f"<!-- end of {name} -->"
