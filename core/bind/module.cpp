@@ -50,7 +50,7 @@ nb::list table() {
     nb::list kinds, meanings, names;
     for (const ArgKind* k : op->kinds) {
       kinds.append(std::string(k->annotation) + (k->optional ? " | None" : ""));
-      meanings.append(name_of(k->meaning));
+      meanings.append(text_of(k->meaning).name);
     }
     each_parameter(op->order, [&](const ParameterText& p) { names.append(std::string(p.name())); });
     nb::list written;

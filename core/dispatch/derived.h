@@ -63,7 +63,7 @@ struct OwnedTupleOf<std::tuple<P...>> {
   using type = typename OwnedTuple<P...>::Tuple;
 };
 template <class Op>
-using owned_tuple = typename OwnedTupleOf<typename FunctionTypes<decltype(&Op::forward)>::Parameters>::type;
+using owned_tuple = typename OwnedTupleOf<parameters_of<Op>>::type;
 
 // --- Rules ----------------------------------------------------------------------------------------
 
@@ -204,7 +204,7 @@ struct TableOf<Op, Rules<F...>, P...> {
   static constexpr auto kNeeds = [] {
     std::array<Need, sizeof...(P)> needs{};
     size_t i = 0;
-    ((needs[size_t(kOf[i])] = rule_types<Op, F>::need(kOf[i]), ++i), ...);
+    ((needs[size_t(kOf[i])] = rule_types<rules_like<Op>, F>::need(kOf[i]), ++i), ...);
     return needs;
   }();
   static constexpr uint16_t kRuled = [] {
@@ -215,8 +215,9 @@ struct TableOf<Op, Rules<F...>, P...> {
   static Tensor rule(RuleNode& node, int parameter, Gradients& in) {
     Tensor gradient;
     [&]<size_t... I>(std::index_sequence<I...>) {
-      ((kOf[I] == parameter ? void(gradient = rule_types<Op, F>::run(std::get<I>(Op::vjp), node, in, 0))
-                            : void()),
+      ((kOf[I] == parameter
+            ? void(gradient = rule_types<rules_like<Op>, F>::run(std::get<I>(Op::vjp), node, in, 0))
+            : void()),
        ...);
     }(std::index_sequence_for<F...>{});
     return gradient;
@@ -233,7 +234,7 @@ struct TableOf<Op, JointRule<F>, P...> {
   static constexpr uint16_t kRuled = 0xffff;
   static constexpr auto rule = nullptr;
   static Tensors joint(RuleNode& node, uint32_t wanted, Gradients& in) {
-    return rule_types<Op, F>::run(Op::vjp.f, node, in, wanted);
+    return rule_types<rules_like<Op>, F>::run(Op::vjp.f, node, in, wanted);
   }
 };
 
@@ -242,6 +243,7 @@ constexpr RuleTable make_table() {
   using T = TableOf<Op, std::decay_t<decltype(Op::vjp)>, P...>;
   static_assert(sizeof...(P) <= 16 && (0 + ... + is_list<P>) <= 1,
                 "masks of parameters have 16 bits, and a node has one list");
+  static_assert(std::is_same_v<parameters_of<Op>, parameters_of<rules_like<Op>>>, "rules of other arguments");
   RuleTable t{};
   t.name = Op::name;
   t.signature = Op::signature;

@@ -25,6 +25,20 @@ consteval int place_of(std::string_view name, const std::array<std::string_view,
 static_assert(place_of("b", names_in<3>("a, b|c=(1, 2), *, d=None")) == 1 &&
               place_of("c", names_in<1>("a")) < 0);
 
+/// The operator whose names rules use: another, where operators share rules that name these in different
+/// ways.
+template <class Op>
+struct RulesLike {
+  using type = Op;
+};
+template <class Op>
+  requires requires { typename Op::rules_like; }
+struct RulesLike<Op> {
+  using type = typename Op::rules_like;
+};
+template <class Op>
+using rules_like = typename RulesLike<Op>::type;
+
 /// The names of an operator's arguments and results.
 template <class Op>
 struct NamesOf {
@@ -34,7 +48,7 @@ struct NamesOf {
 
 template <class Op, Name name>
 inline constexpr int number_of_argument = [] {
-  constexpr int i = place_of(name, NamesOf<Op>::arguments);
+  constexpr int i = place_of(name, NamesOf<rules_like<Op>>::arguments);
   static_assert(i >= 0, "a rule names an argument that the operator's signature does not have");
   return i;
 }();
@@ -56,10 +70,11 @@ const Value& argument_of(const Value* arguments) {
   return arguments[number_of_argument<Op, name>];
 }
 
-/// The type of an argument of `forward`.
+/// The types of an operator's parameters, and of one without reference.
+template <class Op>
+using parameters_of = typename FunctionTypes<decltype(&Op::forward)>::Parameters;
 template <class Op, int number>
-using argument_type = std::remove_cvref_t<
-    std::tuple_element_t<number, typename FunctionTypes<decltype(&Op::forward)>::Parameters>>;
+using argument_type = std::remove_cvref_t<std::tuple_element_t<number, parameters_of<Op>>>;
 
 /// Of an argument that a rule takes as a tensor.
 template <class Op, Name name>

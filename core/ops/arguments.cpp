@@ -10,15 +10,6 @@
 
 namespace adjoint {
 
-const char* name_of(Meaning meaning) {
-  static constexpr const char* names[] = {"Tensor", "Tensors",   "Scalar",     "Int",      "Dim",
-                                          "NewDim", "Float",     "Bool",       "Type",     "Text",
-                                          "Floats", "Generator", "Ints",       "Dims",     "Permutation",
-                                          "Sizes",  "Repeats",   "MemoryInts", "IndexSpec"};
-  static_assert(std::size(names) == static_cast<size_t>(Meaning::IndexSpec) + 1);
-  return names[static_cast<size_t>(meaning)];
-}
-
 std::string describe(const ArgKind& kind, const Value& v) {
   if (!v.present) return "None";
   switch (kind.form) {

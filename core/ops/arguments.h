@@ -14,6 +14,7 @@
 // reading at `Dim`.
 #pragma once
 
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -103,6 +104,8 @@ struct OptionalTensorList : TensorList {
 
 // --- Boxed ----------------------------------------------------------------------------------------
 
+/// How an argument lies in a Value.
+enum class Form : uint8_t { Tensor, Scalar, Int, Float, Bool, Type, Text, Tensors, Ints, Floats, Generator };
 /// What an argument is to an operator: transforms derive their rules from it.
 enum class Meaning : uint8_t {
   Tensor,
@@ -125,10 +128,34 @@ enum class Meaning : uint8_t {
   MemoryInts,
   IndexSpec
 };
-const char* name_of(Meaning meaning);
-
-/// How an argument lies in a Value.
-enum class Form : uint8_t { Tensor, Scalar, Int, Float, Bool, Type, Text, Tensors, Ints, Floats, Generator };
+/// How the table writes a meaning, how such an argument lies in a Value, and how a stub writes it.
+struct MeaningText {
+  const char* name;
+  Form form;
+  const char* annotation;
+};
+inline constexpr const char* kInts = "int | Sequence[int]";
+inline constexpr MeaningText kMeanings[] = {{"Tensor", Form::Tensor, "Tensor | Number"},
+                                            {"Tensors", Form::Tensors, "Sequence[Tensor]"},
+                                            {"Scalar", Form::Scalar, "Number | Tensor"},
+                                            {"Int", Form::Int, "int"},
+                                            {"Dim", Form::Int, "int"},
+                                            {"NewDim", Form::Int, "int"},
+                                            {"Float", Form::Float, "float"},
+                                            {"Bool", Form::Bool, "bool"},
+                                            {"Type", Form::Type, "dtype"},
+                                            {"Text", Form::Text, "str"},
+                                            {"Floats", Form::Floats, "float | Sequence[float]"},
+                                            {"Generator", Form::Generator, "Generator"},
+                                            {"Ints", Form::Ints, kInts},
+                                            {"Dims", Form::Ints, kInts},
+                                            {"Permutation", Form::Ints, kInts},
+                                            {"Sizes", Form::Ints, kInts},
+                                            {"Repeats", Form::Ints, kInts},
+                                            {"MemoryInts", Form::Ints, kInts},
+                                            {"IndexSpec", Form::Ints, kInts}};
+static_assert(std::size(kMeanings) == static_cast<size_t>(Meaning::IndexSpec) + 1);
+constexpr const MeaningText& text_of(Meaning m) { return kMeanings[static_cast<size_t>(m)]; }
 
 /// One argument of a boxed call. Owns nothing.
 struct Value {
@@ -185,12 +212,18 @@ template <class P>
 struct ArgumentType;
 
 namespace arguments {
+template <Meaning m>
+struct Means {
+  static constexpr Meaning meaning = m;
+  static constexpr Form form = text_of(m).form;
+  static constexpr const char* annotation = text_of(m).annotation;
+  static constexpr bool optional = false, optional_elements = false;
+};
 /// What holds no memory of its own: a node keeps it as it is. `At` is its place in a Value.
-template <class P, auto At>
-struct InValue {
+template <class P, auto At, Meaning m>
+struct InValue : Means<m> {
   using Owned = P;
   using Plain = std::remove_reference_t<decltype(std::declval<Value&>().*At)>;
-  static constexpr bool optional = false, optional_elements = false;
   static P own(const P& p) { return p; }
   static P lend(const P& o) { return o; }
   static void box(const P& p, Value& v) {
@@ -200,21 +233,20 @@ struct InValue {
   static P unbox(const Value& v) { return P(v.*At); }
 };
 /// Tensors: what a node keeps of them, the operator's rules say.
-struct OfTensors {
+template <Meaning m>
+struct OfTensors : Means<m> {
   using Owned = Nothing;
   using Plain = void;
-  static constexpr bool optional = false, optional_elements = false;
   template <class P>
   static Nothing own(const P&) {
     return {};
   }
 };
 /// A list over foreign memory, kept as `Copy`.
-template <class P, class Copy, class Element>
-struct OfList {
+template <class P, class Copy, class Element, Meaning m>
+struct OfList : Means<m> {
   using Owned = Copy;
   using Plain = std::span<const Element>;
-  static constexpr bool optional = false, optional_elements = false;
   static Copy own(const P& p) { return Copy(p); }
   static P lend(const Copy& o) { return P(std::span<const Element>(o.data(), o.size())); }
   static void box(const P& p, Value& v) {
@@ -225,18 +257,12 @@ struct OfList {
     return P(std::span<const Element>(static_cast<const Element*>(v.list.data), v.list.size));
   }
 };
-template <class P>
-struct OfInts : OfList<P, Dims, int64_t> {
-  static constexpr Form form = Form::Ints;
-  static constexpr const char* annotation = "int | Sequence[int]";
-};
+template <class P, Meaning m>
+using OfInts = OfList<P, Dims, int64_t, m>;
 }  // namespace arguments
 
 template <>
-struct ArgumentType<Tensor> : arguments::OfTensors {
-  static constexpr Meaning meaning = Meaning::Tensor;
-  static constexpr const char* annotation = "Tensor | Number";
-  static constexpr Form form = Form::Tensor;
+struct ArgumentType<Tensor> : arguments::OfTensors<Meaning::Tensor> {
   static void box(const Tensor& t, Value& v) {
     v.present = true;
     v.tensor = &t;
@@ -244,10 +270,7 @@ struct ArgumentType<Tensor> : arguments::OfTensors {
   static const Tensor& unbox(const Value& v) { return *v.tensor; }
 };
 template <>
-struct ArgumentType<OptionalTensor> : arguments::OfTensors {
-  static constexpr Meaning meaning = Meaning::Tensor;
-  static constexpr const char* annotation = "Tensor | Number";
-  static constexpr Form form = Form::Tensor;
+struct ArgumentType<OptionalTensor> : arguments::OfTensors<Meaning::Tensor> {
   static constexpr bool optional = true;
   static void box(const OptionalTensor& t, Value& v) {
     v.present = t.defined();
@@ -258,10 +281,7 @@ struct ArgumentType<OptionalTensor> : arguments::OfTensors {
   }
 };
 template <>
-struct ArgumentType<TensorList> : arguments::OfTensors {
-  static constexpr Meaning meaning = Meaning::Tensors;
-  static constexpr const char* annotation = "Sequence[Tensor]";
-  static constexpr Form form = Form::Tensors;
+struct ArgumentType<TensorList> : arguments::OfTensors<Meaning::Tensors> {
   static void box(const TensorList& l, Value& v) {
     v.present = true;
     v.list = {l.data(), l.size()};
@@ -275,67 +295,30 @@ struct ArgumentType<OptionalTensorList> : ArgumentType<TensorList> {
   static OptionalTensorList unbox(const Value& v) { return v.tensors(); }
 };
 template <>
-struct ArgumentType<Scalar> : arguments::InValue<Scalar, &Value::scalar> {
-  static constexpr Meaning meaning = Meaning::Scalar;
-  static constexpr const char* annotation = "Number | Tensor";
-  static constexpr Form form = Form::Scalar;
-};
+struct ArgumentType<Scalar> : arguments::InValue<Scalar, &Value::scalar, Meaning::Scalar> {};
 template <>
-struct ArgumentType<int64_t> : arguments::InValue<int64_t, &Value::i> {
-  static constexpr Meaning meaning = Meaning::Int;
-  static constexpr const char* annotation = "int";
-  static constexpr Form form = Form::Int;
-};
+struct ArgumentType<int64_t> : arguments::InValue<int64_t, &Value::i, Meaning::Int> {};
 template <>
-struct ArgumentType<Dim> : arguments::InValue<Dim, &Value::i> {
-  static constexpr Meaning meaning = Meaning::Dim;
-  static constexpr const char* annotation = "int";
-  static constexpr Form form = Form::Int;
-};
+struct ArgumentType<Dim> : arguments::InValue<Dim, &Value::i, Meaning::Dim> {};
 template <>
-struct ArgumentType<NewDim> : arguments::InValue<NewDim, &Value::i> {
-  static constexpr Meaning meaning = Meaning::NewDim;
-  static constexpr const char* annotation = "int";
-  static constexpr Form form = Form::Int;
-};
+struct ArgumentType<NewDim> : arguments::InValue<NewDim, &Value::i, Meaning::NewDim> {};
 template <>
-struct ArgumentType<double> : arguments::InValue<double, &Value::d> {
-  static constexpr Meaning meaning = Meaning::Float;
-  static constexpr const char* annotation = "float";
-  static constexpr Form form = Form::Float;
-};
+struct ArgumentType<double> : arguments::InValue<double, &Value::d, Meaning::Float> {};
 template <>
-struct ArgumentType<bool> : arguments::InValue<bool, &Value::b> {
-  static constexpr Meaning meaning = Meaning::Bool;
-  static constexpr const char* annotation = "bool";
-  static constexpr Form form = Form::Bool;
-};
+struct ArgumentType<bool> : arguments::InValue<bool, &Value::b, Meaning::Bool> {};
 template <>
-struct ArgumentType<DType> : arguments::InValue<DType, &Value::type> {
-  static constexpr Meaning meaning = Meaning::Type;
-  static constexpr const char* annotation = "dtype";
-  static constexpr Form form = Form::Type;
-};
+struct ArgumentType<DType> : arguments::InValue<DType, &Value::type, Meaning::Type> {};
 template <>
-struct ArgumentType<Text> : arguments::OfList<Text, std::string, char> {
-  static constexpr Meaning meaning = Meaning::Text;
-  static constexpr const char* annotation = "str";
-  static constexpr Form form = Form::Text;
+struct ArgumentType<Text> : arguments::OfList<Text, std::string, char, Meaning::Text> {
   static Text lend(const std::string& o) { return o; }
   static Text unbox(const Value& v) { return v.text(); }
 };
 template <>
-struct ArgumentType<FloatList> : arguments::OfList<FloatList, std::vector<double>, double> {
-  static constexpr Meaning meaning = Meaning::Floats;
-  static constexpr const char* annotation = "float | Sequence[float]";
-  static constexpr Form form = Form::Floats;
+struct ArgumentType<FloatList> : arguments::OfList<FloatList, std::vector<double>, double, Meaning::Floats> {
 };
 /// Kept by no node: a rule draws no numbers.
 template <>
-struct ArgumentType<OptionalGenerator> : arguments::OfTensors {
-  static constexpr Meaning meaning = Meaning::Generator;
-  static constexpr const char* annotation = "Generator";
-  static constexpr Form form = Form::Generator;
+struct ArgumentType<OptionalGenerator> : arguments::OfTensors<Meaning::Generator> {
   static constexpr bool optional = true;
   static void box(OptionalGenerator g, Value& v) {
     v.present = g != nullptr;
@@ -344,33 +327,19 @@ struct ArgumentType<OptionalGenerator> : arguments::OfTensors {
   static OptionalGenerator unbox(const Value& v) { return v.present ? v.generator : nullptr; }
 };
 template <>
-struct ArgumentType<IntList> : arguments::OfInts<IntList> {
-  static constexpr Meaning meaning = Meaning::Ints;
-};
+struct ArgumentType<IntList> : arguments::OfInts<IntList, Meaning::Ints> {};
 template <>
-struct ArgumentType<DimList> : arguments::OfInts<DimList> {
-  static constexpr Meaning meaning = Meaning::Dims;
-};
+struct ArgumentType<DimList> : arguments::OfInts<DimList, Meaning::Dims> {};
 template <>
-struct ArgumentType<Permutation> : arguments::OfInts<Permutation> {
-  static constexpr Meaning meaning = Meaning::Permutation;
-};
+struct ArgumentType<Permutation> : arguments::OfInts<Permutation, Meaning::Permutation> {};
 template <>
-struct ArgumentType<Sizes> : arguments::OfInts<Sizes> {
-  static constexpr Meaning meaning = Meaning::Sizes;
-};
+struct ArgumentType<Sizes> : arguments::OfInts<Sizes, Meaning::Sizes> {};
 template <>
-struct ArgumentType<Repeats> : arguments::OfInts<Repeats> {
-  static constexpr Meaning meaning = Meaning::Repeats;
-};
+struct ArgumentType<Repeats> : arguments::OfInts<Repeats, Meaning::Repeats> {};
 template <>
-struct ArgumentType<MemoryInts> : arguments::OfInts<MemoryInts> {
-  static constexpr Meaning meaning = Meaning::MemoryInts;
-};
+struct ArgumentType<MemoryInts> : arguments::OfInts<MemoryInts, Meaning::MemoryInts> {};
 template <>
-struct ArgumentType<IndexSpec> : arguments::OfInts<IndexSpec> {
-  static constexpr Meaning meaning = Meaning::IndexSpec;
-};
+struct ArgumentType<IndexSpec> : arguments::OfInts<IndexSpec, Meaning::IndexSpec> {};
 
 /// What may be left out: None.
 template <class T>

@@ -338,29 +338,23 @@ void add_to(BatchedCall& c, const BatchedTensor& self, const Tensor& p, const Ba
   else
     c.give_finished(product);
 }
-void add_product_to(BatchedCall& c, const BatchedTensor& self, const BatchedTensor& a, const BatchedTensor& b,
-                    const Scalar& beta, const Scalar& alpha) {
-  const bool batch = a.batched() || b.batched();  // else the product is one for all
-  add_to(c, self, batch ? product_of(a, b) : call<Matmul>(a.tensor, b.tensor), a, b, beta, alpha);
-}
 
 }  // namespace
 
 void BatchedMatmul::batch(BatchedCall& c, Batched<"self"> a, Batched<"other"> b) { c.give(product_of(a, b)); }
 
-template <int A, int B, Name other>
-void FixedRanks<A, B, other>::batch(BatchedCall& c, Batched<"self"> a, Batched<other> b) {
+template <int A, int B>
+void FixedRanks<A, B>::batch(BatchedCall& c, Batched<"self"> a, Batched<"other"> b) {
   products::need_ranks(a.tensor, A, b.tensor, B, c.op.name);
   c.give(product_of(a, b));
 }
 
 void Outer::batch(BatchedCall& c, Batched<"self"> a, Batched<"vec2"> b) { c.give(outer_of(a, b)); }
 
-template <int A, int B, Name first, Name second>
-void AddProduct<A, B, first, second>::batch(BatchedCall& c, Batched<"self"> self, Batched<first> a,
-                                            Batched<second> b, Argument<Scalar, "beta"> beta,
-                                            Argument<Scalar, "alpha"> alpha) {
-  add_product_to(c, self, a, b, beta, alpha);
+void SumWithProduct::batch(BatchedCall& c, Batched<"self"> self, Batched<"mat1"> a, Batched<"mat2"> b,
+                           Argument<Scalar, "beta"> beta, Argument<Scalar, "alpha"> alpha) {
+  const bool batch = a.batched() || b.batched();  // else the product is one for all
+  add_to(c, self, batch ? product_of(a, b) : call<Matmul>(a.tensor, b.tensor), a, b, beta, alpha);
 }
 
 void Addr::batch(BatchedCall& c, Batched<"self"> self, Batched<"vec1"> a, Batched<"vec2"> b,

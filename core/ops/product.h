@@ -41,17 +41,18 @@ void need_vectors(const Tensor& a, const char* name_of_a, const Tensor& b, const
                   const char* op);
 }  // namespace products
 
+struct BatchedMatmul;
 /// What a product of two tensors of any ranks has in common.
-template <Name other>
 struct ProductOfTwo : Structured {
-  static constexpr auto linear = MultilinearIn<"self", other>{};
+  using rules_like = BatchedMatmul;
+  static constexpr auto linear = MultilinearIn<"self", "other">{};
   static constexpr auto vjp =
-      Rules{[](Grad g, Shape<"self"> s, Input<other> b) { return matmul_gradient_left(g, b, s); },
-            [](Grad g, Input<"self"> a, Shape<other> s) { return matmul_gradient_right(g, a, s); }};
+      Rules{[](Grad g, Shape<"self"> s, Input<"other"> b) { return matmul_gradient_left(g, b, s); },
+            [](Grad g, Input<"self"> a, Shape<"other"> s) { return matmul_gradient_right(g, a, s); }};
 };
 
 /// Products of any ranks: what the named ones below do not cover.
-struct BatchedMatmul : ProductOfTwo<"other"> {
+struct BatchedMatmul : ProductOfTwo {
   static constexpr auto name = "_matmul";
   static void batch(BatchedCall& c, Batched<"self"> a, Batched<"other"> b);
   static constexpr auto doc = "Matrix product with batch dimensions that broadcast.";
@@ -65,16 +66,16 @@ struct BatchedMatmul : ProductOfTwo<"other"> {
 };
 
 /// The products whose ranks are given.
-template <int A, int B, Name other>
-struct FixedRanks : ProductOfTwo<other> {
-  static void batch(BatchedCall& c, Batched<"self"> a, Batched<other> b);
+template <int A, int B>
+struct FixedRanks : ProductOfTwo {
+  static void batch(BatchedCall& c, Batched<"self"> a, Batched<"other"> b);
   static Tensor product(const Tensor& a, const Tensor& b, const char* op) {
     products::need_ranks(a, A, b, B, op);
     return products::matmul(a, b, op);
   }
 };
 
-struct Mm : FixedRanks<2, 2, "mat2"> {
+struct Mm : FixedRanks<2, 2> {
   static constexpr auto name = "mm";
   static constexpr auto doc = "Product of two matrices.";
   static constexpr auto signature = "self, mat2";
@@ -82,7 +83,7 @@ struct Mm : FixedRanks<2, 2, "mat2"> {
   static constexpr auto samples = Cases{"(3, 4), (4, 2)", "(3, 0), (0, 2)", "(0, 4), (4, 2)"};
   static Tensor forward(const Tensor& self, const Tensor& mat2) { return product(self, mat2, name); }
 };
-struct Bmm : FixedRanks<3, 3, "mat2"> {
+struct Bmm : FixedRanks<3, 3> {
   static constexpr auto name = "bmm";
   static constexpr auto doc = "Batched matrix product.";
   static constexpr auto signature = "self, mat2";
@@ -93,7 +94,7 @@ struct Bmm : FixedRanks<3, 3, "mat2"> {
     return product(self, mat2, name);
   }
 };
-struct Mv : FixedRanks<2, 1, "vec"> {
+struct Mv : FixedRanks<2, 1> {
   static constexpr auto name = "mv";
   static constexpr auto doc = "Product of a matrix and a vector.";
   static constexpr auto signature = "self, vec";
@@ -101,7 +102,7 @@ struct Mv : FixedRanks<2, 1, "vec"> {
   static constexpr auto samples = Cases{"(3, 4), (4,)", "(0, 4), (4,)"};
   static Tensor forward(const Tensor& self, const Tensor& vec) { return product(self, vec, name); }
 };
-struct Dot : FixedRanks<1, 1, "tensor"> {
+struct Dot : FixedRanks<1, 1> {
   static constexpr auto name = "dot";
   static constexpr auto doc = "Dot product of two vectors, without conjugation.";
   static constexpr auto signature = "self, tensor";
@@ -148,9 +149,25 @@ struct Outer : Structured {
                                     [](Grad g, Input<"self"> a) { return call<Matmul>(conjugate(a), g); }};
 };
 
+struct Addmm;
 /// beta * self + alpha * (a @ b); with beta = 0 self is not read, whatever it holds.
-template <int A, int B, Name first, Name second>
-struct AddProduct : Structured {
+struct SumWithProduct : Structured {
+  using rules_like = Addmm;
+  static void batch(BatchedCall& c, Batched<"self"> self, Batched<"mat1"> a, Batched<"mat2"> b,
+                    Argument<Scalar, "beta"> beta, Argument<Scalar, "alpha"> alpha);
+  static constexpr auto linear = ProductAndSum<MultilinearIn<"mat1", "mat2">, LinearIn<"self">>{};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Argument<Scalar, "beta"> beta) { return scaled(g, beta.value.conj()); },
+            [](Grad g, Shape<"mat1"> s, Input<"mat2"> b, Argument<Scalar, "alpha"> alpha) {
+              return scaled(matmul_gradient_left(g, b, s), alpha.value.conj());
+            },
+            [](Grad g, Input<"mat1"> a, Shape<"mat2"> s, Argument<Scalar, "alpha"> alpha) {
+              return scaled(matmul_gradient_right(g, a, s), alpha.value.conj());
+            }};
+};
+
+template <int A, int B = A>
+struct AddProduct : SumWithProduct {
   static constexpr auto signature = "self, mat1, mat2, *, beta=1, alpha=1";
   // As a function and as a method.
   static constexpr auto old_orders =
@@ -164,19 +181,8 @@ struct AddProduct : Structured {
     else
       return products::add_product(self, a, b, beta, alpha, op);
   }
-  static void batch(BatchedCall& c, Batched<"self"> self, Batched<first> a, Batched<second> b,
-                    Argument<Scalar, "beta"> beta, Argument<Scalar, "alpha"> alpha);
-  static constexpr auto linear = ProductAndSum<MultilinearIn<first, second>, LinearIn<"self">>{};
-  static constexpr auto vjp =
-      Rules{[](Grad g, Argument<Scalar, "beta"> beta) { return scaled(g, beta.value.conj()); },
-            [](Grad g, Shape<first> s, Input<second> b, Argument<Scalar, "alpha"> alpha) {
-              return scaled(matmul_gradient_left(g, b, s), alpha.value.conj());
-            },
-            [](Grad g, Input<first> a, Shape<second> s, Argument<Scalar, "alpha"> alpha) {
-              return scaled(matmul_gradient_right(g, a, s), alpha.value.conj());
-            }};
 };
-struct Addmm : AddProduct<2, 2, "mat1", "mat2"> {
+struct Addmm : AddProduct<2> {
   static constexpr auto name = "addmm";
   static constexpr bool inplace = true;
   static constexpr auto doc = "beta * self + alpha * (mat1 @ mat2); self broadcasts.";
@@ -188,7 +194,7 @@ struct Addmm : AddProduct<2, 2, "mat1", "mat2"> {
     return sum(self, mat1, mat2, beta, alpha, name);
   }
 };
-struct Baddbmm : AddProduct<3, 3, "batch1", "batch2"> {
+struct Baddbmm : AddProduct<3> {
   static constexpr auto name = "baddbmm";
   static constexpr bool inplace = true;
   static constexpr auto doc =
@@ -207,7 +213,7 @@ struct Baddbmm : AddProduct<3, 3, "batch1", "batch2"> {
   }
 };
 
-struct Addmv : AddProduct<2, 1, "mat", "vec"> {
+struct Addmv : AddProduct<2, 1> {
   static constexpr auto name = "addmv";
   static constexpr bool inplace = true;
   static constexpr bool gradient_keeps_history =

@@ -239,6 +239,7 @@ struct Amax : Structured {
 };
 
 struct Amin : Structured {
+  using rules_like = Amax;
   static constexpr auto name = "amin";
   static constexpr auto doc =
       "Smallest element over the given dimensions. The gradient is shared evenly among equals.";
@@ -307,6 +308,7 @@ struct MaxDim : Structured {
 };
 
 struct MinDim : Structured {
+  using rules_like = MaxDim;
   static constexpr auto name = "_min_dim";
   static constexpr auto recorded_as = "min";
   static constexpr auto overloads = "min";

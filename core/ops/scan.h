@@ -97,6 +97,7 @@ struct Cummax : Structured {
 };
 
 struct Cummin : Structured {
+  using rules_like = Cummax;
   static constexpr auto name = "cummin";
   static constexpr auto doc =
       "Cumulative minimum along a dimension, and the last index at which it is found.";

@@ -132,6 +132,7 @@ struct MedianDim : Structured {
 };
 
 struct NanMedianDim : Structured {
+  using rules_like = MedianDim;
   static constexpr auto name = "_nanmedian_dim";
   static constexpr auto recorded_as = "nanmedian.1";
   static constexpr auto overloads = "nanmedian";
@@ -166,6 +167,7 @@ struct MedianAll : Structured {
 };
 
 struct NanMedianAll : Structured {
+  using rules_like = MedianAll;
   static constexpr auto name = "_nanmedian_all";
   static constexpr auto recorded_as = "nanmedian";
   static constexpr auto overloads = "nanmedian";
