@@ -230,33 +230,36 @@ Tensor take_gradient(const Tensor& g, IntList sizes, const Tensor& index) {
 }
 
 // --- On batches -----------------------------------------------------------------------------------
+//
+// (Cold: compiled for size.)
 
-void Index::batch(BatchedCall& c, Batched<"self"> self, Argument<OptionalTensorList, "indices"> indices) {
+[[gnu::cold]] void Index::batch(BatchedCall& c, Batched<"self"> self,
+                                Argument<OptionalTensorList, "indices"> indices) {
   const batching::Positions p(c, self.sizes(), indices);
   c.give(p.order(call<Index>(self.in_front(), TensorList(p.indices)), false));
 }
 
-void PutIndex::batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "shape"> shape,
-                     Argument<OptionalTensorList, "indices"> indices) {
+[[gnu::cold]] void PutIndex::batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "shape"> shape,
+                                   Argument<OptionalTensorList, "indices"> indices) {
   const batching::Positions p(c, shape, indices);
   const Tensor g = p.order(batching::filled(self, p.shape(shape).span()), true);
   c.give(call<PutIndex>(g, c.with_batch(shape).span(), TensorList(p.indices)));
 }
 
-void IndexSelect::batch(BatchedCall& c, Batched<"self"> self, Argument<int64_t, "dim"> dim,
-                        Batched<"index"> index) {
+[[gnu::cold]] void IndexSelect::batch(BatchedCall& c, Batched<"self"> self, Argument<int64_t, "dim"> dim,
+                                      Batched<"index"> index) {
   batching::along(c, self, dim, index, nullptr, nullptr, false,
                   [](const batching::Along& a) { return call<IndexSelect>(a.self, a.dim, a.index); });
 }
 
-void PutSlices::batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "shape"> shape,
-                      Argument<int64_t, "dim"> dim, Batched<"index"> index) {
+[[gnu::cold]] void PutSlices::batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "shape"> shape,
+                                    Argument<int64_t, "dim"> dim, Batched<"index"> index) {
   batching::along(c, self, dim, index, nullptr, &shape.value, false, [](const batching::Along& a) {
     return call<PutSlices>(a.self, a.shape.span(), a.dim, a.index);
   });
 }
 
-void PutAlong::batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "shape"> shape) {
+[[gnu::cold]] void PutAlong::batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "shape"> shape) {
   if (!shape.value.empty()) return batching::by_types(c);
   // Whatever is added to a number goes to the one place that it has.
   const int64_t flat[] = {c.size, self.tensor.numel()}, dim[] = {1};
@@ -264,7 +267,7 @@ void PutAlong::batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "sh
                    OptionalType()));
 }
 
-void Take::batch(BatchedCall& c, Batched<"self"> self, Batched<"index"> given) {
+[[gnu::cold]] void Take::batch(BatchedCall& c, Batched<"self"> self, Batched<"index"> given) {
   const int64_t flat[] = {-1};
   const Tensor index = given.bare();
   const Tensor only[] = {index.dtype() == DType::Bool ? call<To>(index, DType::Int64) : index};

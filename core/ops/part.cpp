@@ -423,34 +423,37 @@ Tensor ViewAsComplex::forward(const Tensor& self) {
 }
 
 // --- On batches -----------------------------------------------------------------------------------
+//
+// (Cold: compiled for size.)
 
-static Dims with_first(int64_t first, IntList rest) {
+[[gnu::cold]] static Dims with_first(int64_t first, IntList rest) {
   Dims all(rest);
   all.insert(all.begin(), first);
   return all;
 }
 
-void TakeStrided::batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "size"> size,
-                        Argument<IntList, "stride"> stride, Argument<int64_t, "offset"> offset) {
+[[gnu::cold]] void TakeStrided::batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "size"> size,
+                                      Argument<IntList, "stride"> stride,
+                                      Argument<int64_t, "offset"> offset) {
   c.give(call<TakeStrided>(self.samples(), c.with_batch(size).span(),
                            with_first(self.tensor.numel(), stride).span(), offset));
 }
 
-void PutStrided::batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "shape"> shape,
-                       Argument<IntList, "size"> size, Argument<IntList, "stride"> stride,
-                       Argument<int64_t, "offset"> offset) {
+[[gnu::cold]] void PutStrided::batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "shape"> shape,
+                                     Argument<IntList, "size"> size, Argument<IntList, "stride"> stride,
+                                     Argument<int64_t, "offset"> offset) {
   c.give(call<PutStrided>(self.samples(), c.with_batch(shape).span(), c.with_batch(size).span(),
                           with_first(product(shape), stride).span(), offset));
 }
 
-void ViewAsComplex::batch(BatchedCall& c, Batched<"self"> self) {
+[[gnu::cold]] void ViewAsComplex::batch(BatchedCall& c, Batched<"self"> self) {
   if (self.rank() == 0) fail("view_as_complex(): Input tensor must have one or more dimensions");
   batching::leading(c);
 }
 
-void AsStrided::batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "size"> size,
-                      Argument<IntList, "stride"> stride,
-                      Argument<std::optional<int64_t>, "storage_offset"> given) {
+[[gnu::cold]] void AsStrided::batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "size"> size,
+                                    Argument<IntList, "stride"> stride,
+                                    Argument<std::optional<int64_t>, "storage_offset"> given) {
   const Tensor samples = self.samples();
   const int64_t offset = given.value.value_or(samples.offset());
   const IntList own_size = self.sizes(), own_stride = self.tensor.strides();

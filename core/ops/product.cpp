@@ -279,6 +279,8 @@ Tensor linear_weight_gradient(const Tensor& g, const Tensor& input, IntList size
 
 // --- On batches -----------------------------------------------------------------------------------
 //
+// (Cold: compiled for size.)
+//
 // A batch of vectors times one matrix is one product of matrices, as is a batch of rows; only where both
 // factors are batched there is a product for each sample.
 
@@ -291,7 +293,7 @@ Tensor drop(const Tensor& t, int64_t dim) {
 }
 
 /// a @ b for each sample, the batch in front.
-Tensor product_of(const BatchedTensor& x, const BatchedTensor& y) {
+[[gnu::cold]] Tensor product_of(const BatchedTensor& x, const BatchedTensor& y) {
   const bool batched_a = x.batched(), batched_b = y.batched();
   const int64_t ra = x.rank(), rb = y.rank();
   Tensor a = x.samples(), b = y.samples();
@@ -315,7 +317,7 @@ Tensor product_of(const BatchedTensor& x, const BatchedTensor& y) {
   return p;
 }
 /// The outer product of vectors, the batch in front if one of them is batched.
-Tensor outer_of(const BatchedTensor& a, const BatchedTensor& b) {
+[[gnu::cold]] Tensor outer_of(const BatchedTensor& a, const BatchedTensor& b) {
   products::need_ranks(a.tensor, 1, b.tensor, 1, a.call.op.name);
   if (!a.batched() && !b.batched()) return call<Mul>(insert(a.tensor, 1), insert(b.tensor, 0));
   const auto batch_of = [](const BatchedTensor& t) {
@@ -325,8 +327,8 @@ Tensor outer_of(const BatchedTensor& a, const BatchedTensor& b) {
 }
 
 /// beta * self + alpha * p, where p is a product of these factors.
-void add_to(BatchedCall& c, const BatchedTensor& self, const Tensor& p, const BatchedTensor& a,
-            const BatchedTensor& b, const Scalar& beta, const Scalar& alpha) {
+[[gnu::cold]] void add_to(BatchedCall& c, const BatchedTensor& self, const Tensor& p, const BatchedTensor& a,
+                          const BatchedTensor& b, const Scalar& beta, const Scalar& alpha) {
   if (p.dtype() == DType::Bool) return batching::loop(c);  // scaled, it would be a number
   const bool batch = a.batched() || b.batched();
   const Tensor product = scaled(p, alpha);
@@ -341,28 +343,34 @@ void add_to(BatchedCall& c, const BatchedTensor& self, const Tensor& p, const Ba
 
 }  // namespace
 
-void BatchedMatmul::batch(BatchedCall& c, Batched<"self"> a, Batched<"other"> b) { c.give(product_of(a, b)); }
+[[gnu::cold]] void BatchedMatmul::batch(BatchedCall& c, Batched<"self"> a, Batched<"other"> b) {
+  c.give(product_of(a, b));
+}
 
 template <int A, int B>
-void FixedRanks<A, B>::batch(BatchedCall& c, Batched<"self"> a, Batched<"other"> b) {
+[[gnu::cold]] void FixedRanks<A, B>::batch(BatchedCall& c, Batched<"self"> a, Batched<"other"> b) {
   products::need_ranks(a.tensor, A, b.tensor, B, c.op.name);
   c.give(product_of(a, b));
 }
 
-void Outer::batch(BatchedCall& c, Batched<"self"> a, Batched<"vec2"> b) { c.give(outer_of(a, b)); }
+[[gnu::cold]] void Outer::batch(BatchedCall& c, Batched<"self"> a, Batched<"vec2"> b) {
+  c.give(outer_of(a, b));
+}
 
-void SumWithProduct::batch(BatchedCall& c, Batched<"self"> self, Batched<"mat1"> a, Batched<"mat2"> b,
-                           Argument<Scalar, "beta"> beta, Argument<Scalar, "alpha"> alpha) {
+[[gnu::cold]] void SumWithProduct::batch(BatchedCall& c, Batched<"self"> self, Batched<"mat1"> a,
+                                         Batched<"mat2"> b, Argument<Scalar, "beta"> beta,
+                                         Argument<Scalar, "alpha"> alpha) {
   const bool batch = a.batched() || b.batched();  // else the product is one for all
   add_to(c, self, batch ? product_of(a, b) : call<Matmul>(a.tensor, b.tensor), a, b, beta, alpha);
 }
 
-void Addr::batch(BatchedCall& c, Batched<"self"> self, Batched<"vec1"> a, Batched<"vec2"> b,
-                 Argument<Scalar, "beta"> beta, Argument<Scalar, "alpha"> alpha) {
+[[gnu::cold]] void Addr::batch(BatchedCall& c, Batched<"self"> self, Batched<"vec1"> a, Batched<"vec2"> b,
+                               Argument<Scalar, "beta"> beta, Argument<Scalar, "alpha"> alpha) {
   add_to(c, self, outer_of(a, b), a, b, beta, alpha);
 }
 
-void Linear::batch(BatchedCall& c, Batched<"input"> input, Batched<"weight"> weight, Batched<"bias"> bias) {
+[[gnu::cold]] void Linear::batch(BatchedCall& c, Batched<"input"> input, Batched<"weight"> weight,
+                                 Batched<"bias"> bias) {
   if (!weight.batched() && !bias.batched())
     return c.give(call<Linear>(input.samples(), weight.tensor, bias.optional()));
   Tensor y;

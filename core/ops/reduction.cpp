@@ -166,15 +166,17 @@ Tensor prod(const Tensor& g, const Tensor& self, const OptionalInts& dim, bool k
 }  // namespace rules
 
 // --- On batches -----------------------------------------------------------------------------------
+//
+// (Cold: compiled for size.)
 
 template <class Along>
-static void extreme_of_all(BatchedCall& c, const BatchedTensor& self) {
+[[gnu::cold]] static void extreme_of_all(BatchedCall& c, const BatchedTensor& self) {
   if (self.tensor.numel() == 0) return batching::loop(c);
   const int64_t flat[] = {-1}, last[] = {0};
   c.give_finished(call<Along>(call<Reshape>(self.bare(), IntList(flat)), IntList(last), false));
 }
-void MaxAll::batch(BatchedCall& c, Batched<"self"> self) { extreme_of_all<Amax>(c, self); }
-void MinAll::batch(BatchedCall& c, Batched<"self"> self) { extreme_of_all<Amin>(c, self); }
+[[gnu::cold]] void MaxAll::batch(BatchedCall& c, Batched<"self"> self) { extreme_of_all<Amax>(c, self); }
+[[gnu::cold]] void MinAll::batch(BatchedCall& c, Batched<"self"> self) { extreme_of_all<Amin>(c, self); }
 
 }  // namespace adjoint
 
