@@ -24,7 +24,7 @@
 //     samples              Cases{…}: the calls from which tests, and tests of transforms, are made
 //     forward(args…)       on tensors; the C++ types of its parameters are the types of the arguments
 //     vjp                  Rules{…}: one function per differentiable parameter, those of the first tensors;
-//                          one further on is rule_of<"src">(…). Each takes the Grad and just what it needs, by
+//                          one further on is rule_of<"src">(…). Each takes the Grad and what it needs, by
 //                          name: Input<"self">, Output<>, Shape<"self">, Argument<int64_t, "dim">
 // A missing rule raises an error that names the operator.
 //
