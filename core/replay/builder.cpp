@@ -422,7 +422,7 @@ void Builder::find_what_to_undo() {
     }
   size_t bytes = 0;
   for (const auto& [s, w] : written)
-    if (!fallible.empty() && fallible.back() >= w.first) {
+    if (w.begin < w.end && !fallible.empty() && fallible.back() >= w.first) {
       p_.saved_.push_back({s, w.begin, w.end});
       bytes += static_cast<size_t>(w.end - w.begin);
     }

@@ -29,6 +29,7 @@ from typing import IO, Any
 from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._files.reading import _check_bool
+from adjoint._files.writing import overlapping
 from adjoint._publish.register import listing
 from adjoint._switches import switches
 from adjoint._tensor.device import device as _device
@@ -375,7 +376,6 @@ def _need_plain(tensors, metadata):
         isinstance(metadata, Mapping) and all(isinstance(t, str) for pair in metadata.items() for t in pair)
     ):
         raise TypeError(f"metadata must be texts by name, dict[str, str], but got {metadata!r}")
-    shared: dict[int, list[str]] = {}
     for name, tensor in tensors.items():
         if not isinstance(name, str) or name == "__metadata__":
             raise TypeError(f"a tensor's name must be a str other than '__metadata__', but got {name!r}")
@@ -400,28 +400,11 @@ def _need_plain(tensors, metadata):
                 f"You are trying to save a non contiguous tensor: `{name}` which is not allowed. Call `.contiguous()` on it "
                 "to save it in the order of its elements; of tensors that are views of one, save that one"
             )
-        if tensor.numel():
-            begin = tensor.storage_offset() * tensor.dtype.itemsize
-            end = begin + tensor.numel() * tensor.dtype.itemsize
-            shared.setdefault((tensor.device, tensor._storage()[0]), []).append((begin, end, name))
-    twice = [names for places in shared.values() for names in _overlapping(sorted(places))]
-    if twice:
+    if twice := overlapping(tensors):
         raise RuntimeError(
             f"Some tensors share memory, this will lead to duplicate memory on disk and potential differences when loading them "
             f"again: {twice}. Save one of each, or `.clone()` the others"
         )
-
-
-def _overlapping(places):
-    """The names, together, of those that have bytes in common; `places` are (begin, end, name), sorted."""
-    groups, last = [], 0
-    for begin, end, name in places:
-        if groups and begin < last:
-            groups[-1].append(name)
-        else:
-            groups.append([name])
-        last = max(last, end)
-    return [sorted(names) for names in groups if len(names) > 1]
 
 
 def _written(tensors, metadata):

@@ -11,9 +11,6 @@
 
 #include "for_size.h"
 #include "kernels/cpu/math/bits.h"
-#include "kernels/cpu/searching.h"
-#include "kernels/cpu/variants.h"
-#include "kernels/cpu/with_number.h"
 #include "kernels/indexing.h"
 #include "kernels/launch.h"
 #include "kernels/slices.h"
@@ -365,38 +362,6 @@ Tensor mode_index(const Tensor& self, int64_t dim, bool keepdim, const char* op)
              }
              put(0, e[end]);
            });
-  return out;
-}
-
-static void search_rows(const Tensor& out, const Tensor& rows, const Tensor& x, int64_t each, bool right) {
-  const int64_t n = rows.size(-1);
-  with_number(x.dtype(), [&]<class T>(TypeTag<T>) {
-    if constexpr (!is_complex_v<T>)
-      runtime::parallel_for(0, x.numel(), 4096, [&](int64_t b, int64_t e) {
-        for (int64_t i = b, end; i < e; i = end) {
-          end = std::min(e, (i / each + 1) * each);
-          best_variant<SearchTable<T>>().search(rows.data<T>() + i / each * n, n, x.data<T>() + i,
-                                                out.data<int64_t>() + i, end - i, right);
-        }
-      });
-  });
-}
-
-Tensor search_sorted(const Tensor& sequence, const Tensor& values, bool right, const char* op) {
-  refuse_complex(sequence, op);
-  const size_t lead = static_cast<size_t>(sequence.dim()) - 1;
-  if (sequence.dim() == 0 || values.sizes().size() < lead ||
-      !same(sequence.sizes().first(lead), values.sizes().first(lead)) || sequence.dtype() != values.dtype())
-    fail(op, "(): expected sequences for the first dimensions of the values, and of their type, but got ",
-         to_string(sequence.sizes()), " ", name_of(sequence.dtype()), " and ", to_string(values.sizes()), " ",
-         name_of(values.dtype()));
-  const DType type = is_integral(values.dtype()) ? DType::Int64 : compute_dtype(values.dtype());
-  const Tensor rows = dense_as(sequence, type), x = dense_as(values, type);
-  const Tensor out = empty(x.sizes(), DType::Int64);
-  const int64_t each = product(x.sizes().subspan(lead));
-  if (out.numel() == 0) return out;
-  if (sequence.size(-1) == 0) return zeros(x.sizes(), DType::Int64);
-  on<&search_rows>(Out(out), rows, x, each, right);
   return out;
 }
 

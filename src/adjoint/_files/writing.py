@@ -247,3 +247,23 @@ def legacy(obj, file, protocol):
         width = dtype.itemsize if dtype else 1
         file.write(struct.pack("<q", len(data) // width))
         file.write(data[: len(data) // width * width])
+
+
+def overlapping(tensors) -> list[list[str]]:
+    """The names, together, of contiguous tensors that have bytes in common."""
+    places: dict[Any, list[tuple[int, int, str]]] = {}
+    for name, x in tensors.items():
+        if x.numel():
+            begin = x.storage_offset() * x.dtype.itemsize
+            place = begin, begin + x.numel() * x.dtype.itemsize, name
+            places.setdefault((x.device, x._storage()[0]), []).append(place)
+    groups: list[list[str]] = []
+    for of_one in places.values():
+        last = 0
+        for begin, end, name in sorted(of_one):
+            if begin < last:
+                groups[-1].append(name)
+            else:
+                groups.append([name])
+            last = max(last, end)
+    return [sorted(names) for names in groups if len(names) > 1]
