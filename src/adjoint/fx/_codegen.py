@@ -154,7 +154,8 @@ class _Globals:
         if isinstance(a, (adjoint.memory_format, adjoint.layout)):
             return f"{self.package}.{str(a).rpartition('.')[2]}"
         if isinstance(a, (complex, float, str)):  # those of NumPy, too, which print otherwise
-            a = next(t for t in (complex, float, str) if isinstance(a, t))(a)
+            plain: Any = next(t for t in (complex, float, str) if isinstance(a, t))
+            a = plain(a)
         if isinstance(a, complex):
             # Of -0.0 and infinities the sum that is printed makes other numbers.
             exact = all(math.isfinite(p) and (p or math.copysign(1, p) > 0) for p in (a.real, a.imag))
