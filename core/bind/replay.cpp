@@ -6,6 +6,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "autograd/engine.h"
 #include "autograd/meta.h"
 #include "autograd/views.h"
 #include "bind/computing.h"
@@ -87,24 +88,20 @@ std::string line() {
 }
 
 /// What runs again in Python, where a backward pass asks for what was not recorded:
-/// again(inputs, seeds, create_graph) gives the gradients. It goes with the node, wherever that goes.
+/// again(inputs) gives the results that need gradients. It goes with the node, wherever that goes.
 struct AgainInPython {
   std::shared_ptr<PyObject> function;
 
-  Tensors operator()(TensorList inputs, TensorList seeds, bool create_graph) const {
+  Tensors operator()(TensorList inputs) const {
     const InPython python;
-    const auto list = [](TensorList tensors) {
-      nb::object all = nb::steal(PyList_New(static_cast<Py_ssize_t>(tensors.size())));
-      for (size_t i = 0; i < tensors.size(); ++i)
-        PyList_SET_ITEM(all.ptr(), static_cast<Py_ssize_t>(i), wrap(tensors[i]));
-      return all;
-    };
-    const nb::object r = nb::steal(PyObject_CallFunctionObjArgs(
-        function.get(), list(inputs).ptr(), list(seeds).ptr(), create_graph ? Py_True : Py_False, nullptr));
+    const nb::object all = nb::steal(PyList_New(static_cast<Py_ssize_t>(inputs.size())));
+    for (size_t i = 0; i < inputs.size(); ++i)
+      PyList_SET_ITEM(all.ptr(), static_cast<Py_ssize_t>(i), wrap(inputs[i]));
+    const nb::object r = nb::steal(PyObject_CallOneArg(function.get(), all.ptr()));
     if (!r.is_valid()) throw nb::python_error();
-    Tensors gradients;
-    for (nb::handle t : nb::iter(r)) gradients.push_back(t.is_none() ? Tensor() : unwrap(t.ptr()));
-    return gradients;
+    Tensors results;
+    for (nb::handle t : nb::iter(r)) results.push_back(unwrap(t.ptr()));
+    return results;
   }
 };
 
@@ -163,6 +160,55 @@ std::string reason_of_graph(const std::vector<Tensor>& roots, const std::vector<
     for (const Edge& e : node->edges()) visit(e.node);
   }
   return "";
+}
+
+/// Of roots, how many others each is made of, one of the other: results of one number are a group.
+std::vector<int> levels_of_graph(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs) {
+  std::vector<adjoint::Edge> edges;
+  for (const Tensor& t : roots) edges.push_back(gradient_edge(t));
+  std::set<const Node*> ends;
+  for (const Tensor& t : inputs)
+    if (const adjoint::Edge e = gradient_edge(t)) ends.insert(e.node.get());
+  std::vector<std::vector<size_t>> made_of(roots.size());
+  for (size_t i = 0; i < roots.size() && roots.size() > 1; ++i) {
+    std::set<Node*> seen{edges[i].node.get()};
+    for (std::vector<Node*> open(seen.begin(), seen.end()); !open.empty();) {
+      Node* const node = open.back();
+      open.pop_back();
+      for (const adjoint::Edge& e : node->edges()) {
+        for (size_t j = 0; j < roots.size(); ++j)
+          if (e.node.get() == edges[j].node.get() && e.input_nr == edges[j].input_nr) made_of[i].push_back(j);
+        if (e && !ends.contains(e.node.get()) && seen.insert(e.node.get()).second)
+          open.push_back(e.node.get());
+      }
+    }
+  }
+  std::vector<int> levels(roots.size(), -1);
+  const std::function<int(size_t)> level = [&](size_t i) {
+    if (levels[i] >= 0) return levels[i];
+    int most = 0;
+    for (const size_t j : made_of[i]) most = std::max(most, level(j) + 1);
+    return levels[i] = most;
+  };
+  for (size_t i = 0; i < roots.size(); ++i) level(i);
+  return levels;
+}
+
+/// The gradients by `inputs` of roots, and by results `from` of which they are made, beyond which none goes.
+nb::list gradients_until(const std::vector<Tensor>& roots, const std::vector<Tensor>& seeds,
+                         const std::vector<Tensor>& inputs, const std::vector<Tensor>& from) {
+  std::vector<GraphEnd> begin, ends;
+  for (const Tensor& t : roots) begin.push_back({t, {}});
+  for (const auto* all : {&inputs, &from})
+    for (const Tensor& t : *all) ends.push_back({t, {}});
+  BackwardOptions options;
+  options.retain_graph = true;
+  options.accumulate = false;
+  options.taken_from = static_cast<uint32_t>(inputs.size());
+  nb::list gradients;
+  for (const Tensor& g : backward(begin, seeds, ends, options, true))
+    gradients.append(g.defined() ? nb::steal(wrap(g)) : nb::none());
+  return gradients;
 }
 
 nb::dict statistics(const std::shared_ptr<Replay>& replay) {
@@ -259,8 +305,8 @@ void bind_replay(nb::module_& m) {
            })
       .def(
           "finish",
-          [](Recorder& r, nb::handle inputs, nb::handle outputs, uint32_t forward, nb::list passes,
-             std::vector<uint32_t> by, std::vector<uint32_t> differentiated, nb::list spent) {
+          [](Recorder& r, nb::handle inputs, nb::handle outputs, uint32_t forward, nb::list groups,
+             nb::list spent) {
             auto made = std::make_unique<Recording>();
             made->relations = relations_of(inputs, outputs);
             for (nb::handle s : spent)
@@ -269,12 +315,15 @@ void bind_replay(nb::module_& m) {
             made->inputs = places_of(*r.tracer, inputs);
             made->outputs = places_of(*r.tracer, outputs);
             made->forward = forward;
-            made->by = std::move(by);
-            made->differentiated = std::move(differentiated);
-            for (nb::handle pass : passes)
-              made->passes.push_back({{nb::cast<uint32_t>(pass[0]), nb::cast<uint32_t>(pass[1])},
-                                      places_of(*r.tracer, nb::object(pass[2])),
-                                      places_of(*r.tracer, nb::object(pass[3]))});
+            using Numbers = std::vector<uint32_t>;
+            for (nb::handle g : groups) {
+              Group group{nb::cast<Numbers>(g[0]), nb::cast<Numbers>(g[1]), nb::cast<Numbers>(g[2]), {}};
+              for (nb::handle pass : nb::iter(nb::object(g[3])))
+                group.passes.push_back({{nb::cast<uint32_t>(pass[0]), nb::cast<uint32_t>(pass[1])},
+                                        places_of(*r.tracer, nb::object(pass[2])),
+                                        places_of(*r.tracer, nb::object(pass[3]))});
+              made->groups.push_back(std::move(group));
+            }
             made->trace = std::move(r.tracer->trace);
             made->begin_at_inputs();
             return made.release();
@@ -290,8 +339,13 @@ void bind_replay(nb::module_& m) {
           nb::arg("inputs"), nb::arg("again").none(), nb::arg("varying") = 0)
       .def("statistics", [](const Replayed& p) { return statistics(p.replay); })
       .def_prop_ro("writes", [](const Replayed& p) { return p.replay->writes(); })
-      .def_prop_ro("by", [](const Replayed& p) { return p.replay->recording().by; })
-      .def_prop_ro("differentiated", [](const Replayed& p) { return p.replay->recording().differentiated; })
+      .def_prop_ro("differentiated",
+                   [](const Replayed& p) {
+                     std::vector<uint32_t> outputs;
+                     for (const Group& g : p.replay->recording().groups)
+                       outputs.insert(outputs.end(), g.outputs.begin(), g.outputs.end());
+                     return outputs;
+                   })
       .def_prop_ro("recorded", [](const Replayed& p) { return p.replay->has_passes(); })
       .def("__str__", [](const Replayed& p) { return p.replay->text(); });
   m.def(
@@ -306,6 +360,8 @@ void bind_replay(nb::module_& m) {
         "The version of a tensor, for a check of the library's own, which a replay need not make.");
   m.def("_reason_not_to_replay", &reason_not_to_replay);
   m.def("_reason_of_graph", &reason_of_graph);
+  m.def("_levels_of_graph", &levels_of_graph);
+  m.def("_gradients_until", &gradients_until);
   m.def("_mode_of_replay", &mode_of_replay);
   bind_replay_entry(m);
 }

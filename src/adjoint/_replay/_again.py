@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from adjoint._replay._paths import Layout
+    from adjoint._replay._paths import Change, Layout
 
-__all__ = ["as_it_was", "drawing_from", "is_one", "with_default"]
+__all__ = ["as_it_was", "drawing_from", "is_one", "unchanged", "with_default"]
 
 _MISSING: Any = object()
 
@@ -176,6 +176,53 @@ def as_it_was(layout: Layout, held: list[Any], tensors: list[Any]) -> Iterator[N
     finally:
         for undo in reversed(past.undo):
             undo()
+
+
+def _as_it_is(change: Change, holder: Any) -> Callable[[], Any]:
+    """What puts the place of a change back to what is there now."""
+    kind, key = change.kind, change.key
+    if kind == "append":
+        count = list.__len__(holder)
+        return lambda: list.__delitem__(holder, slice(count, None))
+    if kind == "item":
+        value = list.__getitem__(holder, key)
+        return lambda: list.__setitem__(holder, key, value)
+    if kind == "grad":
+        value = holder.grad
+        return lambda: setattr(holder, "grad", value)
+    if kind in ("cell", "slot", "class attribute"):
+        name = "cell_contents" if kind == "cell" else key
+        put, take = _of_object(type if kind == "class attribute" else object, holder, name)
+        try:
+            value = vars(holder)[name] if kind == "class attribute" else getattr(holder, name)
+        except (AttributeError, KeyError, ValueError):
+            return take
+        return lambda: put(value)
+    table = holder if kind in ("key", "global") else _C._attributes_of(holder)
+    put, take = _of_dict(table, key)
+    value = dict.get(table, key, _MISSING)
+    return take if value is _MISSING else lambda: put(value)
+
+
+@contextlib.contextmanager
+def unchanged(
+    changes: list[tuple[Change, Any]], inputs: list[Any], function: Any, args: Any, kwargs: Any
+) -> Iterator[None]:
+    """A block that changes these places, and leaves them as they were."""
+    undo = []
+    for change, _ in changes:
+        holder = inputs[change.key] if change.kind == "grad" else change.holder(function, args, kwargs)
+        if holder is None:
+            raise RuntimeError(
+                f"jit: this backward pass needs the function once more, and {change.where}, which it changes, is not there; "
+                "differentiate before that changes, or call the function without jit"
+            )
+        undo.append(_as_it_is(change, holder))
+    try:
+        yield
+    finally:
+        for put_back in reversed(undo):
+            put_back()
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import contextlib
 import os
 
 from adjoint import _C
-from adjoint._replay._again import as_it_was, drawing_from, is_one, with_default
+from adjoint._replay._again import as_it_was, drawing_from, is_one, unchanged, with_default
 from adjoint._replay._paths import LIBRARY, collect, passed_on
 from adjoint._replay._results import ALONE, PLAIN, Structure, Tensors, Unfit, build, counts, plain
 from adjoint._replay._watch import Watching
@@ -36,6 +36,7 @@ class Recorded:
     """A call that was followed: its result, and what it takes to do it again, or why that cannot be."""
 
     __slots__ = (
+        "bases",
         "changes",
         "codes",
         "layout",
@@ -58,6 +59,8 @@ class Recorded:
         self.structure: Structure | None = None
         self.recording: Any = None
         self.outputs = 0
+        #: Outputs that nothing refers to but a view of them, which is that output.
+        self.bases: dict[int, int] = {}
         #: Floats that are only passed on to the core, by their numbers, and those of them that were seen to change.
         self.passed_on: list[int] = []
         self.varying: list[int] = []
@@ -112,46 +115,66 @@ def _spent(tensors: list[Any], which: list[int], inputs: list[Any], by: list[int
 
 def _passes(
     recorder: Any, tensors: list[Any], inputs: list[Any]
-) -> tuple[list[Any], list[int], list[int], list[Any]]:
-    """Run backward passes through what was recorded, to be recorded with it: see Note: replay."""
-    from adjoint.autograd import grad
-
+) -> tuple[list[Any], list[Any]]:
+    """Run backward passes through what was recorded, to be recorded with it: see Note: replay. Gives groups: the numbers of
+    results, of the inputs and of the results of earlier groups that they lead to, and passes; or results whose graph is spent.
+    """
     known = {id(t) for t in inputs}
     which = [i for i, t in enumerate(tensors) if t.requires_grad and id(t) not in known]
     by = [i for i, t in enumerate(inputs) if t is not None and t.requires_grad]
     if not which:
-        return [], [], [], []
+        return [], []
     if not _C.is_grad_enabled():
         raise Unfit("its result requires grad, although it was called without recording")
     roots = [tensors[i] for i in which]
     if reason := _C._reason_of_graph(roots, [inputs[i] for i in by]):
         raise Unfit(f"its result requires grad, and {reason}")
+    levels = _C._levels_of_graph(roots, [inputs[i] for i in by])
+    groups: list[Any] = []
+    for level in range(max(levels) + 1):
+        outputs = [i for i, n in zip(which, levels, strict=True) if n == level]
+        before = [i for i, n in zip(which, levels, strict=True) if n < level]
+        passes = _passes_of(
+            recorder, [tensors[i] for i in outputs], [inputs[i] for i in by], [tensors[i] for i in before]
+        )
+        if passes is None:
+            return [], _spent(tensors, which, inputs, by)
+        ends = by + before
+        reached = [k for k in range(len(ends)) if any(p[3][k] is not None for p in passes)]
+        for p in passes:
+            p[3] = [p[3][k] for k in reached]
+        groups.append(
+            (
+                outputs,
+                [ends[k] for k in reached if k < len(by)],
+                [ends[k] for k in reached if k >= len(by)],
+                passes,
+            )
+        )
+    return groups, []
+
+
+def _passes_of(
+    recorder: Any, roots: list[Any], inputs: list[Any], before: list[Any]
+) -> list[list[Any]] | None:
+    """Passes from results to inputs and to results of earlier groups: [first step, end, cotangents, gradients] each; None
+    where the graph was freed.
+    """
     passes = []
     for seeds in _patterns(roots):
         begin = recorder.open(seeds)
         try:
             given = [(t, g) for t, g in zip(roots, seeds, strict=True) if g is not None]
-            gradients = grad(
-                [t for t, _ in given],
-                [inputs[i] for i in by],
-                [g for _, g in given],
-                retain_graph=True,
-                allow_unused=True,
-            )
+            gradients = _C._gradients_until([t for t, _ in given], [g for _, g in given], inputs, before)
         except RuntimeError as error:
             if _SECOND_TIME not in str(error):
                 raise Unfit(f"its result requires grad, and a pass through it fails: {error}") from None
             recorder.forgive()
-            gradients = None
+            return None
         finally:
             end = recorder.close()
-        if gradients is None:
-            return [], [], [], _spent(tensors, which, inputs, by)
-        passes.append([begin, end, seeds, list(gradients)])
-    reached = [k for k in range(len(by)) if any(p[3][k] is not None for p in passes)]
-    for p in passes:
-        p[3] = [p[3][k] for k in reached]
-    return passes, [by[k] for k in reached], which, []
+        passes.append([begin, end, seeds, gradients])
+    return passes
 
 
 def _history(t: Any) -> Any:
@@ -246,13 +269,14 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, hist
             raise Unfit("it stores a tensor that requires grad")
         base = t._base
         if base is not None and id(base) not in known:
-            tensors.number(base)
+            if (number := tensors.number(base)) == len(tensors) - 1:
+                made.bases.setdefault(number, k)
         elif base is None and t._is_view():
             raise Unfit("it makes a view of a tensor that nobody knows")
     made.outputs = len(tensors)
     forward = recorder.steps
-    passes, by, which, spent = _passes(recorder, tensors, inputs)
-    made.recording = recorder.finish(inputs, tensors, forward, passes, by, which, spent)
+    groups, spent = _passes(recorder, tensors, inputs)
+    made.recording = recorder.finish(inputs, tensors, forward, groups, spent)
     if made.recording.refused:
         raise Unfit(made.recording.refused)
 
@@ -278,6 +302,7 @@ class Trace:
     """A recording that runs again where what the function reads is as it was."""
 
     __slots__ = (
+        "bases",
         "changes",
         "codes",
         "draws",
@@ -303,10 +328,8 @@ class Trace:
         self.mode = mode
         self.dtype = _C.get_default_dtype()
         self.outputs = made.outputs
+        self.bases = made.bases
         self.draws = made.recording.draws
-        if self.program.recorded and (self.changes or self.program.writes):
-            # A pass that was not recorded, with create_graph=True say, needs the function once more: see `again`.
-            raise RuntimeError("it gives a result that requires grad, and writes what was there before")
         self.undone = self.used = 0
         #: Held only where replays are checked, which need them.
         self.codes = made.codes if codes else []
@@ -359,8 +382,8 @@ class Trace:
         """What a node calls where a pass asks for what was not recorded: see core/replay/derivative.h."""
         state = _C._default_generator().get_state() if self.draws else None
 
-        def gradients(inputs: list[Any], seeds: list[Any], create_graph: bool) -> list[Any]:
-            from adjoint.autograd import enable_grad, grad
+        def results(inputs: list[Any]) -> list[Any]:
+            from adjoint.autograd import enable_grad
 
             found = self.layout.match(function, args, kwargs)
             as_now = (
@@ -369,26 +392,22 @@ class Trace:
                 and _C._mode_of_replay() | 1 == self.mode
             )
             tensors = Tensors()
-            with contextlib.nullcontext() if as_now else as_it_was(self.layout, held, inputs):
-                with drawing_from(state), with_default(self.dtype), enable_grad():
-                    Structure(function(*args, **kwargs), tensors)
-                known = {id(t) for t in inputs}
-                for t in list(tensors):
-                    if t._base is not None and id(t) not in known and id(t._base) not in known:
-                        tensors.number(t._base)
-                roots = [tensors[i] for i in self.program.differentiated]
-                given = [(t, g) for t, g in zip(roots, seeds, strict=True) if g is not None]
-                return list(
-                    grad(
-                        [t for t, _ in given],
-                        [inputs[i] for i in self.program.by],
-                        [g for _, g in given],
-                        create_graph=create_graph,
-                        allow_unused=True,
-                    )
-                )
+            with (
+                contextlib.nullcontext() if as_now else as_it_was(self.layout, held, inputs),
+                unchanged(self.changes, inputs, function, args, kwargs),
+                drawing_from(state),
+                with_default(self.dtype),
+                enable_grad(),
+            ):
+                Structure(function(*args, **kwargs), tensors)
+            return [self.output(i, tensors) for i in self.program.differentiated]
 
-        return gradients
+        return results
+
+    def output(self, number: int, tensors: list[Any]) -> Any:
+        """An output, where `tensors` are returned."""
+        view = self.bases.get(number)
+        return tensors[number] if view is None else self.output(view, tensors)._base
 
 
 def agree(one: Recorded, other: Recorded) -> str | None:
