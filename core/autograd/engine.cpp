@@ -343,9 +343,7 @@ class Pass {
     if (tasks_[number].needed) [[likely]]
       run_tensor_hooks(node, in);
     for (int32_t c = tasks_[number].capture; c >= 0; c = captures_[c].next)
-      captured_[captures_[c].result] = captures_[c].result < options_.taken_from
-                                           ? in[captures_[c].input_nr]
-                                           : std::move(in[captures_[c].input_nr]);
+      captured_[captures_[c].result] = in[captures_[c].input_nr];
     if (holomorphic_ && node.sequence == Node::kFirst) [[unlikely]]
       in[0] = conjugate_of(std::move(in[0]));
     const auto edges = node.edges();

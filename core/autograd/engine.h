@@ -13,8 +13,6 @@ struct BackwardOptions {
   bool create_graph = false;
   /// Add to `.grad` of the leaves (backward) or only capture (grad).
   bool accumulate = true;
-  /// Of the inputs, from this one on: no gradient goes on beyond them.
-  uint32_t taken_from = ~0u;
 };
 
 /// Run the graph from `roots` with the given cotangents. With `inputs`, only what leads to them runs, and

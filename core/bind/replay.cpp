@@ -6,7 +6,6 @@
 #include <set>
 #include <unordered_map>
 
-#include "autograd/engine.h"
 #include "autograd/meta.h"
 #include "autograd/views.h"
 #include "bind/computing.h"
@@ -14,6 +13,7 @@
 #include "bind/overrides.h"
 #include "bind/words.h"
 #include "for_size.h"
+#include "replay/ends.h"
 
 namespace nb = nanobind;
 
@@ -194,21 +194,20 @@ std::vector<int> levels_of_graph(const std::vector<Tensor>& roots, const std::ve
   return levels;
 }
 
-/// The gradients by `inputs` of roots, and by results `from` of which they are made, beyond which none goes.
-nb::list gradients_until(const std::vector<Tensor>& roots, const std::vector<Tensor>& seeds,
-                         const std::vector<Tensor>& inputs, const std::vector<Tensor>& from) {
-  std::vector<GraphEnd> begin, ends;
-  for (const Tensor& t : roots) begin.push_back({t, {}});
-  for (const auto* all : {&inputs, &from})
-    for (const Tensor& t : *all) ends.push_back({t, {}});
-  BackwardOptions options;
-  options.retain_graph = true;
-  options.accumulate = false;
-  options.taken_from = static_cast<uint32_t>(inputs.size());
+/// The gradients by `ends` of roots, apart, and for which end each is.
+nb::tuple gradients_of_graph(const std::vector<Tensor>& roots, nb::list seeds,
+                             const std::vector<Tensor>& ends) {
+  std::vector<adjoint::Edge> begin, stop;
+  Tensors given;
+  for (const Tensor& t : roots) begin.push_back(gradient_edge(t));
+  for (const Tensor& t : ends) stop.push_back(gradient_edge(t));
+  for (nb::handle g : seeds) given.push_back(g.is_none() ? Tensor() : unwrap(g.ptr()));
+  const GradMode off(false);
+  const Apart apart(begin, stop);
   nb::list gradients;
-  for (const Tensor& g : backward(begin, seeds, ends, options, true))
+  for (const Tensor& g : apart.gradients(begin, given, true))
     gradients.append(g.defined() ? nb::steal(wrap(g)) : nb::none());
-  return gradients;
+  return nb::make_tuple(gradients, apart.of);
 }
 
 nb::dict statistics(const std::shared_ptr<Replay>& replay) {
@@ -361,7 +360,7 @@ void bind_replay(nb::module_& m) {
   m.def("_reason_not_to_replay", &reason_not_to_replay);
   m.def("_reason_of_graph", &reason_of_graph);
   m.def("_levels_of_graph", &levels_of_graph);
-  m.def("_gradients_until", &gradients_until);
+  m.def("_gradients_of_graph", &gradients_of_graph);
   m.def("_mode_of_replay", &mode_of_replay);
   bind_replay_entry(m);
 }

@@ -39,7 +39,8 @@ struct Spent {
 /// Results that need gradients and of which none is made of another.
 struct Group {
   std::vector<uint32_t> outputs;
-  /// The inputs that they lead to, and the results of groups before; in this order are a pass's gradients.
+  /// The inputs that they lead to, and the results of groups before, each as often as gradients arrive there
+  /// apart; in this order are a pass's gradients.
   std::vector<uint32_t> by, from;
   std::vector<Pass> passes;
   bool operator==(const Group&) const = default;

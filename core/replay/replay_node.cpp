@@ -3,9 +3,10 @@
 #include <cstring>
 #include <unordered_set>
 
-#include "autograd/engine.h"
+#include "autograd/arithmetic.h"
 #include "autograd/meta.h"
 #include "autograd/views.h"
+#include "replay/ends.h"
 
 namespace adjoint::replay {
 
@@ -239,66 +240,85 @@ void ReplayNode::apply(Gradients& in, Gradients& out) {
     } scope{inputs, before_->put(inputs)};
     made = again(inputs);
   }
-  const std::vector<Result> results = results_of(made);
-  const size_t own = group().outputs.size();
-  std::vector<Edge> stops;
-  for (const TensorList all : {TensorList(inputs), TensorList(in.begin(), in.size())})
+  differentiate(results_of(made), inputs, in, out);
+}
+
+void ReplayNode::differentiate(const std::vector<Result>& results, TensorList inputs, Gradients& in,
+                               Gradients& out) {
+  const size_t own = group().outputs.size(), leaves = group().by.size();
+  std::vector<Edge> roots, ends, stops;
+  for (const Result& r : results)
+    if (!r.now)
+      fail("jit: this backward pass needs the function once more, and what it gives has no graph now");
+  for (size_t i = 0; i < own; ++i) roots.push_back(copy_of(results[i].now));
+  // Edges to one end stand side by side: where they begin.
+  std::vector<size_t> first;
+  for (size_t j = 0, n = own; j < edges_.size(); ++j) {
+    const auto number = [&](size_t i) { return i < leaves ? group().by[i] : group().from[i - leaves]; };
+    if (j != 0 && j != leaves && number(j) == number(j - 1)) continue;
+    first.push_back(j);
+    if (j >= leaves) {
+      ends.push_back(copy_of(results[n++].now));
+      continue;
+    }
+    // A leaf that got other data has another place.
+    const Tensor& t = inputs[number(j)];
+    const AutogradMeta* m = t->grad_fn ? nullptr : meta_of(t);
+    LeafNode* const leaf = m ? m->accumulator.load(std::memory_order_acquire) : nullptr;
+    ends.push_back(leaf ? Edge{Ref<Node>::share(leaf), 0} : copy_of(edges_[j]));
+  }
+  first.push_back(edges_.size());
+  for (const TensorList all : {inputs, TensorList(in.begin(), in.size())})
     for (const Tensor& t : all)
       if (t.defined())
         if (Edge e = gradient_edge(t)) stops.push_back(std::move(e));
-  if (thread_state.grad) join(results, {}, stops, true);
-  std::vector<GraphEnd> roots, ends;
-  Tensors seeds;
-  for (size_t i = 0; i < own; ++i)
-    if (in[i].defined()) {
-      if (!results[i].now)
-        fail(
-            "jit: this backward pass needs the function once more, and what it gives requires no gradient "
-            "now");
-      roots.push_back({{}, results[i].now});
-      seeds.push_back(in[i]);
-    }
-  for (size_t j = 0; j < group().by.size(); ++j) {
-    // A leaf that got other data has another place.
-    const Tensor& t = inputs[group().by[j]];
-    const AutogradMeta* m = t->grad_fn ? nullptr : meta_of(t);
-    LeafNode* const leaf = m ? m->accumulator.load(std::memory_order_acquire) : nullptr;
-    ends.push_back({{}, leaf ? Edge{Ref<Node>::share(leaf), 0} : edges_[j]});
+  if (thread_state.grad) put_results(results, stops);
+  Tensors gradients;
+  std::vector<std::pair<Edge, Edge>> places;
+  std::vector<uint32_t> of;
+  {
+    const Apart apart(roots, ends);
+    gradients = apart.gradients(roots, Tensors(in.begin(), in.end()), false);
+    of = apart.of;
+    for (size_t i = 0; i < of.size(); ++i)
+      places.emplace_back(copy_of(apart.places[i]), copy_of(ends[of[i]]));
   }
-  for (size_t i = own; i < results.size(); ++i) ends.push_back({{}, results[i].now});
-  BackwardOptions options;
-  options.retain_graph = options.create_graph = thread_state.grad;
-  options.accumulate = false;
-  options.taken_from = static_cast<uint32_t>(group().by.size());
-  Tensors gradients = backward(roots, seeds, ends, options, true);
-  if (thread_state.grad) join(results, gradients, stops, false);
-  for (size_t j = 0; j < out.size(); ++j) out[j] = std::move(gradients[j]);
+  if (thread_state.grad) join(results, places, gradients, stops);
+  std::vector<size_t> next(first.begin(), first.end());
+  for (size_t i = 0; i < of.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    size_t& at = next[of[i]];
+    Tensor& to = out[std::min(at++, first[of[i] + 1] - 1)];
+    to = to.defined() ? add_gradients(to, gradients[i]) : gradients[i];
+  }
 }
 
 std::vector<ReplayNode::Result> ReplayNode::results_of(TensorList again) {
-  const Recording& r = replay_->recording_;
   std::unordered_map<uint32_t, size_t> at;  // of an output of the recording, among `again`
-  size_t n = 0;
-  for (const Group& g : r.groups)
-    for (const uint32_t k : g.outputs) at.emplace(k, n++);
+  for (const Group& g : replay_->recording_.groups)
+    for (const uint32_t k : g.outputs) at.emplace(k, at.size());
   std::vector<Result> results;
-  for (uint32_t i = 0; i < group().outputs.size(); ++i)
-    results.push_back({gradient_edge(again[at.at(group().outputs[i])]), {Ref<Node>::share(this), i}});
-  for (size_t j = 0; j < group().from.size(); ++j) {
-    const Edge& then = edges_[group().by.size() + j];
-    results.push_back({gradient_edge(again[at.at(group().from[j])]), {then.node, then.input_nr}});
-  }
-  for (size_t k = 0; k < results_.size(); ++k) {
-    const int32_t o = replay_->kept_output_[part().kept[k]];
-    for (size_t i = 0; i < results.size(); ++i)
-      if (o == static_cast<int32_t>(i < group().outputs.size() ? group().outputs[i]
-                                                               : group().from[i - group().outputs.size()]))
-        if (results_[k].saved()) results[i].kept = &results_[k];
-  }
+  const auto add = [&](uint32_t output, Edge then) {
+    Result& r = results.emplace_back(gradient_edge(again[at.at(output)]), std::move(then));
+    for (size_t k = 0; k < results_.size(); ++k)
+      if (replay_->kept_output_[part().kept[k]] == static_cast<int32_t>(output) && results_[k].saved())
+        r.kept = &results_[k];
+  };
+  for (uint32_t i = 0; i < group().outputs.size(); ++i) add(group().outputs[i], {Ref<Node>::share(this), i});
+  const std::vector<uint32_t>& from = group().from;
+  for (size_t j = 0; j < from.size(); ++j)
+    if (j == 0 || from[j] != from[j - 1]) add(from[j], copy_of(edges_[group().by.size() + j]));
   return results;
 }
 
 namespace {
+
+/// Edges that lead to the nodes of these.
+std::function<bool(const Edge&)> beyond(std::span<const Edge> stops) {
+  std::unordered_set<const Node*> nodes;
+  for (const Edge& e : stops) nodes.insert(e.node.get());
+  return [nodes = std::move(nodes)](const Edge& e) { return nodes.contains(e.node.get()); };
+}
 
 /// What a node kept; undefined where it was written since, which is an error once that is asked for.
 Tensor kept_by(const SavedTensor& slot, Node& node) {
@@ -309,59 +329,48 @@ Tensor kept_by(const SavedTensor& slot, Node& node) {
   }
 }
 
-/// Let a node have kept, instead of `t`, a result of the call with this history: `kept`, where that is all of
-/// it.
-void put_result(SavedTensor& slot, const Tensor& t, const SavedTensor* kept, const Edge& history,
-                Node& node) {
-  const Tensor then = kept ? kept_by(*kept, node) : Tensor();
-  const bool all = then.defined() && then.dtype() == t.dtype() && same(then.sizes(), t.sizes()) &&
-                   same(then.strides(), t.strides());
-  const Tensor result = alias(all ? then : t);
-  set_history(result, Ref<Node>::share(history.node.get()), history.input_nr);
+}  // namespace
+
+/// What nodes of the new graph kept of results are the call's results, with these as history.
+void ReplayNode::put_results(const std::vector<Result>& results, std::span<const Edge> stops) {
   const auto hooks = std::exchange(thread_state.saved_hooks, nullptr);
-  slot.save(result, false, &node);
+  std::vector<Edge> begin;
+  for (const Result& r : results) begin.push_back(copy_of(r.now));
+  for (Node* const node : nodes_from(begin, beyond(stops)))
+    for (SavedValue& v : node->saved()) {
+      if (!v.slot || !v.slot->saved() || v.slot->is_packed()) continue;
+      const Tensor t = kept_by(*v.slot, *node);
+      if (!t.defined()) continue;
+      for (const Result& r : results) {
+        if (v.slot->is_result() ? r.now.node.get() != node || r.now.input_nr != v.output_nr
+                                : r.now.node.get() != t->grad_fn || r.now.input_nr != t->output_nr)
+          continue;
+        const Tensor then = r.kept ? kept_by(*r.kept, *this) : Tensor();
+        const bool whole = then.defined() && then.dtype() == t.dtype() && same(then.sizes(), t.sizes()) &&
+                           same(then.strides(), t.strides());
+        const Tensor result = alias(whole ? then : t);
+        set_history(result, r.then.node, r.then.input_nr);
+        v.slot->save(result, false, node);
+        break;
+      }
+    }
   thread_state.saved_hooks = hooks;
 }
 
-}  // namespace
-
-/// A derivative of a pass leads to results, too: in the graph of the program these are the call's. `saved`:
-/// let what nodes saved of results be those; else let edges lead there, as of the next pass.
-void ReplayNode::join(const std::vector<Result>& results, TensorList gradients, std::span<const Edge> stops,
-                      bool saved) {
-  std::unordered_set<const Node*> seen;
-  for (const Edge& e : stops) seen.insert(e.node.get());
-  std::vector<Node*> open;
-  const auto visit = [&](const Edge& e) {
-    if (e && seen.insert(e.node.get()).second) open.push_back(e.node.get());
-  };
-  for (const Result& r : results) visit(r.now);
+/// Let edges of the graph of these gradients that lead to results of the new graph lead to those of the call,
+/// and to ends where they lead to what stood for them.
+void ReplayNode::join(const std::vector<Result>& results, std::span<const std::pair<Edge, Edge>> places,
+                      TensorList gradients, std::span<const Edge> stops) {
+  std::vector<Edge> begin;
+  for (const Result& r : results) begin.push_back(copy_of(r.now));
   for (const Tensor& t : gradients)
-    if (t.defined()) visit(gradient_edge(t));
-  std::vector<Node*> nodes;
-  while (!open.empty()) {
-    Node* const node = open.back();
-    open.pop_back();
-    nodes.push_back(node);
-    for (const Edge& e : node->edges()) visit(e);
-  }
-  const auto is = [](const Edge& e, const Node* node, uint32_t nr) {
-    return e && e.node.get() == node && e.input_nr == nr;
-  };
-  for (Node* const node : nodes)
-    if (saved) {
-      for (SavedValue& v : node->saved()) {
-        if (!v.slot || !v.slot->saved() || v.slot->is_packed()) continue;
-        const Tensor t = kept_by(*v.slot, *node);
-        if (!t.defined()) continue;
-        for (const Result& r : results)
-          if (v.slot->is_result() ? is(r.now, node, v.output_nr) : is(r.now, t->grad_fn, t->output_nr))
-            put_result(*v.slot, t, r.kept, r.then, *node);
-      }
-    } else {
-      for (Edge& e : node->edges())
-        for (const Result& r : results)
-          if (is(r.now, e.node.get(), e.input_nr)) e = {r.then.node, r.then.input_nr};
+    if (t.defined()) begin.push_back(gradient_edge(t));
+  for (Node* const node : nodes_from(begin, beyond(stops)))
+    for (Edge& e : node->edges()) {
+      for (const auto& [place, end] : places)
+        if (leads_to(e, place)) e = copy_of(end);
+      for (const Result& r : results)
+        if (leads_to(e, r.now)) e = copy_of(r.then);
     }
 }
 

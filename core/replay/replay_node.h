@@ -59,8 +59,10 @@ class ReplayNode final : public Node {
     const SavedTensor* kept = nullptr;
   };
   std::vector<Result> results_of(TensorList again);
-  static void join(const std::vector<Result>& results, TensorList gradients, std::span<const Edge> stops,
-                   bool saved);
+  void differentiate(const std::vector<Result>& results, TensorList inputs, Gradients& in, Gradients& out);
+  void put_results(const std::vector<Result>& results, std::span<const Edge> stops);
+  static void join(const std::vector<Result>& results, std::span<const std::pair<Edge, Edge>> places,
+                   TensorList gradients, std::span<const Edge> stops);
 
   const std::shared_ptr<Replay> replay_;
   const uint32_t group_;

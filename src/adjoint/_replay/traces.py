@@ -134,47 +134,40 @@ def _passes(
     for level in range(max(levels) + 1):
         outputs = [i for i, n in zip(which, levels, strict=True) if n == level]
         before = [i for i, n in zip(which, levels, strict=True) if n < level]
-        passes = _passes_of(
-            recorder, [tensors[i] for i in outputs], [inputs[i] for i in by], [tensors[i] for i in before]
-        )
+        ends = [inputs[i] for i in by] + [tensors[i] for i in before]
+        passes, of = _passes_of(recorder, [tensors[i] for i in outputs], ends)
         if passes is None:
             return [], _spent(tensors, which, inputs, by)
-        ends = by + before
-        reached = [k for k in range(len(ends)) if any(p[3][k] is not None for p in passes)]
+        reached = [k for k in range(len(of)) if any(p[3][k] is not None for p in passes)]
         for p in passes:
             p[3] = [p[3][k] for k in reached]
-        groups.append(
-            (
-                outputs,
-                [ends[k] for k in reached if k < len(by)],
-                [ends[k] for k in reached if k >= len(by)],
-                passes,
-            )
-        )
+        numbers = [of[k] for k in reached]
+        led_by = [by[n] for n in numbers if n < len(by)]
+        groups.append((outputs, led_by, [before[n - len(by)] for n in numbers if n >= len(by)], passes))
     return groups, []
 
 
 def _passes_of(
-    recorder: Any, roots: list[Any], inputs: list[Any], before: list[Any]
-) -> list[list[Any]] | None:
-    """Passes from results to inputs and to results of earlier groups: [first step, end, cotangents, gradients] each; None
-    where the graph was freed.
+    recorder: Any, roots: list[Any], ends: list[Any]
+) -> tuple[list[list[Any]] | None, list[int]]:
+    """Passes from results to inputs and to results of earlier groups: [first step, end, cotangents, gradients] each, None
+    where the graph was freed; and for which end each gradient is.
     """
     passes = []
+    of: list[int] = []
     for seeds in _patterns(roots):
         begin = recorder.open(seeds)
         try:
-            given = [(t, g) for t, g in zip(roots, seeds, strict=True) if g is not None]
-            gradients = _C._gradients_until([t for t, _ in given], [g for _, g in given], inputs, before)
+            gradients, of = _C._gradients_of_graph(roots, seeds, ends)
         except RuntimeError as error:
             if _SECOND_TIME not in str(error):
                 raise Unfit(f"its result requires grad, and a pass through it fails: {error}") from None
             recorder.forgive()
-            return None
+            return None, of
         finally:
             end = recorder.close()
         passes.append([begin, end, seeds, gradients])
-    return passes
+    return passes, of
 
 
 def _history(t: Any) -> Any:
