@@ -41,12 +41,22 @@ class _Past:
         self.tensors = tensors
         self.held = [o() if type(o) is weakref.ref else o for o in held]
         self.undo: list[Callable[[], Any]] = []
+        self.edges: dict[int, list[Any]] = {}
+        for i, edge in enumerate(layout._edges):
+            self.edges.setdefault(edge[0], []).append((i, *edge[1:]))
+
+    def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """What the function was called with."""
+        edges = self.edges.get(0, [])
+        given = [e for e in edges if e[1] == "argument"]
+        named = {e[2]: e for e in edges if e[1] == "keyword"}
+        return (
+            tuple(self.wanted(e, a) for e, a in zip(given, args, strict=True)),
+            {k: self.wanted(named[k], a) if k in named else a for k, a in kwargs.items()},
+        )
 
     def put_back(self) -> None:
-        groups: dict[int, list[Any]] = {}
-        for i, edge in enumerate(self.layout._edges):
-            groups.setdefault(edge[0], []).append((i, *edge[1:]))
-        for parent, edges in groups.items():
+        for parent, edges in self.edges.items():
             holder = self.held[parent]
             if parent and holder is not None:
                 self._node(holder, edges)
@@ -59,7 +69,7 @@ class _Past:
         i, _, _, guard, node, expected = edge
         if guard == "node":
             found = self.held[node]
-            return now if found is None else found
+            return now if found is None else self._whole(node, found)
         if guard == "tensor":
             found = self.tensors[node]
             return now if isinstance(now, Tensor) and is_one(now, found) else found
@@ -72,6 +82,16 @@ class _Past:
         if guard == "unknown":
             raise LookupError
         return expected
+
+    def _whole(self, node: int, holder: Any) -> Any:
+        """An object that was looked into: a tuple with what was in it, which may have been written since."""
+        if not isinstance(holder, tuple):
+            return holder
+        edges = [e for e in self.edges.get(node, ()) if e[1] == "item"]
+        values = [self.wanted(e, v) for e, v in zip(edges, holder, strict=False)]
+        if all(a is b for a, b in zip(values, holder, strict=False)):
+            return holder
+        return type(holder)(*values) if hasattr(holder, "_fields") else type(holder)(values)
 
     def _node(self, holder: Any, edges: list[Any]) -> None:
         by = {access: [e for e in edges if e[1] == access] for access in {e[1] for e in edges}}
@@ -161,18 +181,21 @@ def _of_object(kind: Any, holder: Any, key: str) -> tuple[Callable[[Any], Any], 
 
 
 @contextlib.contextmanager
-def as_it_was(layout: Layout, held: list[Any], tensors: list[Any]) -> Iterator[None]:
-    """A block in which the program finds what the call found."""
+def as_it_was(
+    layout: Layout, held: list[Any], tensors: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Iterator[tuple[Any, Any]]:
+    """A block in which the program finds what the call found; gives the arguments."""
     past = _Past(layout, held, tensors)
     try:
         try:
             past.put_back()
+            given = past.arguments(args, kwargs)
         except (LookupError, AttributeError, TypeError) as error:
             raise RuntimeError(
                 "jit: this backward pass needs the function once more, and something that it reads was replaced by what "
                 "cannot be taken back; differentiate before that changes, or call the function without jit"
             ) from error
-        yield
+        yield given
     finally:
         for undo in reversed(past.undo):
             undo()

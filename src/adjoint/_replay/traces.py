@@ -386,13 +386,15 @@ class Trace:
             )
             tensors = Tensors()
             with (
-                contextlib.nullcontext() if as_now else as_it_was(self.layout, held, inputs),
+                contextlib.nullcontext((args, kwargs))
+                if as_now
+                else as_it_was(self.layout, held, inputs, args, kwargs) as (given, named),
                 unchanged(self.changes, inputs, function, args, kwargs),
                 drawing_from(state),
                 with_default(self.dtype),
                 enable_grad(),
             ):
-                Structure(function(*args, **kwargs), tensors)
+                Structure(function(*given, **named), tensors)
             return [self.output(i, tensors) for i in self.program.differentiated]
 
         return results
