@@ -3,7 +3,6 @@
 
 #include <frameobject.h>
 
-#include <set>
 #include <unordered_map>
 
 #include "autograd/meta.h"
@@ -13,7 +12,6 @@
 #include "bind/overrides.h"
 #include "bind/words.h"
 #include "for_size.h"
-#include "replay/ends.h"
 
 namespace nb = nanobind;
 
@@ -87,12 +85,14 @@ std::string line() {
   return "";
 }
 
-/// What runs again in Python, where a backward pass asks for what was not recorded:
-/// again(inputs) gives the results that need gradients. It goes with the node, wherever that goes.
-struct AgainInPython {
-  std::shared_ptr<PyObject> function;
+/// What runs again in Python, where a backward pass asks for what was not recorded: again(inputs) gives the
+/// results that need gradients, and again(None) says whether the recorded passes are right. It goes with the
+/// node, wherever that goes.
+struct AgainInPython final : Again {
+  explicit AgainInPython(std::shared_ptr<PyObject> f) : function(std::move(f)) {}
+  const std::shared_ptr<PyObject> function;
 
-  Tensors operator()(TensorList inputs) const {
+  Tensors results(TensorList inputs) const override {
     const InPython python;
     const nb::object all = nb::steal(PyList_New(static_cast<Py_ssize_t>(inputs.size())));
     for (size_t i = 0; i < inputs.size(); ++i)
@@ -102,6 +102,12 @@ struct AgainInPython {
     Tensors results;
     for (nb::handle t : nb::iter(r)) results.push_back(unwrap(t.ptr()));
     return results;
+  }
+  bool holds() const override {
+    const InPython python;
+    const nb::object r = nb::steal(PyObject_CallOneArg(function.get(), Py_None));
+    if (!r.is_valid()) throw nb::python_error();
+    return r.ptr() == Py_True;
   }
 };
 
@@ -117,7 +123,8 @@ nb::object run(const std::shared_ptr<Replay>& replay, nb::handle given, nb::hand
   for (size_t i = 0; i < n; ++i)
     if (PyObject* o = PyList_GET_ITEM(list, static_cast<Py_ssize_t>(i)); is_tensor(o)) inputs[i] = unwrap(o);
   Program::Outcome outcome;
-  const Again recorded = again.is_none() ? Again() : AgainInPython{hold(again.ptr())};
+  std::shared_ptr<const Again> recorded;
+  if (!again.is_none()) recorded = std::make_shared<AgainInPython>(hold(again.ptr()));
   {
     const Computing computing(replay->program().work() >= kUnlockFrom, [&](auto&& add) {
       for (const Tensor& t : inputs) add(t.get());
@@ -135,79 +142,6 @@ nb::object run(const std::shared_ptr<Replay>& replay, nb::handle given, nb::hand
       PyObject_GC_Track(o);
   }
   return made;
-}
-
-/// Why a backward pass from `roots` to `inputs` cannot be run for recording; null where it can.
-std::string reason_of_graph(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs) {
-  std::set<const Node*> ends, seen;
-  for (const Tensor& t : inputs)
-    if (const Edge e = gradient_edge(t)) ends.insert(e.node.get());
-  std::vector<Ref<Node>> open;
-  const auto visit = [&](const Ref<Node>& node) {
-    if (node && seen.insert(node.get()).second) open.push_back(node);
-  };
-  for (const Tensor& t : roots) visit(gradient_edge(t).node);
-  while (!open.empty()) {
-    const Ref<Node> node = std::move(open.back());
-    open.pop_back();
-    if (ends.contains(node.get())) continue;
-    if (node->sequence == Node::kFirst) return "a tensor inside of it requires grad that is no input";
-    if (node->object()) return text("a Function of Python (", node->name(), ") is differentiated");
-    if (const NodeExtras* e = node->extras();
-        e && (!e->tensor_hooks.empty() || !e->retainers.empty() || !e->prehooks.empty() ||
-              !e->posthooks.empty() || !e->packed.empty()))
-      return text("a tensor or node (", node->name(), ") inside of it has hooks");
-    for (const Edge& e : node->edges()) visit(e.node);
-  }
-  return "";
-}
-
-/// Of roots, how many others each is made of, one of the other: results of one number are a group.
-std::vector<int> levels_of_graph(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs) {
-  std::vector<adjoint::Edge> edges;
-  for (const Tensor& t : roots) edges.push_back(gradient_edge(t));
-  std::set<const Node*> ends;
-  for (const Tensor& t : inputs)
-    if (const adjoint::Edge e = gradient_edge(t)) ends.insert(e.node.get());
-  std::vector<std::vector<size_t>> made_of(roots.size());
-  for (size_t i = 0; i < roots.size() && roots.size() > 1; ++i) {
-    std::set<Node*> seen{edges[i].node.get()};
-    for (std::vector<Node*> open(seen.begin(), seen.end()); !open.empty();) {
-      Node* const node = open.back();
-      open.pop_back();
-      for (const adjoint::Edge& e : node->edges()) {
-        for (size_t j = 0; j < roots.size(); ++j)
-          if (e.node.get() == edges[j].node.get() && e.input_nr == edges[j].input_nr) made_of[i].push_back(j);
-        if (e && !ends.contains(e.node.get()) && seen.insert(e.node.get()).second)
-          open.push_back(e.node.get());
-      }
-    }
-  }
-  std::vector<int> levels(roots.size(), -1);
-  const std::function<int(size_t)> level = [&](size_t i) {
-    if (levels[i] >= 0) return levels[i];
-    int most = 0;
-    for (const size_t j : made_of[i]) most = std::max(most, level(j) + 1);
-    return levels[i] = most;
-  };
-  for (size_t i = 0; i < roots.size(); ++i) level(i);
-  return levels;
-}
-
-/// The gradients by `ends` of roots, apart, and for which end each is.
-nb::tuple gradients_of_graph(const std::vector<Tensor>& roots, nb::list seeds,
-                             const std::vector<Tensor>& ends) {
-  std::vector<adjoint::Edge> begin, stop;
-  Tensors given;
-  for (const Tensor& t : roots) begin.push_back(gradient_edge(t));
-  for (const Tensor& t : ends) stop.push_back(gradient_edge(t));
-  for (nb::handle g : seeds) given.push_back(g.is_none() ? Tensor() : unwrap(g.ptr()));
-  const GradMode off(false);
-  const Apart apart(begin, stop);
-  nb::list gradients;
-  for (const Tensor& g : apart.gradients(begin, given, true))
-    gradients.append(g.defined() ? nb::steal(wrap(g)) : nb::none());
-  return nb::make_tuple(gradients, apart.of);
 }
 
 nb::dict statistics(const std::shared_ptr<Replay>& replay) {
@@ -232,9 +166,8 @@ nb::dict statistics(const std::shared_ptr<Replay>& replay) {
 
 int visit_again(const Node& node, visitproc visit, void* arg) {
   const Again* again = again_of(node);
-  const auto* python = again ? again->target<AgainInPython>() : nullptr;
-  // One that runs has a copy.
-  if (python && python->function.use_count() == 1) Py_VISIT(python->function.get());
+  const auto* python = static_cast<const AgainInPython*>(again);
+  if (python) Py_VISIT(python->function.get());
   return 0;
 }
 
@@ -305,7 +238,7 @@ void bind_replay(nb::module_& m) {
       .def(
           "finish",
           [](Recorder& r, nb::handle inputs, nb::handle outputs, uint32_t forward, nb::list groups,
-             nb::list spent) {
+             nb::list spent, std::vector<uint32_t> retained, bool asks) {
             auto made = std::make_unique<Recording>();
             made->relations = relations_of(inputs, outputs);
             for (nb::handle s : spent)
@@ -314,6 +247,8 @@ void bind_replay(nb::module_& m) {
             made->inputs = places_of(*r.tracer, inputs);
             made->outputs = places_of(*r.tracer, outputs);
             made->forward = forward;
+            made->retained = std::move(retained);
+            made->asks = asks;
             using Numbers = std::vector<uint32_t>;
             for (nb::handle g : groups) {
               Group group{nb::cast<Numbers>(g[0]), nb::cast<Numbers>(g[1]), nb::cast<Numbers>(g[2]), {}};
@@ -358,11 +293,9 @@ void bind_replay(nb::module_& m) {
   m.def("_version_of", &version_of_both,
         "The version of a tensor, for a check of the library's own, which a replay need not make.");
   m.def("_reason_not_to_replay", &reason_not_to_replay);
-  m.def("_reason_of_graph", &reason_of_graph);
-  m.def("_levels_of_graph", &levels_of_graph);
-  m.def("_gradients_of_graph", &gradients_of_graph);
   m.def("_mode_of_replay", &mode_of_replay);
   bind_replay_entry(m);
+  bind_replay_graph(m);
 }
 
 }  // namespace adjoint::bind

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "autograd/meta.h"
 #include "for_size.h"
 #include "replay/replay_node.h"
 
@@ -14,7 +15,7 @@ std::string Recording::difference(const Recording& o) const {
   const std::string d = trace.difference(o.trace);
   if (!d.empty()) return d;
   return inputs != o.inputs || outputs != o.outputs || groups != o.groups || relations != o.relations ||
-                 spent != o.spent
+                 spent != o.spent || retained != o.retained || asks != o.asks
              ? "other tensors are taken or returned"
              : "";
 }
@@ -208,8 +209,8 @@ const Replay::Backward* Replay::pass_for(const Part& part, const Gradients& seed
   return nullptr;
 }
 
-Program::Outcome Replay::run(std::span<const Tensor> inputs, std::span<Tensor> outputs, const Again& again,
-                             std::span<const double> numbers) {
+Program::Outcome Replay::run(std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                             std::shared_ptr<const Again> again, std::span<const double> numbers) {
   for (const auto& [a, b] : recording_.ties)
     if (std::memcmp(&numbers[a], &numbers[b], sizeof(double)) != 0) return Program::Outcome::Undone;
   const size_t n = recording_.outputs.size();
@@ -229,6 +230,7 @@ Program::Outcome Replay::run(std::span<const Tensor> inputs, std::span<Tensor> o
     return outcome;
   std::copy_n(all.begin(), n, outputs.begin());
   for (const Ref<ReplayNode>& node : nodes) node->enter(inputs, all);
+  for (const uint32_t k : recording_.retained) retain_grad(outputs[k]);
   return Program::Outcome::Done;
 }
 

@@ -53,6 +53,10 @@ struct Recording {
   /// Where the forward part ends.
   uint32_t forward = 0;
   std::vector<Group> groups;
+  /// The outputs that retain their gradient.
+  std::vector<uint32_t> retained;
+  /// Whether code of Python ran in passes, so that one who replays them asks whether it would again.
+  bool asks = false;
   std::vector<Relation> relations;
   std::vector<Spent> spent;
   std::vector<Number> numbers;
@@ -68,17 +72,23 @@ struct Recording {
   void begin_at_inputs();
 };
 
-/// Runs the function again on what it took, as it was at the call: the outputs that need gradients, group by
-/// group, with their graphs.
-using Again = std::function<Tensors(TensorList inputs)>;
+/// Runs the function again on what it took, as it was at the call: its results are the outputs that need
+/// gradients, group by group, with their graphs.
+class Again {
+ public:
+  virtual ~Again() = default;
+  virtual Tensors results(TensorList inputs) const = 0;
+  /// Whether recorded passes do what passes would do now.
+  virtual bool holds() const = 0;
+};
 
 class Replay : public std::enable_shared_from_this<Replay> {
  public:
   /// Throws Error where it cannot be run.
   explicit Replay(Recording recording);
   /// `again` may be empty where no result needs a gradient.
-  Program::Outcome run(std::span<const Tensor> inputs, std::span<Tensor> outputs, const Again& again,
-                       std::span<const double> numbers = {});
+  Program::Outcome run(std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                       std::shared_ptr<const Again> again, std::span<const double> numbers = {});
   const Program& program() const { return forward_->any(); }
   /// An instruction a line, for people: of the call, and of each pass.
   std::string text() const;
@@ -127,7 +137,8 @@ class Replay : public std::enable_shared_from_this<Replay> {
   std::unique_ptr<Pool> forward_;
 };
 
-/// What a node calls where a pass was not recorded; null for other nodes, and once the node was released.
+/// What a node calls where a pass was not recorded; null where others have it as well, and once the node was
+/// released.
 const Again* again_of(const Node& node);
 
 }  // namespace adjoint::replay

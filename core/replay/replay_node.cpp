@@ -123,7 +123,7 @@ struct Looking {
 
 // --- The node ---------------------------------------------------------------------------------------------
 
-ReplayNode::ReplayNode(std::shared_ptr<Replay> replay, uint32_t group, Again again,
+ReplayNode::ReplayNode(std::shared_ptr<Replay> replay, uint32_t group, std::shared_ptr<const Again> again,
                        std::shared_ptr<const Before> before, std::span<const Tensor> inputs)
     : replay_(std::move(replay)),
       group_(group),
@@ -222,10 +222,11 @@ void ReplayNode::apply(Gradients& in, Gradients& out) {
       thread_state.grad || thread_state.watched || thread_state.dual_level || thread_state.batch_level
           ? nullptr
           : replay_->pass_for(part(), in);
-  if (pass && run(*pass, in, out)) return;
+  const bool holds = !replay_->recording_.asks || (pass && again_ && again_->holds());
+  if (pass && holds && run(*pass, in, out)) return;
   for (SavedTensor& s : results_)
     if (s.saved()) s.lend(this);
-  const Again again = again_;
+  const std::shared_ptr<const Again> again = again_;
   if (!again) refuse_released();
   bool written = false;
   const Tensors inputs = inputs_then(written);
@@ -238,7 +239,7 @@ void ReplayNode::apply(Gradients& in, Gradients& out) {
       const Before now;
       ~Scope() { now.put(inputs); }
     } scope{inputs, before_->put(inputs)};
-    made = again(inputs);
+    made = again->results(inputs);
   }
   differentiate(results_of(made), inputs, in, out);
 }
@@ -376,7 +377,7 @@ void ReplayNode::join(const std::vector<Result>& results, std::span<const std::p
 
 const Again* again_of(const Node& node) {
   const auto* replayed = dynamic_cast<const ReplayNode*>(&node);
-  return replayed ? replayed->again() : nullptr;
+  return replayed ? replayed->own_again() : nullptr;
 }
 
 // --- A result whose graph is gone -------------------------------------------------------------------------

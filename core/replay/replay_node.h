@@ -37,7 +37,7 @@ class Before {
 
 class ReplayNode final : public Node {
  public:
-  ReplayNode(std::shared_ptr<Replay> replay, uint32_t group, Again again,
+  ReplayNode(std::shared_ptr<Replay> replay, uint32_t group, std::shared_ptr<const Again> again,
              std::shared_ptr<const Before> before, std::span<const Tensor> inputs);
   std::string name() const override { return "JitBackward0"; }
   std::span<Edge> edges() override { return edges_; }
@@ -45,7 +45,8 @@ class ReplayNode final : public Node {
   void release() override;
   /// After the call: keep what passes take, and be the history of its results. `all`: they, and what is kept.
   void enter(std::span<const Tensor> inputs, std::span<const Tensor> all);
-  const Again* again() const { return again_ ? &again_ : nullptr; }
+  /// Null where nodes of other groups have it, too.
+  const Again* own_again() const { return again_.use_count() == 1 ? again_.get() : nullptr; }
 
  private:
   const Group& group() const { return replay_->recording_.groups[group_]; }
@@ -66,7 +67,7 @@ class ReplayNode final : public Node {
 
   const std::shared_ptr<Replay> replay_;
   const uint32_t group_;
-  Again again_;
+  std::shared_ptr<const Again> again_;
   std::shared_ptr<const Before> before_;
   std::vector<Edge> edges_;
   /// Of inputs that a pass reads, and of others that have a history; the results that a pass takes.

@@ -10,6 +10,7 @@ import os
 
 from adjoint import _C
 from adjoint._replay._again import as_it_was, drawing_from, is_one, unchanged, with_default
+from adjoint._replay._clean import Clean
 from adjoint._replay._paths import LIBRARY, collect, passed_on
 from adjoint._replay._results import ALONE, PLAIN, Structure, Tensors, Unfit, build, counts, plain
 from adjoint._replay._watch import Watching
@@ -38,12 +39,14 @@ class Recorded:
     __slots__ = (
         "bases",
         "changes",
+        "clean",
         "codes",
         "layout",
         "outputs",
         "passed_on",
         "recording",
         "result",
+        "retained",
         "structure",
         "unfit",
         "varying",
@@ -61,6 +64,9 @@ class Recorded:
         self.outputs = 0
         #: Outputs that nothing refers to but a view of them, which is that output.
         self.bases: dict[int, int] = {}
+        #: Results that retain their gradient, and what code of the program's own runs in passes, if any does.
+        self.retained: list[int] = []
+        self.clean: Clean | None = None
         #: Floats that are only passed on to the core, by their numbers, and those of them that were seen to change.
         self.passed_on: list[int] = []
         self.varying: list[int] = []
@@ -114,7 +120,7 @@ def _spent(tensors: list[Any], which: list[int], inputs: list[Any], by: list[int
 
 
 def _passes(
-    recorder: Any, tensors: list[Any], inputs: list[Any]
+    made: Recorded, recorder: Any, tensors: list[Any], inputs: list[Any]
 ) -> tuple[list[Any], list[Any]]:
     """Run backward passes through what was recorded, to be recorded with it: see Note: replay. Gives groups: the numbers of
     results, of the inputs and of the results of earlier groups that they lead to, and passes; or results whose graph is spent.
@@ -127,8 +133,15 @@ def _passes(
     if not _C.is_grad_enabled():
         raise Unfit("its result requires grad, although it was called without recording")
     roots = [tensors[i] for i in which]
-    if reason := _C._reason_of_graph(roots, [inputs[i] for i in by]):
+    reason, code = _C._code_of_graph(roots, [inputs[i] for i in by])
+    if reason:
         raise Unfit(f"its result requires grad, and {reason}")
+    _look_at(code, [*inputs, *tensors], made)
+    for i in which:
+        if tensors[i].retains_grad:
+            if tensors[i].grad is not None:
+                raise Unfit("its result requires grad, and has a gradient")
+            made.retained.append(i)
     levels = _C._levels_of_graph(roots, [inputs[i] for i in by])
     groups: list[Any] = []
     for level in range(max(levels) + 1):
@@ -145,6 +158,19 @@ def _passes(
         led_by = [by[n] for n in numbers if n < len(by)]
         groups.append((outputs, led_by, [before[n - len(by)] for n in numbers if n >= len(by)], passes))
     return groups, []
+
+
+def _look_at(code: list[tuple[Any, Any]], known: list[Any], made: Recorded) -> None:
+    """Let passes run code of the program's own, (context, Function) or (hook, None), if it does nothing but compute."""
+    if not code:
+        return
+    memory = {t.untyped_storage().data_ptr() for t in known if t is not None}
+    made.clean = clean = Clean(lambda t: t.untyped_storage().data_ptr() in memory)
+    for one, kind in code:
+        if kind is None:
+            clean.function(one, "a hook")
+        else:
+            clean.backward(one, kind)
 
 
 def _passes_of(
@@ -268,8 +294,10 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, hist
             raise Unfit("it makes a view of a tensor that nobody knows")
     made.outputs = len(tensors)
     forward = recorder.steps
-    groups, spent = _passes(recorder, tensors, inputs)
-    made.recording = recorder.finish(inputs, tensors, forward, groups, spent)
+    groups, spent = _passes(made, recorder, tensors, inputs)
+    made.recording = recorder.finish(
+        inputs, tensors, forward, groups, spent, made.retained, made.clean is not None
+    )
     if made.recording.refused:
         raise Unfit(made.recording.refused)
 
@@ -297,6 +325,7 @@ class Trace:
     __slots__ = (
         "bases",
         "changes",
+        "clean",
         "codes",
         "draws",
         "dtype",
@@ -322,6 +351,7 @@ class Trace:
         self.dtype = _C.get_default_dtype()
         self.outputs = made.outputs
         self.bases = made.bases
+        self.clean = made.clean
         self.draws = made.recording.draws
         self.undone = self.used = 0
         #: Held only where replays are checked, which need them.
@@ -375,8 +405,11 @@ class Trace:
         """What a node calls where a pass asks for what was not recorded: see core/replay/derivative.h."""
         state = _C._default_generator().get_state() if self.draws else None
 
-        def results(inputs: list[Any]) -> list[Any]:
+        def results(inputs: list[Any] | None) -> list[Any] | bool:
             from adjoint.autograd import enable_grad
+
+            if inputs is None:
+                return self.clean is None or self.clean.holds()
 
             found = self.layout.match(function, args, kwargs)
             as_now = (
