@@ -23,8 +23,13 @@ def grads(module):
 
 
 def rounded(g):
-    """A gradient to which several nodes brought terms, which are added in another order."""
-    return None if g is None else [round(v, 5) for v in g.flatten().tolist()]
+    """A gradient in float64 to which several nodes brought terms, which are added in another order."""
+    assert g.dtype == ad.float64
+    return [round(v, 9) + 0.0 for v in g.flatten().tolist()]
+
+
+def doubles(*shape, seed=0):
+    return numbers(*shape, seed=seed, dtype=ad.float64)
 
 
 # --- Writes ---------------------------------------------------------------------------------------------------------
@@ -75,7 +80,7 @@ def second_derivatives_of_a_call_that_writes(jit, see):
     net = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Tanh()).double()
     f = jit(net)
     for k in range(7):
-        x, other = (numbers(4, 3, seed=k + s, dtype=ad.float64).requires_grad_() for s in (0, 50))
+        x, other = (doubles(4, 3, seed=k + s).requires_grad_() for s in (0, 50))
         y, z = f(x), f(other)
         for t, at in ((y, x), (z, other)):
             (g,) = ad.autograd.grad(t.square().sum(), at, create_graph=True)
@@ -90,9 +95,9 @@ class Recurrent(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.layer = nn.Linear(3, 3)
-        self.register_buffer("seen", ad.zeros(()))
-        self.state = ad.zeros(2, 3)
+        self.layer = nn.Linear(3, 3).double()
+        self.register_buffer("seen", ad.zeros((), dtype=ad.float64))
+        self.state = ad.zeros(2, 3, dtype=ad.float64)
         self.log, self.flag = [], None
 
     def forward(self, x):
@@ -109,7 +114,7 @@ def state_that_a_call_changes(jit, see):
     net = Recurrent()
     f = jit(net)
     for k in range(7):
-        x = numbers(2, 3, seed=k).requires_grad_()
+        x = doubles(2, 3, seed=k).requires_grad_()
         net.flag = None
         y = f(x)
         (g,) = ad.autograd.grad(y.square().sum(), x, create_graph=True)
@@ -206,7 +211,7 @@ def a_loss_and_what_it_is_made_of(jit, see):
 
 @trap()
 def a_chain_of_results(jit, see):
-    w = numbers(3, requires_grad=True)
+    w = doubles(3).requires_grad_()
 
     def f(x):
         a = (x * w).exp()
@@ -215,7 +220,7 @@ def a_chain_of_results(jit, see):
 
     f = jit(f)
     for k in range(7):
-        x = numbers(3, seed=k).requires_grad_()
+        x = doubles(3, seed=k).requires_grad_()
         a, b, c, d, (e, h) = f(x)
         see(ad.autograd.grad(c, [a, b], retain_graph=True))
         see(ad.autograd.grad((c, d.sum()), [b, w], retain_graph=True))
@@ -288,12 +293,12 @@ def weights_frozen_between_passes(jit, see):
 def arguments_written_before_the_second_pass(jit, see):
     f = jit(lambda x, pair: x + pair[0].sin() + pair[1]["w"].exp())
     for _ in range(7):
-        w = numbers(3).requires_grad_()
+        w = doubles(3).requires_grad_()
         x, y = w * 2, w * 3
         z = f(x, (w, {"w": y * 1}))
         x.mul_(3)
         (g,) = ad.autograd.grad((z * z).sum(), w, create_graph=True)
-        see(g, ad.autograd.grad(g.sum(), w))
+        see(g, rounded(ad.autograd.grad(g.sum(), w)[0]))
 
 
 # --- Functions and hooks --------------------------------------------------------------------------------------------
@@ -357,10 +362,10 @@ def functions_in_the_graph(jit, see):
 
 @trap()
 def functions_differentiated_twice(jit, see):
-    w = numbers(3, requires_grad=True)
+    w = doubles(3).requires_grad_()
     f = jit(lambda x: (Scaled.apply(w * x, 3.0) * w * w).sum())
     for k in range(7):
-        x = numbers(3, seed=k).requires_grad_()
+        x = doubles(3, seed=k).requires_grad_()
         (g,) = ad.autograd.grad(f(x), x, create_graph=True)
         see(g, [rounded(t) for t in ad.autograd.grad(g.square().sum(), [w, x])])
 
@@ -403,7 +408,7 @@ def functions_that_are_seen_to_run(jit, see):
 
 @trap()
 def hooks_inside(jit, see):
-    w = numbers(3, requires_grad=True)
+    w = doubles(3).requires_grad_()
 
     def f(x):
         h = (x * w).tanh()
@@ -414,7 +419,7 @@ def hooks_inside(jit, see):
 
     f = jit(f)
     for k in range(7):
-        x = numbers(3, seed=k).requires_grad_()
+        x = doubles(3, seed=k).requires_grad_()
         y = f(x)
         see(ad.autograd.grad(y, [x, w], retain_graph=True))
         (g,) = ad.autograd.grad(y, x, create_graph=True)
@@ -494,7 +499,7 @@ def test_memory_returns(which, create_graph):
         x, w = numbers(3), numbers(3).requires_grad_()
         y = last(f(x, w))
         (g,) = ad.autograd.grad(y, w, create_graph=create_graph)
-        if create_graph:
+        if g.requires_grad:
             ad.autograd.grad(g.sum(), w, retain_graph=True, allow_unused=True)
         return [weakref.ref(t) for t in (x, w, y, g)]
 

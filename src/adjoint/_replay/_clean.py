@@ -137,7 +137,7 @@ class Clean:
         elif isinstance(value, types.FunctionType):
             self.function(value, value.__qualname__)
             return _same_as(value)
-        elif isinstance(value, (types.BuiltinFunctionType, type)):
+        elif isinstance(value, (types.BuiltinFunctionType, type, type(_C.is_grad_enabled))):
             module = sys.modules.get(getattr(value, "__module__", None) or "")
             if value.__module__ in _MODULES or (getattr(module, "__file__", None) or "").startswith(LIBRARY):
                 return _same_as(value)
