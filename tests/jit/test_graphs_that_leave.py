@@ -495,7 +495,7 @@ def last(result):
 def test_memory_returns(which, create_graph):
     f = several_kinds()[which]
 
-    def run():
+    def run(f):
         x, w = numbers(3), numbers(3).requires_grad_()
         y = last(f(x, w))
         (g,) = ad.autograd.grad(y, w, create_graph=create_graph)
@@ -504,10 +504,10 @@ def test_memory_returns(which, create_graph):
         return [weakref.ref(t) for t in (x, w, y, g)]
 
     for _ in range(5):
-        run()
+        run(f)
     assert f.stats()["replayed"]
     with no_collector():
-        assert all(gone() is None for gone in run())
+        assert all(gone() is None for gone in run(f))
         unused = f(numbers(3), numbers(3).requires_grad_())
         gone = weakref.ref(last(unused))
         del unused

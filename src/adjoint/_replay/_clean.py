@@ -35,7 +35,9 @@ _FORBIDDEN = frozenset(
     "LOAD_BUILD_CLASS YIELD_VALUE SEND LOAD_NAME LOAD_FROM_DICT_OR_GLOBALS LOAD_FROM_DICT_OR_DEREF LOAD_CLASSDEREF".split()
 )
 #: What asks for, or changes, what lies beside the elements of a tensor.
-_NAMES = frozenset("backward grad register_hook register_post_accumulate_grad_hook retain_grad data apply numpy".split())
+_NAMES = frozenset(
+    "backward grad register_hook register_post_accumulate_grad_hook retain_grad data apply numpy".split()
+)
 _MODULES = frozenset(("math", "operator", "cmath"))
 
 

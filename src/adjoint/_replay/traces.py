@@ -173,9 +173,7 @@ def _look_at(code: list[tuple[Any, Any]], known: list[Any], made: Recorded) -> N
             clean.backward(one, kind)
 
 
-def _passes_of(
-    recorder: Any, roots: list[Any], ends: list[Any]
-) -> tuple[list[list[Any]] | None, list[int]]:
+def _passes_of(recorder: Any, roots: list[Any], ends: list[Any]) -> tuple[list[list[Any]] | None, list[int]]:
     """Passes from results to inputs and to results of earlier groups: [first step, end, cotangents, gradients] each, None
     where the graph was freed; and for which end each gradient is.
     """
