@@ -98,14 +98,14 @@ class Recurrent(nn.Module):
         self.layer = nn.Linear(3, 3).double()
         self.register_buffer("seen", ad.zeros((), dtype=ad.float64))
         self.state = ad.zeros(2, 3, dtype=ad.float64)
-        self.log, self.flag = [], None
+        self.log, self.flag, self.pair = [], None, (self.state, 1)
 
     def forward(self, x):
         y = self.layer(x + self.state).tanh()
         self.state = y.detach() * 1
         self.seen.add_(1)
         self.log.append(y.detach().sum())
-        self.flag = "ran"
+        self.flag, self.pair = "ran", (y.detach(), (self.pair[0] * 2,))
         return y * self.seen
 
 
@@ -118,10 +118,10 @@ def state_that_a_call_changes(jit, see):
         net.flag = None
         y = f(x)
         (g,) = ad.autograd.grad(y.square().sum(), x, create_graph=True)
-        see(g, net.state, net.seen, net.log, net.flag)
+        see(g, net.state, net.seen, net.log, net.flag, net.pair)
         net.zero_grad()
         (g * g).sum().backward()
-        see(net.state, net.seen, net.log, net.flag, [rounded(p) for p in (x.grad, *grads(net))])
+        see(net.state, net.seen, net.log, net.flag, net.pair, [rounded(p) for p in (x.grad, *grads(net))])
         net.log.clear()
 
 

@@ -308,6 +308,8 @@ def _change(change: Change, tensors: Tensors, known: set[int]) -> tuple[Change, 
     def of(value: Any) -> tuple[Any, ...]:
         if isinstance(value, _Tensor):
             return ("tensor", tensors.number(value))
+        if type(value) is tuple:
+            return (tuple, [of(v) for v in value])
         if type(value) not in PLAIN:
             raise Unfit(change.sentence())
         return plain(value)
