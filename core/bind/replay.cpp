@@ -28,6 +28,16 @@ std::vector<Place> places_of(Tracer& tracer, nb::handle tensors) {
   return places;
 }
 
+/// Of views, where what they are views of lies.
+std::vector<Place> bases_of(Tracer& tracer, nb::handle tensors) {
+  std::vector<Place> places;
+  for (nb::handle t : nb::iter(tensors)) {
+    const Tensor base = is_tensor(t.ptr()) ? base_of(unwrap(t.ptr())) : Tensor();
+    places.push_back(base.defined() ? tracer.place(base) : Place{});
+  }
+  return places;
+}
+
 std::vector<Relation> relations_of(nb::handle inputs, nb::handle outputs) {
   std::unordered_map<const TensorImpl*, int32_t> before, made;
   int32_t n = 0;
@@ -255,7 +265,8 @@ void bind_replay(nb::module_& m) {
               for (nb::handle pass : nb::iter(nb::object(g[3])))
                 group.passes.push_back({{nb::cast<uint32_t>(pass[0]), nb::cast<uint32_t>(pass[1])},
                                         places_of(*r.tracer, nb::object(pass[2])),
-                                        places_of(*r.tracer, nb::object(pass[3]))});
+                                        places_of(*r.tracer, nb::object(pass[3])),
+                                        bases_of(*r.tracer, nb::object(pass[3]))});
               made->groups.push_back(std::move(group));
             }
             made->trace = std::move(r.tracer->trace);

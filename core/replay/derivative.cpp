@@ -71,6 +71,7 @@ void Recording::begin_at_inputs() {
     for (Pass& pass : group.passes) {
       shift(pass.seeds);
       shift(pass.gradients);
+      shift(pass.bases);
     }
 }
 
@@ -168,7 +169,6 @@ void Replay::add_backward(const Group& group, Part& part) const {
     Trace back = all;
     back.steps.assign(all.steps.begin() + pass.steps.begin, all.steps.begin() + pass.steps.end);
     Program::Ends ends{recording_.inputs, pass.gradients, {}};
-    ends.passes = true;
     ends.inputs.insert(ends.inputs.end(), pass.seeds.begin(), pass.seeds.end());
     for (const uint32_t k : part.kept) {
       ends.inputs.push_back(kept_[k]);
@@ -176,6 +176,16 @@ void Replay::add_backward(const Group& group, Part& part) const {
     }
     for (Slot& s : back.slots)
       if (s.kind == Slot::Kind::Outside) s.writes = 0;
+    for (size_t i = 0; i < pass.gradients.size(); ++i) {
+      Relation& r = ends.relations.emplace_back();
+      const auto at = std::ranges::find(ends.inputs, pass.gradients[i]);
+      if (pass.gradients[i].slot >= 0 && at != ends.inputs.end()) {
+        r.same = static_cast<int32_t>(at - ends.inputs.begin());
+      } else if (pass.bases[i].slot >= 0) {
+        r.base_output = static_cast<int32_t>(ends.outputs.size());
+        ends.outputs.push_back(pass.bases[i]);
+      }
+    }
     part.backward.push_back({std::make_unique<Pool>(std::move(back), std::move(ends)), &pass});
   }
 }

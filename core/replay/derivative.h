@@ -24,6 +24,8 @@ namespace adjoint::replay {
 struct Pass {
   Range steps;
   std::vector<Place> seeds, gradients;  // slot -1: none
+  /// Of gradients that are views: what of, since that decides whether they are added to in place.
+  std::vector<Place> bases;
   bool operator==(const Pass&) const = default;
 };
 
@@ -105,6 +107,8 @@ class Replay : public std::enable_shared_from_this<Replay> {
   struct Backward {
     std::unique_ptr<Pool> program;
     const Pass* pass;
+    /// Gradients, and what they are views of.
+    size_t outputs() const { return pass->gradients.size() + pass->bases.size(); }
   };
   /// What there is for a group.
   struct Part {

@@ -182,7 +182,7 @@ void ReplayNode::release() {
 
 bool ReplayNode::run(const Replay::Backward& pass, Gradients& in, Gradients& out) {
   const size_t n = inputs_.size();
-  Tensors inputs(n + in.size() + kept_.size()), outputs(out.size());
+  Tensors inputs(n + in.size() + kept_.size()), outputs(pass.outputs());
   for (size_t k = 0; k < n; ++k)
     if (part().reads[k] && inputs_[k].saved()) {
       if (inputs_[k].is_packed()) return false;

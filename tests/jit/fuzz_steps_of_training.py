@@ -336,12 +336,6 @@ class Close:
         return repr(self.values)
 
 
-def pictures(gradients):
-    """Of gradients, but for whether they are views, which those of a recorded pass are not."""
-    seen = [picture(g) for g in gradients]
-    return [s[:6] + s[7:] if g is not None else s for s, g in zip(seen, gradients)]
-
-
 def passes(world, leaves, x, way):
     """A backward pass of some kind through results; what comes of it but for `.grad`."""
     total = sum((t * t).sum() for t in leaves)
@@ -350,17 +344,16 @@ def passes(world, leaves, x, way):
         total.backward(retain_graph=way == "retain_graph")
         if way == "retain_graph":
             total.backward()
-        return pictures([t.grad for t in leaves if t.retains_grad])
+        return picture([t.grad for t in leaves if t.retains_grad])
     if way == "by results":
-        seen = pictures(ad.autograd.grad(total, leaves, retain_graph=True))
-        for t in leaves:
-            seen += pictures(ad.autograd.grad(t.sum(), leaves, retain_graph=True, allow_unused=True))
-        return seen
+        seen = [ad.autograd.grad(total, leaves, retain_graph=True)]
+        seen += [ad.autograd.grad(t.sum(), leaves, retain_graph=True, allow_unused=True) for t in leaves]
+        return picture(seen)
     if way == "written":
         with ad.no_grad():
             for p in world.model.parameters():
                 p.mul_(0.99)
-        return pictures(ad.autograd.grad(total, ends, allow_unused=True))
+        return picture(ad.autograd.grad(total, ends, allow_unused=True))
     frozen = [p for p in world.model.parameters() if p.requires_grad][::2] if way == "frozen" else []
     for p in frozen:
         p.requires_grad_(False)
