@@ -291,12 +291,13 @@ def weights_frozen_between_passes(jit, see):
 
 @trap()
 def arguments_written_before_the_second_pass(jit, see):
-    f = jit(lambda x, pair: x + pair[0].sin() + pair[1]["w"].exp())
+    f = jit(lambda x, pair: x + pair[0].sin() + pair[1]["w"].exp() + pair[2])
     for _ in range(7):
         w = doubles(3).requires_grad_()
         x, y = w * 2, w * 3
-        z = f(x, (w, {"w": y * 1}))
+        z = f(x, (w, {"w": y * 1}, y))
         x.mul_(3)
+        y.mul_(5)
         (g,) = ad.autograd.grad((z * z).sum(), w, create_graph=True)
         see(g, rounded(ad.autograd.grad(g.sum(), w)[0]))
 
