@@ -401,7 +401,7 @@ class Trace:
 
     def again(
         self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], held: list[Any]
-    ) -> Callable[..., list[Any]]:
+    ) -> Callable[[list[Any] | None], list[Any] | bool]:
         """What a node calls where a pass asks for what was not recorded: see core/replay/derivative.h."""
         state = _C._default_generator().get_state() if self.draws else None
 
