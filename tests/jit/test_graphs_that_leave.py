@@ -267,6 +267,32 @@ def second_derivatives_by_a_result(jit, see):
 
 
 @trap()
+def third_derivatives_by_a_result(jit, see):
+    f = jit(lambda x: (x * 2).exp())
+    for k in range(7):
+        x = doubles(3, seed=k).requires_grad_()
+        y = f(x)
+        (g,) = ad.autograd.grad((y * y).sum(), x, create_graph=True)
+        (h,) = ad.autograd.grad((g * g).sum(), x, create_graph=True)
+        see(rounded(h), [rounded(t) for t in ad.autograd.grad(h.sum(), [y, x], retain_graph=True)])
+
+
+@trap()
+def a_result_that_is_written_before_the_second_pass(jit, see):
+    f = jit(lambda x: (x * 2).exp())
+    for k in range(7):
+        x = numbers(3, seed=k).requires_grad_()
+        y = f(x)
+        (g,) = ad.autograd.grad(y.sum(), x, create_graph=True)
+        with ad.no_grad():
+            y.mul_(2)
+        try:
+            see(ad.autograd.grad(g.sum(), x))
+        except RuntimeError as error:
+            see("modified by an inplace operation" in str(error))
+
+
+@trap()
 def second_derivatives_by_a_result_through_what_lies_between(jit, see):
     def f(x):
         y = x.sin()
