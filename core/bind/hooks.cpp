@@ -177,6 +177,11 @@ int visit_hook(const GradientHook& hook, visitproc visit, void* arg) {
 }
 }  // namespace
 
+std::shared_ptr<PyObject> function_of(const GradientHook& hook) {
+  const auto* python = hook.target<PythonHook>();
+  return python ? python->cell->get() : nullptr;
+}
+
 int visit_hooks(const TensorImpl* leaf, visitproc visit, void* arg) {
   AutogradMeta* m = leaf->meta.load(std::memory_order_acquire);
   if (!m || !m->hooked.load(std::memory_order_acquire)) return 0;

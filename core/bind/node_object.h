@@ -29,6 +29,8 @@ Node* as_node(PyObject* o);
 /// For the collector: the hooks of a node that Python set.
 int visit_hooks(const Node& node, visitproc visit, void* arg);
 void clear_hooks(Node& node);
+/// The function of a hook that Python set; null for others, and once it was removed.
+std::shared_ptr<PyObject> function_of(const GradientHook& hook);
 
 /// A Python object that C++ threads may hold and drop.
 std::shared_ptr<PyObject> hold(PyObject* o);

@@ -3,7 +3,6 @@
 
 #include <frameobject.h>
 
-#include <set>
 #include <unordered_map>
 
 #include "autograd/meta.h"
@@ -26,6 +25,16 @@ std::vector<Place> places_of(Tracer& tracer, nb::handle tensors) {
   std::vector<Place> places;
   for (nb::handle t : nb::iter(tensors))
     places.push_back(is_tensor(t.ptr()) ? tracer.place(unwrap(t.ptr())) : Place{});
+  return places;
+}
+
+/// Of views, where what they are views of lies.
+std::vector<Place> bases_of(Tracer& tracer, nb::handle tensors) {
+  std::vector<Place> places;
+  for (nb::handle t : nb::iter(tensors)) {
+    const Tensor base = is_tensor(t.ptr()) ? base_of(unwrap(t.ptr())) : Tensor();
+    places.push_back(base.defined() ? tracer.place(base) : Place{});
+  }
   return places;
 }
 
@@ -86,25 +95,29 @@ std::string line() {
   return "";
 }
 
-/// What runs again in Python, where a backward pass asks for what was not recorded:
-/// again(inputs, seeds, create_graph) gives the gradients. It goes with the node, wherever that goes.
-struct AgainInPython {
-  std::shared_ptr<PyObject> function;
+/// What runs again in Python, where a backward pass asks for what was not recorded: again(inputs) gives the
+/// results that need gradients, and again(None) says whether the recorded passes are right. It goes with the
+/// node, wherever that goes.
+struct AgainInPython final : Again {
+  explicit AgainInPython(std::shared_ptr<PyObject> f) : function(std::move(f)) {}
+  const std::shared_ptr<PyObject> function;
 
-  Tensors operator()(TensorList inputs, TensorList seeds, bool create_graph) const {
+  Tensors results(TensorList inputs) const override {
     const InPython python;
-    const auto list = [](TensorList tensors) {
-      nb::object all = nb::steal(PyList_New(static_cast<Py_ssize_t>(tensors.size())));
-      for (size_t i = 0; i < tensors.size(); ++i)
-        PyList_SET_ITEM(all.ptr(), static_cast<Py_ssize_t>(i), wrap(tensors[i]));
-      return all;
-    };
-    const nb::object r = nb::steal(PyObject_CallFunctionObjArgs(
-        function.get(), list(inputs).ptr(), list(seeds).ptr(), create_graph ? Py_True : Py_False, nullptr));
+    const nb::object all = nb::steal(PyList_New(static_cast<Py_ssize_t>(inputs.size())));
+    for (size_t i = 0; i < inputs.size(); ++i)
+      PyList_SET_ITEM(all.ptr(), static_cast<Py_ssize_t>(i), wrap(inputs[i]));
+    const nb::object r = nb::steal(PyObject_CallOneArg(function.get(), all.ptr()));
     if (!r.is_valid()) throw nb::python_error();
-    Tensors gradients;
-    for (nb::handle t : nb::iter(r)) gradients.push_back(t.is_none() ? Tensor() : unwrap(t.ptr()));
-    return gradients;
+    Tensors results;
+    for (nb::handle t : nb::iter(r)) results.push_back(unwrap(t.ptr()));
+    return results;
+  }
+  bool holds() const override {
+    const InPython python;
+    const nb::object r = nb::steal(PyObject_CallOneArg(function.get(), Py_None));
+    if (!r.is_valid()) throw nb::python_error();
+    return r.ptr() == Py_True;
   }
 };
 
@@ -120,7 +133,8 @@ nb::object run(const std::shared_ptr<Replay>& replay, nb::handle given, nb::hand
   for (size_t i = 0; i < n; ++i)
     if (PyObject* o = PyList_GET_ITEM(list, static_cast<Py_ssize_t>(i)); is_tensor(o)) inputs[i] = unwrap(o);
   Program::Outcome outcome;
-  const Again recorded = again.is_none() ? Again() : AgainInPython{hold(again.ptr())};
+  std::shared_ptr<const Again> recorded;
+  if (!again.is_none()) recorded = std::make_shared<AgainInPython>(hold(again.ptr()));
   {
     const Computing computing(replay->program().work() >= kUnlockFrom, [&](auto&& add) {
       for (const Tensor& t : inputs) add(t.get());
@@ -138,31 +152,6 @@ nb::object run(const std::shared_ptr<Replay>& replay, nb::handle given, nb::hand
       PyObject_GC_Track(o);
   }
   return made;
-}
-
-/// Why a backward pass from `roots` to `inputs` cannot be run for recording; null where it can.
-std::string reason_of_graph(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs) {
-  std::set<const Node*> ends, seen;
-  for (const Tensor& t : inputs)
-    if (const Edge e = gradient_edge(t)) ends.insert(e.node.get());
-  std::vector<Ref<Node>> open;
-  const auto visit = [&](const Ref<Node>& node) {
-    if (node && seen.insert(node.get()).second) open.push_back(node);
-  };
-  for (const Tensor& t : roots) visit(gradient_edge(t).node);
-  while (!open.empty()) {
-    const Ref<Node> node = std::move(open.back());
-    open.pop_back();
-    if (ends.contains(node.get())) continue;
-    if (node->sequence == Node::kFirst) return "a tensor inside of it requires grad that is no input";
-    if (node->object()) return text("a Function of Python (", node->name(), ") is differentiated");
-    if (const NodeExtras* e = node->extras();
-        e && (!e->tensor_hooks.empty() || !e->retainers.empty() || !e->prehooks.empty() ||
-              !e->posthooks.empty() || !e->packed.empty()))
-      return text("a tensor or node (", node->name(), ") inside of it has hooks");
-    for (const Edge& e : node->edges()) visit(e.node);
-  }
-  return "";
 }
 
 nb::dict statistics(const std::shared_ptr<Replay>& replay) {
@@ -187,9 +176,8 @@ nb::dict statistics(const std::shared_ptr<Replay>& replay) {
 
 int visit_again(const Node& node, visitproc visit, void* arg) {
   const Again* again = again_of(node);
-  const auto* python = again ? again->target<AgainInPython>() : nullptr;
-  // One that runs has a copy.
-  if (python && python->function.use_count() == 1) Py_VISIT(python->function.get());
+  const auto* python = static_cast<const AgainInPython*>(again);
+  if (python) Py_VISIT(python->function.get());
   return 0;
 }
 
@@ -259,8 +247,8 @@ void bind_replay(nb::module_& m) {
            })
       .def(
           "finish",
-          [](Recorder& r, nb::handle inputs, nb::handle outputs, uint32_t forward, nb::list passes,
-             std::vector<uint32_t> by, std::vector<uint32_t> differentiated, nb::list spent) {
+          [](Recorder& r, nb::handle inputs, nb::handle outputs, uint32_t forward, nb::list groups,
+             nb::list spent, std::vector<uint32_t> retained, bool asks) {
             auto made = std::make_unique<Recording>();
             made->relations = relations_of(inputs, outputs);
             for (nb::handle s : spent)
@@ -269,12 +257,18 @@ void bind_replay(nb::module_& m) {
             made->inputs = places_of(*r.tracer, inputs);
             made->outputs = places_of(*r.tracer, outputs);
             made->forward = forward;
-            made->by = std::move(by);
-            made->differentiated = std::move(differentiated);
-            for (nb::handle pass : passes)
-              made->passes.push_back({{nb::cast<uint32_t>(pass[0]), nb::cast<uint32_t>(pass[1])},
-                                      places_of(*r.tracer, nb::object(pass[2])),
-                                      places_of(*r.tracer, nb::object(pass[3]))});
+            made->retained = std::move(retained);
+            made->asks = asks;
+            using Numbers = std::vector<uint32_t>;
+            for (nb::handle g : groups) {
+              Group group{nb::cast<Numbers>(g[0]), nb::cast<Numbers>(g[1]), nb::cast<Numbers>(g[2]), {}};
+              for (nb::handle pass : nb::iter(nb::object(g[3])))
+                group.passes.push_back({{nb::cast<uint32_t>(pass[0]), nb::cast<uint32_t>(pass[1])},
+                                        places_of(*r.tracer, nb::object(pass[2])),
+                                        places_of(*r.tracer, nb::object(pass[3])),
+                                        bases_of(*r.tracer, nb::object(pass[3]))});
+              made->groups.push_back(std::move(group));
+            }
             made->trace = std::move(r.tracer->trace);
             made->begin_at_inputs();
             return made.release();
@@ -290,8 +284,13 @@ void bind_replay(nb::module_& m) {
           nb::arg("inputs"), nb::arg("again").none(), nb::arg("varying") = 0)
       .def("statistics", [](const Replayed& p) { return statistics(p.replay); })
       .def_prop_ro("writes", [](const Replayed& p) { return p.replay->writes(); })
-      .def_prop_ro("by", [](const Replayed& p) { return p.replay->recording().by; })
-      .def_prop_ro("differentiated", [](const Replayed& p) { return p.replay->recording().differentiated; })
+      .def_prop_ro("differentiated",
+                   [](const Replayed& p) {
+                     std::vector<uint32_t> outputs;
+                     for (const Group& g : p.replay->recording().groups)
+                       outputs.insert(outputs.end(), g.outputs.begin(), g.outputs.end());
+                     return outputs;
+                   })
       .def_prop_ro("recorded", [](const Replayed& p) { return p.replay->has_passes(); })
       .def("__str__", [](const Replayed& p) { return p.replay->text(); });
   m.def(
@@ -305,9 +304,9 @@ void bind_replay(nb::module_& m) {
   m.def("_version_of", &version_of_both,
         "The version of a tensor, for a check of the library's own, which a replay need not make.");
   m.def("_reason_not_to_replay", &reason_not_to_replay);
-  m.def("_reason_of_graph", &reason_of_graph);
   m.def("_mode_of_replay", &mode_of_replay);
   bind_replay_entry(m);
+  bind_replay_graph(m);
 }
 
 }  // namespace adjoint::bind

@@ -36,6 +36,10 @@ const char* name_of(By access) {
       return "class";
     case By::Element:
       return "element";
+    case By::Argument:
+      return "argument";
+    case By::Keyword:
+      return "keyword";
     default:
       return "";
   }

@@ -16,14 +16,6 @@ constexpr size_t kMostConstant = size_t{1} << 20;
 constexpr int64_t kLeastChained = 1024;
 constexpr size_t kMostPassed = 256;
 
-/// The bytes that a place covers, from the beginning of its slot.
-std::pair<int64_t, int64_t> extent(const Geometry& g, const Place& p) {
-  if (g.numel == 0) return {p.offset, p.offset};
-  int64_t last = 0;
-  for (size_t i = 0; i < g.sizes.size(); ++i) last += (g.sizes[i] - 1) * g.strides[i];
-  return {p.offset, p.offset + (last + 1) * itemsize(g.dtype)};
-}
-
 }  // namespace
 
 void Builder::build() {
@@ -413,7 +405,7 @@ void Builder::find_what_to_undo() {
       each_place(s, [&](const Place& p, bool writes) {
         if (!writes || slot(p.slot).kind != Slot::Kind::Outside) return;
         memory(p.slot).writer = s.op->name;
-        const auto [begin, end] = extent(t_.geometry(p), p);
+        const auto [begin, end] = t_.extent(p);
         Written& w = written[p.slot];
         if (w.first < 0) w = {static_cast<int32_t>(at), begin, end};
         w.begin = std::min(w.begin, begin);

@@ -1,9 +1,13 @@
-// A replayed call in the graph: one node, whose rule is a program too.
+// A replayed call in the graph: a node, whose rule is a program too.
 //
 // When a function is recorded whose results need gradients, a backward pass through what it recorded is run
 // once more, and is recorded with it. The trace is then cut: what the forward part makes and the backward
 // part takes, the node keeps. Where a pass asks for something that was not recorded (a graph of itself, other
-// cotangents), the function runs again, and that is differentiated.
+// cotangents), the function runs again, and that is differentiated: replay_node.cpp.
+//
+// A result of which another is made is a place where gradients meet: what the program does there (hooks,
+// retain_grad, a derivative by it) concerns what the other brings, too. So results stand in GROUPS, those of
+// one being made of none of the same, and each group has a node, which leads to those of the groups before.
 //
 // Start reading at `Replay::run`.
 #pragma once
@@ -11,6 +15,7 @@
 #include <functional>
 #include <memory>
 
+#include "autograd/node.h"
 #include "replay/program.h"
 
 namespace adjoint::replay {
@@ -19,6 +24,9 @@ namespace adjoint::replay {
 struct Pass {
   Range steps;
   std::vector<Place> seeds, gradients;  // slot -1: none
+  /// Of gradients that are views: what of, since that decides whether they are added to in place.
+  std::vector<Place> bases;
+  bool operator==(const Pass&) const = default;
 };
 
 /// An output whose graph was freed by the function itself: what its node is called and says, and the inputs
@@ -30,15 +38,27 @@ struct Spent {
   bool operator==(const Spent&) const = default;
 };
 
+/// Results that need gradients and of which none is made of another.
+struct Group {
+  std::vector<uint32_t> outputs;
+  /// The inputs that they lead to, and the results of groups before, each as often as gradients arrive there
+  /// apart; in this order are a pass's gradients.
+  std::vector<uint32_t> by, from;
+  std::vector<Pass> passes;
+  bool operator==(const Group&) const = default;
+};
+
 /// A finished recording, and where the program's tensors lie in it.
 struct Recording {
   Trace trace;
   std::vector<Place> inputs, outputs;
   /// Where the forward part ends.
   uint32_t forward = 0;
-  std::vector<Pass> passes;
-  /// With passes: the outputs that need gradients, and the inputs by which.
-  std::vector<uint32_t> differentiated, by;
+  std::vector<Group> groups;
+  /// The outputs that retain their gradient.
+  std::vector<uint32_t> retained;
+  /// Whether code of Python ran in passes, so that one who replays them asks whether it would again.
+  bool asks = false;
   std::vector<Relation> relations;
   std::vector<Spent> spent;
   std::vector<Number> numbers;
@@ -54,49 +74,75 @@ struct Recording {
   void begin_at_inputs();
 };
 
-/// The gradients by the inputs in `by`, found by running the function again. `inputs`: what it took; throws
-/// where they were written since.
-using Again = std::function<Tensors(TensorList inputs, TensorList seeds, bool create_graph)>;
+/// Runs the function again on what it took, as it was at the call: its results are the outputs that need
+/// gradients, group by group, with their graphs.
+class Again {
+ public:
+  virtual ~Again() = default;
+  virtual Tensors results(TensorList inputs) const = 0;
+  /// Whether recorded passes do what passes would do now.
+  virtual bool holds() const = 0;
+};
 
 class Replay : public std::enable_shared_from_this<Replay> {
  public:
   /// Throws Error where it cannot be run.
   explicit Replay(Recording recording);
   /// `again` may be empty where no result needs a gradient.
-  Program::Outcome run(std::span<const Tensor> inputs, std::span<Tensor> outputs, const Again& again,
-                       std::span<const double> numbers = {});
+  Program::Outcome run(std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                       std::shared_ptr<const Again> again, std::span<const double> numbers = {});
   const Program& program() const { return forward_->any(); }
   /// An instruction a line, for people: of the call, and of each pass.
   std::string text() const;
   size_t outputs() const { return recording_.outputs.size(); }
-  bool has_passes() const { return !recording_.passes.empty(); }
+  bool has_passes() const { return !recording_.groups.empty(); }
   const Recording& recording() const { return recording_; }
   /// Whether memory is written that was there before.
   bool writes() const;
 
  private:
   friend class ReplayNode;
-  class Supplier;
-  struct Supplied;
+  friend class Before;
+  friend class Supplier;
   struct Backward {
     std::unique_ptr<Pool> program;
     const Pass* pass;
+    /// Gradients, and what they are views of.
+    size_t outputs() const { return pass->gradients.size() + pass->bases.size(); }
   };
+  /// What there is for a group.
+  struct Part {
+    /// What its passes take of the forward part: numbers of `kept_`.
+    std::vector<uint32_t> kept;
+    /// The inputs that its passes read.
+    std::vector<bool> reads;
+    std::vector<Backward> backward;
+  };
+  /// What the call writes of an input's memory, from that input's first element on.
+  struct Write {
+    uint32_t input;
+    int64_t begin, end;
+  };
+  void find_kept();
+  void find_writes();
+  void add_backward(const Group& group, Part& part) const;
   /// The program for these cotangents, or null.
-  const Backward* pass_for(const Gradients& seeds) const;
+  const Backward* pass_for(const Part& part, const Gradients& seeds) const;
 
   Recording recording_;
-  /// What the passes take of the forward part, as places of whole slots.
+  /// What passes take of the forward part, as places of whole slots.
   std::vector<Place> kept_;
   /// Of each of these, the output that is the same memory, or -1.
   std::vector<int32_t> kept_output_;
-  /// The inputs that passes read.
-  std::vector<bool> reads_;
+  std::vector<Part> parts_;
+  /// The inputs in memory that the call writes, and what it writes.
+  std::vector<uint32_t> written_;
+  std::vector<Write> writes_;
   std::unique_ptr<Pool> forward_;
-  std::vector<Backward> backward_;
 };
 
-/// What a node calls where a pass was not recorded; null for other nodes, and once the node was released.
+/// What a node calls where a pass was not recorded; null where others have it as well, and once the node was
+/// released.
 const Again* again_of(const Node& node);
 
 }  // namespace adjoint::replay

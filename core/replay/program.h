@@ -49,8 +49,6 @@ class Program {
     /// From this output on, whole slots are given as they are, for another program.
     size_t whole_from = ~size_t{0};
     std::vector<Number> numbers = {};
-    /// A backward pass: what it gives has no bases.
-    bool passes = false;
   };
   /// Throws Error where it cannot be run.
   Program(const Trace& trace, Ends ends);

@@ -87,6 +87,14 @@ struct Trace {
 
   std::span<const Place> at(Range r) const { return {places.data() + r.begin, r.size()}; }
   const Geometry& geometry(const Place& p) const { return geometries[p.geometry]; }
+  /// The bytes that a place covers, from the beginning of its slot.
+  std::pair<int64_t, int64_t> extent(const Place& p) const {
+    const Geometry& g = geometry(p);
+    if (g.numel == 0) return {p.offset, p.offset};
+    int64_t last = 0;
+    for (size_t i = 0; i < g.sizes.size(); ++i) last += (g.sizes[i] - 1) * g.strides[i];
+    return {p.offset, p.offset + (last + 1) * itemsize(g.dtype)};
+  }
   /// f(place, written) of each place that a step touches.
   template <class F>
   void each_place(const Step& s, F&& f) const;

@@ -424,9 +424,17 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0, help="the first one")
     parser.add_argument("--show", action="store_true", help="print the programs and do not run them")
+    parser.add_argument(
+        "--jit", action="store_true", help="as functions, under jit and not: both must show the same"
+    )
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     seeds = range(given.seed, given.seed + given.programs)
+    if given.jit:
+        sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "jit"))
+        from test_jit_fuzz import compare
+
+        return compare(seeds)
     if given.worker:
         _worker(seeds.start, seeds.stop)
         return 0

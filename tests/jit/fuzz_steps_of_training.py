@@ -11,6 +11,7 @@ options, and the generator. Start reading at `run`.
 import contextlib
 import pathlib
 import random
+import re
 import sys
 import threading
 import warnings
@@ -56,6 +57,7 @@ class Piece(nn.Module):
         self.kept = None
         self.log = []
         self.register_buffer("seen", ad.zeros(()))
+        self.register_buffer("running", ad.zeros(WIDTH))
         layers = {
             "linear": lambda: nn.Linear(WIDTH, WIDTH),
             "norm": lambda: nn.LayerNorm(WIDTH),
@@ -120,6 +122,15 @@ class Piece(nn.Module):
             return x + ad.rand_like(x)
         if kind == "function":
             return Doubled.apply(x)
+        if kind == "hooked":
+            x = x * 1.5
+            if x.requires_grad:
+                x.register_hook(lambda g: g * 0.5)
+                x.retain_grad()
+            return x.tanh()
+        if kind == "running":
+            self.running.lerp_(x.detach().mean(0), 0.1)
+            return x - self.running.clone()
         if kind == "mask":
             return x.masked_fill(x > self.threshold, 0.0)
         if kind == "nonzero":
@@ -139,11 +150,12 @@ class Piece(nn.Module):
 
 KINDS = (
     "linear norm batch dropout bilinear tied checkpoint branch item loop inplace view buffer kept log counter fails breaks noise "
-    "function mask nonzero sort mapped split switch"
+    "function mask nonzero sort mapped split switch hooked running"
 ).split()
-#: What gives results with a graph, through which a pass goes outside.
-OUTSIDE = ("loss", "graph", "parts")
-STEPS = ("infer", "loss", "graph", "gradients", "step", "accumulate", "penalty", "parts")
+#: What gives results with a graph, through which a pass goes outside: how.
+OUTSIDE = ("loss", "graph", "parts", "chain", "features")
+STEPS = ("infer", "gradients", "step", "accumulate", "penalty", *OUTSIDE)
+PASSES = ("backward", "backward", "retain_graph", "create_graph", "by results", "frozen", "written", "none")
 
 
 class World:
@@ -152,7 +164,7 @@ class World:
     def __init__(self, rng):
         ad.manual_seed(rng.randrange(1000))
         # Seldom what is never replayed, so that most programs are.
-        often = [k for k in KINDS if k not in ("counter", "function", "log", "nonzero")]
+        often = [k for k in KINDS if k not in ("counter", "log", "nonzero", "switch")]
         kinds = [rng.choice(KINDS if rng.random() < 0.15 else often) for _ in range(rng.randrange(1, 5))]
         self.kinds = ["linear", *kinds] if rng.random() < 0.8 else kinds
         self.model = nn.Sequential(*(Piece(kind, rng) for kind in self.kinds))
@@ -204,6 +216,15 @@ class World:
         if kind == "parts":
             y = model(x)
             return y[0], y[1:].t(), y
+        if kind == "chain":
+            y = model(x)
+            z = (y * y).mean(0)
+            return y, z, (z.sum() + y.max(),)
+        if kind == "features":
+            y = model(x)
+            if y.requires_grad:
+                y.retain_grad()
+            return {"features": y, "loss": y.square().mean()}
         if kind == "step":
             optimizer.zero_grad()
         loss = model(x).square().mean()
@@ -287,37 +308,87 @@ class World:
         own = [(m.calls, m.kept, list(m.log), m.seen, m.training, m.scale, m.count) for m in self.model]
         groups = [{k: v for k, v in g.items() if k != "params"} for g in self.optimizer.param_groups]
         state = [self.optimizer.state.get(p) for g in self.optimizer.param_groups for p in g["params"]]
-        buffers = list(self.model.buffers())
-        parameters = [pictured(p, self) for p in self.model.parameters()]
-        return [picture([own, buffers, groups, state, ad.get_rng_state()]), parameters]
+        seen = [own, list(self.model.buffers()), groups, state, ad.get_rng_state()]
+        return picture([*seen, list(self.model.parameters())])
 
 
-def pictured(t, world):
-    """A leaf, its gradient without the version where a pass came through a replayed call: such a node adds up what
-    reaches one input before it gives it on, and eager passes write it into the gradient, term by term.
-    """
-    seen = picture(t)
-    grad = seen[-1]
-    return (*seen[:-1], (*grad[:8], *grad[9:])) if grad and world.step_kind in OUTSIDE else seen
+class Close:
+    """Gradients to which several nodes bring terms: those of a replayed call add up what they bring in another order."""
+
+    def __init__(self, gradients):
+        self.values = [None if g is None else g.detach().double().flatten().tolist() for g in gradients]
+
+    def __eq__(self, other):
+        def equal(a, b):
+            size = 1 + max(map(abs, a), default=0)
+            return len(a) == len(b) and all(
+                x == y or abs(x - y) <= 1e-4 * size or x != x and y != y for x, y in zip(a, b)
+            )
+
+        return len(self.values) == len(other.values) and all(
+            a is b or (a is not None and b is not None and equal(a, b))
+            for a, b in zip(self.values, other.values)
+        )
+
+    __hash__ = None
+
+    def __repr__(self):
+        return repr(self.values)
 
 
-def once(world, step, x, backward):
+def passes(world, leaves, x, way):
+    """A backward pass of some kind through results; what comes of it but for `.grad`."""
+    total = sum((t * t).sum() for t in leaves)
+    ends = [p for p in (*world.model.parameters(), x) if p.requires_grad]
+    if way in ("backward", "retain_graph"):
+        total.backward(retain_graph=way == "retain_graph")
+        if way == "retain_graph":
+            total.backward()
+        return picture([t.grad for t in leaves if t.retains_grad])
+    if way == "by results":
+        seen = [ad.autograd.grad(total, leaves, retain_graph=True)]
+        seen += [ad.autograd.grad(t.sum(), leaves, retain_graph=True, allow_unused=True) for t in leaves]
+        return picture(seen)
+    if way == "written":
+        with ad.no_grad():
+            for p in world.model.parameters():
+                p.mul_(0.99)
+        return picture(ad.autograd.grad(total, ends, allow_unused=True))
+    frozen = [p for p in world.model.parameters() if p.requires_grad][::2] if way == "frozen" else []
+    for p in frozen:
+        p.requires_grad_(False)
+    try:
+        gradients = ad.autograd.grad(total, leaves + [x] * x.requires_grad, create_graph=True)
+    finally:
+        for p in frozen:
+            p.requires_grad_(True)
+    loss = sum((g * g).sum() for g in gradients if g.requires_grad)
+    seconds = ad.autograd.grad(loss, [*ends, *leaves], allow_unused=True) if ends else []
+    return Close([*gradients, *seconds])
+
+
+def once(world, step, x, way):
     """What a call gives, or how it fails, and what a pass through it leaves."""
     result = []
+
+    def failed(error):
+        # Which node found it, and so what it names of the tensor, is another.
+        written = "modified by an inplace operation"
+        words = re.sub(r"\w+Backward\d", "a node", str(error))
+        result.append((type(error).__name__, written if written in words else words))
 
     def call():
         try:
             y = step(x)
         except Exception as error:
-            result.append((type(error).__name__, str(error)))
-            return
+            return failed(error)
         result.append(picture(y))
         leaves = [t for t in ad.tree.leaves(y) if isinstance(t, ad.Tensor) and t.requires_grad]
-        if leaves and backward:
+        if leaves and way != "none":
             try:
-                sum((t * t).sum() for t in leaves).backward()
+                result.append(passes(world, leaves, x, way))
             except Exception as error:
-                result.append((type(error).__name__, str(error)))
+                failed(error)
 
     if world.threaded:
         thread = threading.Thread(target=call)
@@ -342,8 +413,8 @@ def run(seed, wrap, calls=14):
         x = ad.tensor([[rng.uniform(-1, 1) for _ in range(shape[1])] for _ in range(shape[0])], dtype=dtype)
         if rng.random() < 0.2:
             x.requires_grad_()
-        result = once(world, step, x, rng.random() < 0.8)
-        seen.append((f"call {k} after {words}", (result, pictured(x, world), world.look())))
+        result = once(world, step, x, rng.choice(PASSES))
+        seen.append((f"call {k} after {words}", (result, picture(x), world.look())))
     return seen, step
 
 

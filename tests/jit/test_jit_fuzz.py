@@ -1,7 +1,8 @@
 """The random programs of the other folders under `jit`: a program and its jitted form, from the same seed, must show the
 same values, versions, gradients and state of the generator.
 
-ADJOINT_FUZZ_PROGRAMS sets how many run; `python tests/jit/test_jit_fuzz.py FIRST LAST` runs more of them.
+ADJOINT_FUZZ_PROGRAMS sets how many run; `python -m tests.autograd.fuzz --jit` runs more of them, and so do the fuzzers of
+tests/transforms.
 """
 
 import os
@@ -14,7 +15,9 @@ for folder in (TESTS, TESTS / "autograd", TESTS / "transforms", TESTS / "jit"):
         sys.path.insert(0, str(folder))
 
 import fuzz_transforms  # noqa: E402
+import fuzz_vmap  # noqa: E402
 import numpy as np  # noqa: E402
+import programs  # noqa: E402
 import pytest  # noqa: E402
 import twice  # noqa: E402
 from fuzz_generate import generate  # noqa: E402
@@ -109,28 +112,26 @@ def test_programs(piece):
 
 
 @pytest.mark.parametrize("piece", range(PIECES))
-def test_transforms(piece, monkeypatch):
+def test_transforms(piece):
     """Programs of nested transforms, each called until it would be replayed."""
-    computed = fuzz_transforms.computed
-
-    def again(program, xs):
-        f = ad.jit(lambda *xs: computed(program, xs))
-        for _ in range(3):
-            f(*xs)
-        return f(*xs)
-
-    monkeypatch.setattr(fuzz_transforms, "computed", again)
     for seed in range(piece, PROGRAMS // 15, PIECES):
-        assert not fuzz_transforms.check(seed)
+        assert not fuzz_transforms.check(seed, programs.replayed)
 
 
-if __name__ == "__main__":
-    wrong, replays = 0, 0
-    for seed in range(int(sys.argv[1]), int(sys.argv[2])):
+@pytest.mark.parametrize("piece", range(PIECES))
+def test_views_and_writes_under_vmap(piece):
+    for seed in range(piece, PROGRAMS // 15, PIECES):
+        assert not fuzz_vmap.check(seed, programs.replayed)
+
+
+def compare(seeds):
+    """By hand: how many of these programs differ."""
+    wrong = replays = 0
+    for seed in seeds:
         words, again = difference(seed)
         replays += again
         if words:
             wrong += 1
             print(words, flush=True)
-    print(f"{wrong} differ, {replays} were replayed")
-    sys.exit(bool(wrong))
+    print(f"{len(seeds)} programs, {wrong} differ, {replays} were replayed")
+    return 1 if wrong else 0

@@ -54,7 +54,7 @@ def second_derivatives_inside(jit, see):
     calls(jit(f), see, x)
 
 
-@trap(replays=False)
+@trap()
 def a_graph_that_leaves(jit, see):
     w = x.clone().requires_grad_()
     f = jit(lambda k: Cube.apply(w, 3).sum() + k)

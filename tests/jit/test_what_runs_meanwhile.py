@@ -215,18 +215,3 @@ def test_a_saved_result_that_was_written_is_an_error_in_every_pass():
         y.detach().add_(1)
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             ad.autograd.grad(y.sum(), [x], create_graph=create_graph)
-
-
-@pytest.mark.parametrize("watch", (lambda y: y.register_hook(lambda g: g * 2), lambda y: y.retain_grad()))
-def test_second_derivatives_by_a_saved_result_with_hooks_are_refused(watch):
-    f = ad.jit(lambda x: x.exp())
-    x = ad.ones(3, requires_grad=True)
-    for _ in range(5):
-        y = f(x)
-    watch(y)
-    with pytest.raises(RuntimeError, match="by the hooks of a result"):
-        ad.autograd.grad(y.sum(), [x], create_graph=True)
-    y = f(x)
-    watch(y)
-    (g,) = ad.autograd.grad(y.sum(), [x])
-    assert f.stats()["replayed"] and not g.requires_grad

@@ -140,3 +140,13 @@ def numbers(*shape, seed=0, **more):
     g = ad.Generator()
     g.manual_seed(seed)
     return ad.randn(*shape, generator=g, **more)
+
+
+def rounded(g):
+    """A gradient in float64 to which several nodes brought terms, which are added in another order."""
+    assert g.dtype == ad.float64
+    return [round(v, 9) + 0.0 for v in g.flatten().tolist()]
+
+
+def doubles(*shape, seed=0):
+    return numbers(*shape, seed=seed, dtype=ad.float64)

@@ -21,7 +21,7 @@ from adjoint import func
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from programs import main  # noqa: E402
+from programs import called, main  # noqa: E402
 
 # --- the reference ----------------------------------------------------------------------------------------------------
 
@@ -207,7 +207,7 @@ def computed(e, arguments):
 # --- one program ------------------------------------------------------------------------------------------------------
 
 
-def check(seed):
+def check(seed, call=called):
     """Generate a program and run it; a text that says what was wrong, or None."""
     rng = random.Random(seed)
     program = generate(rng, rng.randint(3, 6), 2)
@@ -221,22 +221,28 @@ def check(seed):
         return None
     x, y = [ad.tensor(v, dtype=ad.float64) for v in at]
     found = []
+
+    def run(*xs):
+        return call(lambda *xs: computed(program, xs), *xs)
+
     try:
         # Nothing asks for gradients: nothing is left of them.
-        plain = computed(program, (x, y))
+        plain = run(x, y)
         found.append(("value", plain.item(), value))
         if plain.requires_grad and "'pass'" not in repr(program):
             return f"seed {seed}: {show(program)}: the value requires a gradient"
         # A pass around all of it, by one argument; the other is captured everywhere.
         leaf = ad.tensor(at[0], dtype=ad.float64, requires_grad=True)
-        around = computed(program, (leaf, y))
+        around = run(leaf, y)
         found.append(("recorded value", around.item(), value))
         if around.requires_grad:
             around.backward()
         found.append(("gradient", 0.0 if leaf.grad is None else leaf.grad.item(), slopes[0]))
         with ad.no_grad():
-            found.append(("value under no_grad", computed(program, (leaf, y)).item(), value))
-        found.append(("grad", func.grad(lambda v: computed(program, (x, v)) + 0.0 * v)(y).item(), slopes[1]))
+            found.append(("value under no_grad", run(leaf, y).item(), value))
+        found.append(
+            ("grad", call(func.grad(lambda v: computed(program, (x, v)) + 0.0 * v), y).item(), slopes[1])
+        )
     except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
         return f"seed {seed}: {show(program)} at {at}: {type(error).__name__}: {error}"
     for what, a, b in found:

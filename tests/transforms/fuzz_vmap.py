@@ -21,7 +21,7 @@ from adjoint import func
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from programs import main  # noqa: E402
+from programs import called, main  # noqa: E402
 
 SAMPLES = 3
 
@@ -172,7 +172,7 @@ def mapped_by_loop(f):
     return partial(each, f)
 
 
-def check(seed):
+def check(seed, call=called):
     """Generate a program and run it in two ways; a text that says what was wrong, or None."""
     rng = random.Random(seed)
     generator = ad.Generator().manual_seed(seed)
@@ -196,7 +196,7 @@ def check(seed):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                found = WAYS[way](f, func.vmap)(x, y, t)
+                found = call(WAYS[way](f, func.vmap), x, y, t)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
             return f"seed {seed}: {way} of {program}: {type(error).__name__}: {error}"
         if not ad.allclose(found, expected, rtol=1e-9, atol=1e-9):

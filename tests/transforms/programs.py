@@ -3,19 +3,35 @@
 import argparse
 
 
+def called(f, *args):
+    return f(*args)
+
+
+def replayed(f, *args):
+    """The same by `jit`, once it was called until it would be replayed."""
+    from adjoint import jit
+
+    f = jit(f)
+    for _ in range(3):
+        f(*args)
+    return f(*args)
+
+
 def main(check, description):
     """Check as many programs as the command line says; 1 where some were wrong.
 
-    `check` gives a message for a seed whose program came to something else than its reference, and None for others.
+    `check` gives a message for a seed whose program came to something else than its reference, and None for others. Its
+    other argument calls what is checked.
     """
     parser = argparse.ArgumentParser(description=description.partition("\n")[0])
     parser.add_argument("--programs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jit", action="store_true", help="under jit, by what is replayed")
     options = parser.parse_args()
     wrong = checked = 0
     for seed in range(options.seed, options.seed + options.programs):
         checked += 1
-        if message := check(seed):
+        if message := check(seed, replayed if options.jit else called):
             wrong += 1
             print(message)
             if wrong >= 20:

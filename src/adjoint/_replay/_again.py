@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from adjoint._replay._paths import Layout
+    from adjoint._replay._paths import Change, Layout
 
-__all__ = ["as_it_was", "drawing_from", "is_one", "with_default"]
+__all__ = ["as_it_was", "drawing_from", "is_one", "unchanged", "with_default"]
 
 _MISSING: Any = object()
 
@@ -41,12 +41,22 @@ class _Past:
         self.tensors = tensors
         self.held = [o() if type(o) is weakref.ref else o for o in held]
         self.undo: list[Callable[[], Any]] = []
+        self.edges: dict[int, list[Any]] = {}
+        for i, edge in enumerate(layout._edges):
+            self.edges.setdefault(edge[0], []).append((i, *edge[1:]))
+
+    def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """What the function was called with."""
+        edges = self.edges.get(0, [])
+        given = [e for e in edges if e[1] == "argument"]
+        named = {e[2]: e for e in edges if e[1] == "keyword"}
+        return (
+            tuple(self.wanted(e, a) for e, a in zip(given, args, strict=True)),
+            {k: self.wanted(named[k], a) if k in named else a for k, a in kwargs.items()},
+        )
 
     def put_back(self) -> None:
-        groups: dict[int, list[Any]] = {}
-        for i, edge in enumerate(self.layout._edges):
-            groups.setdefault(edge[0], []).append((i, *edge[1:]))
-        for parent, edges in groups.items():
+        for parent, edges in self.edges.items():
             holder = self.held[parent]
             if parent and holder is not None:
                 self._node(holder, edges)
@@ -59,7 +69,7 @@ class _Past:
         i, _, _, guard, node, expected = edge
         if guard == "node":
             found = self.held[node]
-            return now if found is None else found
+            return now if found is None else self._whole(node, found)
         if guard == "tensor":
             found = self.tensors[node]
             return now if isinstance(now, Tensor) and is_one(now, found) else found
@@ -72,6 +82,16 @@ class _Past:
         if guard == "unknown":
             raise LookupError
         return expected
+
+    def _whole(self, node: int, holder: Any) -> Any:
+        """An object that was looked into: a tuple with what was in it, which may have been written since."""
+        if not isinstance(holder, tuple):
+            return holder
+        edges = [e for e in self.edges.get(node, ()) if e[1] == "item"]
+        values = [self.wanted(e, v) for e, v in zip(edges, holder, strict=False)]
+        if all(a is b for a, b in zip(values, holder, strict=False)):
+            return holder
+        return type(holder)(*values) if hasattr(holder, "_fields") else type(holder)(values)
 
     def _node(self, holder: Any, edges: list[Any]) -> None:
         by = {access: [e for e in edges if e[1] == access] for access in {e[1] for e in edges}}
@@ -161,21 +181,71 @@ def _of_object(kind: Any, holder: Any, key: str) -> tuple[Callable[[Any], Any], 
 
 
 @contextlib.contextmanager
-def as_it_was(layout: Layout, held: list[Any], tensors: list[Any]) -> Iterator[None]:
-    """A context with the state that the call had."""
+def as_it_was(
+    layout: Layout, held: list[Any], tensors: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Iterator[tuple[Any, Any]]:
+    """A context with the state that the call had; it gives the arguments."""
     past = _Past(layout, held, tensors)
     try:
         try:
             past.put_back()
+            given = past.arguments(args, kwargs)
         except (LookupError, AttributeError, TypeError) as error:
             raise RuntimeError(
                 "jit: this backward pass has to run the function again, but something that it reads was replaced and "
                 "cannot be restored; differentiate before that changes, or call the function without jit"
             ) from error
-        yield
+        yield given
     finally:
         for undo in reversed(past.undo):
             undo()
+
+
+def _as_it_is(change: Change, holder: Any) -> Callable[[], Any]:
+    """What puts the place of a change back to what is there now."""
+    kind, key = change.kind, change.key
+    if kind == "append":
+        count = list.__len__(holder)
+        return lambda: list.__delitem__(holder, slice(count, None))
+    if kind == "item":
+        value = list.__getitem__(holder, key)
+        return lambda: list.__setitem__(holder, key, value)
+    if kind == "grad":
+        value = holder.grad
+        return lambda: setattr(holder, "grad", value)
+    if kind in ("cell", "slot", "class attribute"):
+        name = "cell_contents" if kind == "cell" else key
+        put, take = _of_object(type if kind == "class attribute" else object, holder, name)
+        try:
+            value = vars(holder)[name] if kind == "class attribute" else getattr(holder, name)
+        except (AttributeError, KeyError, ValueError):
+            return take
+        return lambda: put(value)
+    table = holder if kind in ("key", "global") else _C._attributes_of(holder)
+    put, take = _of_dict(table, key)
+    value = dict.get(table, key, _MISSING)
+    return take if value is _MISSING else lambda: put(value)
+
+
+@contextlib.contextmanager
+def unchanged(
+    changes: list[tuple[Change, Any]], inputs: list[Any], function: Any, args: Any, kwargs: Any
+) -> Iterator[None]:
+    """A context that may change these places, and restores them."""
+    undo = []
+    for change, _ in changes:
+        holder = inputs[change.key] if change.kind == "grad" else change.holder(function, args, kwargs)
+        if holder is None:
+            raise RuntimeError(
+                f"jit: this backward pass has to run the function again, but {change.where}, which it changes, is gone; "
+                "differentiate before that changes, or call the function without jit"
+            )
+        undo.append(_as_it_is(change, holder))
+    try:
+        yield
+    finally:
+        for put_back in reversed(undo):
+            put_back()
 
 
 @contextlib.contextmanager

@@ -147,9 +147,13 @@ def checked(
     if [(c.kind, c.where) for c in ours] != [(c.kind, c.where) for c, _ in changes]:
         raise differs(f"it changes {[c.where for c in ours]}, and a replay {[c.where for c, _ in changes]}")
     for change in ours:
-        for t in change.value if change.kind == "append" else [change.value]:
-            if isinstance(t, _Tensor):
-                own.number(t)
+        open_ = list(change.value) if change.kind == "append" else [change.value]
+        while open_:
+            value = open_.pop(0)
+            if isinstance(value, _Tensor):
+                own.number(value)
+            elif type(value) is tuple:
+                open_[:0] = value
     if (wanted := _pictures(own, tensors)) != picture[: len(own)]:
         raise differs(f"tensors are {picture}, and eagerly {wanted}")
     for k, (t, found) in enumerate(zip(own, elements, strict=False)):

@@ -117,11 +117,15 @@ class Change:
             return f"{self.where} became {_short(self.value)}{at}: it was not there before"
         return f"{self.where} was {_short(self.before)} and became {_short(self.value)}{at}: it changes at each call"
 
+    def holder(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What holds it in this call, or None."""
+        return self._layout._reach(self._node, function, args, kwargs)
+
     def apply(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value: Any) -> None:
         """Repeat it with another value; for an append, the list of items."""
         if self.reason or self.kind == "grad":
             raise RuntimeError(self.sentence())
-        holder = self._layout._reach(self._node, function, args, kwargs)
+        holder = self.holder(function, args, kwargs)
         kind, key = self.kind, self.key
         if kind == "counter":
             table = _C._attributes_of(holder)

@@ -9,7 +9,8 @@ import contextlib
 import os
 
 from adjoint import _C
-from adjoint._replay._again import as_it_was, drawing_from, is_one, with_default
+from adjoint._replay._again import as_it_was, drawing_from, is_one, unchanged, with_default
+from adjoint._replay._clean import Clean
 from adjoint._replay._paths import LIBRARY, collect, passed_on
 from adjoint._replay._results import ALONE, PLAIN, Structure, Tensors, Unfit, build, counts, plain
 from adjoint._replay._watch import Watching
@@ -36,13 +37,16 @@ class Recorded:
     """A recorded call: its result, and what a replay needs, or why it is impossible."""
 
     __slots__ = (
+        "bases",
         "changes",
+        "clean",
         "codes",
         "layout",
         "outputs",
         "passed_on",
         "recording",
         "result",
+        "retained",
         "structure",
         "unfit",
         "varying",
@@ -58,6 +62,11 @@ class Recorded:
         self.structure: Structure | None = None
         self.recording: Any = None
         self.outputs = 0
+        #: Outputs that nothing refers to but a view of them, which is that output.
+        self.bases: dict[int, int] = {}
+        #: Results that retain their gradient, and what code of the program's own runs in passes, if any does.
+        self.retained: list[int] = []
+        self.clean: Clean | None = None
         #: Floats that are only passed on to the core, by their numbers, and those of them that were seen to change.
         self.passed_on: list[int] = []
         self.varying: list[int] = []
@@ -111,47 +120,78 @@ def _spent(tensors: list[Any], which: list[int], inputs: list[Any], by: list[int
 
 
 def _passes(
-    recorder: Any, tensors: list[Any], inputs: list[Any]
-) -> tuple[list[Any], list[int], list[int], list[Any]]:
-    """Run backward passes through what was recorded, to be recorded with it: see Note: replay."""
-    from adjoint.autograd import grad
-
+    made: Recorded, recorder: Any, tensors: list[Any], inputs: list[Any]
+) -> tuple[list[Any], list[Any]]:
+    """Run backward passes through what was recorded, to be recorded with it: see Note: replay. Gives groups: the numbers of
+    results, of the inputs and of the results of earlier groups that they lead to, and passes; or results whose graph is spent.
+    """
     known = {id(t) for t in inputs}
     which = [i for i, t in enumerate(tensors) if t.requires_grad and id(t) not in known]
     by = [i for i, t in enumerate(inputs) if t is not None and t.requires_grad]
     if not which:
-        return [], [], [], []
+        return [], []
     if not _C.is_grad_enabled():
         raise Unfit("its result requires grad, although it was called without recording")
     roots = [tensors[i] for i in which]
-    if reason := _C._reason_of_graph(roots, [inputs[i] for i in by]):
+    reason, code = _C._code_of_graph(roots, [inputs[i] for i in by])
+    if reason:
         raise Unfit(f"its result requires grad, and {reason}")
+    _look_at(code, [*inputs, *tensors], made)
+    for i in which:
+        if tensors[i].retains_grad:
+            if tensors[i].grad is not None:
+                raise Unfit("its result requires grad, and has a gradient")
+            made.retained.append(i)
+    levels = _C._levels_of_graph(roots, [inputs[i] for i in by])
+    groups: list[Any] = []
+    for level in range(max(levels) + 1):
+        outputs = [i for i, n in zip(which, levels, strict=True) if n == level]
+        before = [i for i, n in zip(which, levels, strict=True) if n < level]
+        ends = [inputs[i] for i in by] + [tensors[i] for i in before]
+        passes, of = _passes_of(recorder, [tensors[i] for i in outputs], ends)
+        if passes is None:
+            return [], _spent(tensors, which, inputs, by)
+        reached = [k for k in range(len(of)) if any(p[3][k] is not None for p in passes)]
+        for p in passes:
+            p[3] = [p[3][k] for k in reached]
+        numbers = [of[k] for k in reached]
+        led_by = [by[n] for n in numbers if n < len(by)]
+        groups.append((outputs, led_by, [before[n - len(by)] for n in numbers if n >= len(by)], passes))
+    return groups, []
+
+
+def _look_at(code: list[tuple[Any, Any]], known: list[Any], made: Recorded) -> None:
+    """Let passes run code of the program's own, (context, Function) or (hook, None), if it does nothing but compute."""
+    if not code:
+        return
+    memory = {t.untyped_storage().data_ptr() for t in known if t is not None}
+    made.clean = clean = Clean(lambda t: t.untyped_storage().data_ptr() in memory)
+    for one, kind in code:
+        if kind is None:
+            clean.function(one, "a hook")
+        else:
+            clean.backward(one, kind)
+
+
+def _passes_of(recorder: Any, roots: list[Any], ends: list[Any]) -> tuple[list[list[Any]] | None, list[int]]:
+    """Passes from results to inputs and to results of earlier groups: [first step, end, cotangents, gradients] each, None
+    where the graph was freed; and for which end each gradient is.
+    """
     passes = []
+    of: list[int] = []
     for seeds in _patterns(roots):
         begin = recorder.open(seeds)
         try:
-            given = [(t, g) for t, g in zip(roots, seeds, strict=True) if g is not None]
-            gradients = grad(
-                [t for t, _ in given],
-                [inputs[i] for i in by],
-                [g for _, g in given],
-                retain_graph=True,
-                allow_unused=True,
-            )
+            gradients, of = _C._gradients_of_graph(roots, seeds, ends)
         except RuntimeError as error:
             if _SECOND_TIME not in str(error):
                 raise Unfit(f"its result requires grad, and its backward pass fails: {error}") from None
             recorder.forgive()
-            gradients = None
+            return None, of
         finally:
             end = recorder.close()
-        if gradients is None:
-            return [], [], [], _spent(tensors, which, inputs, by)
-        passes.append([begin, end, seeds, list(gradients)])
-    reached = [k for k in range(len(by)) if any(p[3][k] is not None for p in passes)]
-    for p in passes:
-        p[3] = [p[3][k] for k in reached]
-    return passes, [by[k] for k in reached], which, []
+        passes.append([begin, end, seeds, gradients])
+    return passes, of
 
 
 def _history(t: Any) -> Any:
@@ -248,13 +288,16 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, hist
             raise Unfit("it stores a tensor that requires grad")
         base = t._base
         if base is not None and id(base) not in known:
-            tensors.number(base)
+            if (number := tensors.number(base)) == len(tensors) - 1:
+                made.bases.setdefault(number, k)
         elif base is None and t._is_view():
             raise Unfit("it makes a view of an unknown tensor")
     made.outputs = len(tensors)
     forward = recorder.steps
-    passes, by, which, spent = _passes(recorder, tensors, inputs)
-    made.recording = recorder.finish(inputs, tensors, forward, passes, by, which, spent)
+    groups, spent = _passes(made, recorder, tensors, inputs)
+    made.recording = recorder.finish(
+        inputs, tensors, forward, groups, spent, made.retained, made.clean is not None
+    )
     if made.recording.refused:
         raise Unfit(made.recording.refused)
 
@@ -267,6 +310,8 @@ def _change(change: Change, tensors: Tensors, known: set[int]) -> tuple[Change, 
     def of(value: Any) -> tuple[Any, ...]:
         if isinstance(value, _Tensor):
             return ("tensor", tensors.number(value))
+        if type(value) is tuple:
+            return (tuple, [of(v) for v in value])
         if type(value) not in PLAIN:
             raise Unfit(change.sentence())
         return plain(value)
@@ -280,7 +325,9 @@ class Trace:
     """A recording that is replayed if what the function reads is unchanged."""
 
     __slots__ = (
+        "bases",
         "changes",
+        "clean",
         "codes",
         "draws",
         "dtype",
@@ -305,12 +352,9 @@ class Trace:
         self.mode = mode
         self.dtype = _C.get_default_dtype()
         self.outputs = made.outputs
+        self.bases = made.bases
+        self.clean = made.clean
         self.draws = made.recording.draws
-        if self.program.recorded and (self.changes or self.program.writes):
-            # A pass that was not recorded, with create_graph=True say, needs the function once more: see `again`.
-            raise RuntimeError(
-                "it returns a result that requires grad, and writes to tensors that existed before"
-            )
         self.undone = self.used = 0
         #: Held only where replays are checked, which need them.
         self.codes = made.codes if codes else []
@@ -359,12 +403,15 @@ class Trace:
 
     def again(
         self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], held: list[Any]
-    ) -> Callable[..., list[Any]]:
+    ) -> Callable[[list[Any] | None], list[Any] | bool]:
         """What a node calls where a pass asks for what was not recorded: see core/replay/derivative.h."""
         state = _C._default_generator().get_state() if self.draws else None
 
-        def gradients(inputs: list[Any], seeds: list[Any], create_graph: bool) -> list[Any]:
-            from adjoint.autograd import enable_grad, grad
+        def results(inputs: list[Any] | None) -> list[Any] | bool:
+            from adjoint.autograd import enable_grad
+
+            if inputs is None:
+                return self.clean is None or self.clean.holds()
 
             found = self.layout.match(function, args, kwargs)
             as_now = (
@@ -373,26 +420,24 @@ class Trace:
                 and _C._mode_of_replay() | 1 == self.mode
             )
             tensors = Tensors()
-            with contextlib.nullcontext() if as_now else as_it_was(self.layout, held, inputs):
-                with drawing_from(state), with_default(self.dtype), enable_grad():
-                    Structure(function(*args, **kwargs), tensors)
-                known = {id(t) for t in inputs}
-                for t in list(tensors):
-                    if t._base is not None and id(t) not in known and id(t._base) not in known:
-                        tensors.number(t._base)
-                roots = [tensors[i] for i in self.program.differentiated]
-                given = [(t, g) for t, g in zip(roots, seeds, strict=True) if g is not None]
-                return list(
-                    grad(
-                        [t for t, _ in given],
-                        [inputs[i] for i in self.program.by],
-                        [g for _, g in given],
-                        create_graph=create_graph,
-                        allow_unused=True,
-                    )
-                )
+            with (
+                contextlib.nullcontext((args, kwargs))
+                if as_now
+                else as_it_was(self.layout, held, inputs, args, kwargs) as (given, named),
+                unchanged(self.changes, inputs, function, args, kwargs),
+                drawing_from(state),
+                with_default(self.dtype),
+                enable_grad(),
+            ):
+                Structure(function(*given, **named), tensors)
+            return [self.output(i, tensors) for i in self.program.differentiated]
 
-        return gradients
+        return results
+
+    def output(self, number: int, tensors: list[Any]) -> Any:
+        """An output, where `tensors` are returned."""
+        view = self.bases.get(number)
+        return tensors[number] if view is None else self.output(view, tensors)._base
 
 
 def agree(one: Recorded, other: Recorded) -> str | None:

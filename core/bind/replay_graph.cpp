@@ -1,0 +1,136 @@
+// The graph of a recorded call, as the recorder looks at it: what is in it, how its results depend on each
+// other, and passes through it. Start reading at `bind_replay_graph`.
+#include <set>
+
+#include "autograd/meta.h"
+#include "bind/caster.h"
+#include "bind/context.h"
+#include "bind/replay.h"
+#include "for_size.h"
+#include "replay/ends.h"
+
+namespace nb = nanobind;
+
+namespace adjoint::bind {
+
+namespace {
+
+using namespace replay;
+
+/// Why a backward pass from `roots` to `inputs` cannot be run for recording, "" where it can; and the code of
+/// Python that would run in it: (context, Function), or (hook, None).
+nb::tuple code_of_graph(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs) {
+  std::set<const Node*> ends, seen;
+  for (const Tensor& t : inputs)
+    if (const Edge e = gradient_edge(t)) ends.insert(e.node.get());
+  std::vector<Ref<Node>> open;
+  std::vector<Edge> begin;
+  const auto visit = [&](const Ref<Node>& node) {
+    if (node && seen.insert(node.get()).second) open.push_back(node);
+  };
+  for (const Tensor& t : roots) {
+    begin.push_back(gradient_edge(t));
+    visit(begin.back().node);
+  }
+  nb::list code;
+  const auto no = [&](const std::string& reason) { return nb::make_tuple(reason, code); };
+  while (!open.empty()) {
+    const Ref<Node> node = std::move(open.back());
+    open.pop_back();
+    if (ends.contains(node.get())) continue;
+    if (node->sequence == Node::kFirst) return no("a tensor inside of it requires grad that is no input");
+    if (void* const context = node->object()) {
+      const nb::object held = nb::steal(wrap_context(node));
+      code.append(nb::make_tuple(held, nb::borrow(context_of(static_cast<PyObject*>(context))->function)));
+    }
+    if (const NodeExtras* e = node->extras()) {
+      bool others = !e->prehooks.empty() || !e->posthooks.empty() || !e->packed.empty();
+      for (const auto& [nr, impl] : e->retainers)
+        others = others || std::ranges::none_of(roots, [&](const Tensor& t) { return t.get() == impl; });
+      for (const auto& h : e->tensor_hooks) {
+        // A hook of a result comes before those that are put there outside.
+        others = others || std::ranges::any_of(
+                               begin, [&](const Edge& root) { return leads_to({node, h.input_nr}, root); });
+        const auto function = function_of(h.hook);
+        if (function) code.append(nb::make_tuple(nb::borrow(function.get()), nb::none()));
+        others = others || !function;
+      }
+      if (others) return no(text("a tensor or node (", node->name(), ") inside of it has hooks"));
+    }
+    for (const Edge& e : node->edges()) visit(e.node);
+  }
+  return no("");
+}
+
+/// Of roots, how many others each is made of, one of the other: results of one number are a group.
+std::vector<int> levels_of_graph(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs) {
+  std::vector<Edge> edges;
+  for (const Tensor& t : roots) edges.push_back(gradient_edge(t));
+  std::set<const Node*> ends;
+  for (const Tensor& t : inputs)
+    if (const Edge e = gradient_edge(t)) ends.insert(e.node.get());
+  std::vector<std::vector<size_t>> made_of(roots.size());
+  for (size_t i = 0; i < roots.size() && roots.size() > 1; ++i) {
+    std::set<Node*> seen{edges[i].node.get()};
+    for (std::vector<Node*> open(seen.begin(), seen.end()); !open.empty();) {
+      Node* const node = open.back();
+      open.pop_back();
+      for (const Edge& e : node->edges()) {
+        for (size_t j = 0; j < roots.size(); ++j)
+          if (e.node.get() == edges[j].node.get() && e.input_nr == edges[j].input_nr) made_of[i].push_back(j);
+        if (e && !ends.contains(e.node.get()) && seen.insert(e.node.get()).second)
+          open.push_back(e.node.get());
+      }
+    }
+  }
+  std::vector<int> levels(roots.size(), -1);
+  const std::function<int(size_t)> level = [&](size_t i) {
+    if (levels[i] >= 0) return levels[i];
+    int most = 0;
+    for (const size_t j : made_of[i]) most = std::max(most, level(j) + 1);
+    return levels[i] = most;
+  };
+  for (size_t i = 0; i < roots.size(); ++i) level(i);
+  return levels;
+}
+
+/// The gradients by `ends` of roots, apart, and for which end each is.
+nb::tuple gradients_of_graph(const std::vector<Tensor>& roots, nb::list seeds,
+                             const std::vector<Tensor>& ends) {
+  std::vector<Edge> begin, stop;
+  Tensors given;
+  for (const Tensor& t : roots) begin.push_back(gradient_edge(t));
+  for (const Tensor& t : ends) stop.push_back(gradient_edge(t));
+  for (nb::handle g : seeds) given.push_back(g.is_none() ? Tensor() : unwrap(g.ptr()));
+  const GradMode off(false);
+  // Recorded gradients are nobody's.
+  struct Aside {
+    const std::vector<Tensor>& roots;
+    std::vector<bool> retain;
+    explicit Aside(const std::vector<Tensor>& r) : roots(r) {
+      for (const Tensor& t : roots) {
+        retain.push_back(t->is(TensorImpl::kRetainsGrad));
+        if (retain.back()) move_retainer(t, nullptr, 0);
+      }
+    }
+    ~Aside() {
+      for (size_t i = 0; i < roots.size(); ++i)
+        if (retain[i]) move_retainer(roots[i], roots[i]->grad_fn, roots[i]->output_nr);
+    }
+  } aside(roots);
+  const Apart apart(begin, stop);
+  nb::list gradients;
+  for (const Tensor& g : apart.gradients(begin, given, true))
+    gradients.append(g.defined() ? nb::steal(wrap(g)) : nb::none());
+  return nb::make_tuple(gradients, apart.of);
+}
+
+}  // namespace
+
+void bind_replay_graph(nb::module_& m) {
+  m.def("_code_of_graph", &code_of_graph);
+  m.def("_levels_of_graph", &levels_of_graph);
+  m.def("_gradients_of_graph", &gradients_of_graph);
+}
+
+}  // namespace adjoint::bind
