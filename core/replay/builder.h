@@ -43,6 +43,7 @@ class Builder {
     int32_t folds = -1;
     int64_t folded = 0;
     const char* name = "";
+    Meaning meaning{};  // of the loop, where it is in a chain
   };
 
   Memory& memory(int32_t slot) { return p_.memory_[static_cast<size_t>(slot)]; }
@@ -83,7 +84,12 @@ class Builder {
   void emit(size_t i);
   void emit_walk(const Step& s, const Plan& plan);
   void emit_chain(std::vector<uint32_t> steps);
+  Meaning meaning(const Plan& plan);
+  void order_links(std::vector<uint32_t>& steps) const;
+  void join_links(Program::Chain& chain, const std::vector<uint32_t>& steps,
+                  const std::map<int32_t, size_t>& last);
   const BoundLaunch& bind(const Launches::Call& call, const Step& s, const Plan& plan);
+  const char* repeat(const Place& p, int64_t n);
   void emit_loop(const Plan& plan);
   void emit_launches(const Step& s, const Plan& plan);
   void emit_move(const Place& to, const Place& from, size_t bytes);
@@ -99,6 +105,7 @@ class Builder {
   /// Steps in the order in which they run: one, or the links of a chain.
   std::vector<std::vector<uint32_t>> schedule_;
   size_t position_ = 0;  // of what is emitted
+  int64_t checked_ = 0;  // the work after which the last look at an interrupt comes
   std::map<std::tuple<int32_t, uint32_t, int64_t>, Tensor> tensors_;
 };
 

@@ -25,9 +25,14 @@ const double* Builder::kept(const double* parameters, int n) {
 bool Builder::looks_at_elements(const ElementwiseInfo& op, const Tensor* in,
                                 const std::vector<Place>& places) const {
   if (!op.check) return false;
+  // A number fits its own type.
+  const bool fits = is_floating(in[0].dtype()) && std::all_of(in, in + op.arity, [&](const Tensor& t) {
+                      return t.dtype() == in[0].dtype();
+                    });
   for (size_t i = 0; i < static_cast<size_t>(op.arity); ++i) {
     const Memory& m = p_.memory_[static_cast<size_t>(places[i].slot)];
-    if (!m.base && (in[i].dim() == 0 || (is_integral(in[i].dtype()) && in[i].dtype() != DType::Bool)))
+    if (!m.base &&
+        ((in[i].dim() == 0 && !fits) || (is_integral(in[i].dtype()) && in[i].dtype() != DType::Bool)))
       return true;
   }
   return false;

@@ -61,7 +61,14 @@ void run_links(const Chain& chain, char* buffers, int64_t begin, int64_t n) {
   const auto at = [&](const auto& o) {
     return o.buffer >= 0 ? buffers + o.buffer * chain.buffer_bytes : o.at ? o.at + begin * o.item : nullptr;
   };
-  for (const auto& link : chain.links) {
+  for (const auto& part : chain.parts) {
+    if (part.pass) {
+      char* places[Pass::kMost];
+      for (uint32_t s = part.begin; s < part.end; ++s) places[s - part.begin] = at(*chain.at[s]);
+      part.pass->run(&chain.steps[part.begin], places, static_cast<int>(part.end - part.begin), n);
+      continue;
+    }
+    const auto& link = chain.links[part.first];
     const void* const in[5] = {at(link.in[0]), at(link.in[1]), at(link.in[2]), at(link.in[3]),
                                at(link.in[4])};
     link.loop(at(link.out), in, n, link.parameters);
@@ -140,7 +147,10 @@ void Program::run_all() {
       case Kind::Launch:
         for (const Launch *l = &launches_[run.begin], *end = l + (run.end - run.begin); l != end; ++l)
           if (l->routine->call(l->at)) throw AnotherWay();
-        runtime::check_interrupt();
+        break;
+      case Kind::Product:
+        for (const Product *p = &products_[run.begin], *end = p + (run.end - run.begin); p != end; ++p)
+          p->call.run(p->call);
         break;
       case Kind::Row:
         for (uint32_t i = run.begin; i < run.end; ++i) {
@@ -151,7 +161,6 @@ void Program::run_all() {
             run_row(row);
           for (const int32_t s : row.release) memory_[static_cast<size_t>(s)].keep.reset();
         }
-        runtime::check_interrupt();
         break;
       case Kind::Guard:
         for (uint32_t i = run.begin; i < run.end; ++i)
@@ -160,6 +169,7 @@ void Program::run_all() {
             throw AnotherWay();
         break;
     }
+    if (run.checks) runtime::check_interrupt();
   }
 }
 
@@ -272,7 +282,9 @@ Program::Statistics Program::statistics() const {
   s.chains = chains_.size();
   for (const auto& chain : chains_) s.chained += chain->links.size() + (chain->folded.routine != nullptr);
   s.moves = moves_.size();
-  s.prepared = static_cast<size_t>(std::ranges::count_if(launches_, [](const Launch& l) { return l.name; }));
+  const auto is_named = [](const auto& launch) { return launch.name != nullptr; };
+  s.prepared = static_cast<size_t>(std::ranges::count_if(launches_, is_named) +
+                                   std::ranges::count_if(products_, is_named));
   for (const Run& run : runs_)
     if (run.kind == Kind::Row) s.rows += run.end - run.begin;  // not those that were computed once
   s.guards = guards_.size();
@@ -281,7 +293,7 @@ Program::Statistics Program::statistics() const {
   s.arena_bytes = arena_bytes_;
   s.bytes = trace_.bytes_held() + memory_.capacity() * sizeof(Memory) + loops_.capacity() * sizeof(Loops) +
             wides_.capacity() * sizeof(Wide) + rows_.size() * (sizeof(Row) + 256) +
-            launches_.size() * (sizeof(BoundLaunch) + 256) + undo_.capacity();
+            (launches_.size() + products_.size()) * (sizeof(BoundLaunch) + 256) + undo_.capacity();
   return s;
 }
 
@@ -303,7 +315,12 @@ std::string Program::text() const {
           break;
         case Kind::Chain:
           all += adjoint::text("blocks of ", chains_[i]->n, ":");
-          for (const Chain::Link& link : chains_[i]->links) all += adjoint::text(" ", link.name);
+          for (const Chain::Part& part : chains_[i]->parts) {
+            // What is one pass stands in brackets.
+            for (uint32_t k = part.first; k < part.last; ++k)
+              all += adjoint::text(part.pass && k == part.first ? " (" : " ", chains_[i]->links[k].name);
+            if (part.pass) all += ")";
+          }
           if (chains_[i]->folded.routine) all += adjoint::text(", ", chains_[i]->folded.name);
           all += "\n";
           break;
@@ -312,6 +329,9 @@ std::string Program::text() const {
           break;
         case Kind::Launch:
           if (launches_[i].name) all += adjoint::text("launch ", launches_[i].name, "\n");
+          break;
+        case Kind::Product:
+          if (products_[i].name) all += adjoint::text("launch ", products_[i].name, "\n");
           break;
         case Kind::Row:
           all += adjoint::text("row    ", rows_[i]->op->name, "\n");

@@ -15,9 +15,13 @@
 // Start reading at `Program::run`. See Note: replay.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 
 #include "kernels/gathered.h"
+#include "kernels/in_registers.h"
+#include "kernels/product.h"
 #include "replay/prepared.h"
 #include "replay/row.h"
 
@@ -125,11 +129,20 @@ class Program {
       const char* name;
       Operand out, in[5];
     };
+    /// Links that are one pass of `steps`, or one alone.
+    struct Part {
+      uint32_t first, last;
+      const Pass* pass = nullptr;
+      uint32_t begin = 0, end = 0;
+    };
     int64_t n;
     int32_t buffers = 0;
     int64_t buffer_bytes = 0;
     std::vector<Link> links;
-    std::vector<Operand> numbers;  // that fill a buffer each
+    std::vector<Part> parts;
+    std::vector<Cheap> steps;
+    std::vector<const Operand*> at;  // of each step
+    std::vector<Operand> numbers;    // that fill a buffer each
     /// A reduction over all that a link makes: it asks for the blocks one after the other.
     struct Folded {
       const launch::Routine* routine = nullptr;
@@ -153,15 +166,20 @@ class Program {
     const void* const* at;
     const char* name;  // of the row; null: the same one's
   };
+  struct Product {
+    kernels::KeptProduct call;
+    const char* name;
+  };
   struct Guard {
     const char* at;
     Range bytes;
   };
-  enum class Kind : uint8_t { Loops, Wide, Gathered, Walk, Chain, Move, Launch, Row, Guard };
+  enum class Kind : uint8_t { Loops, Wide, Gathered, Walk, Chain, Move, Launch, Product, Row, Guard };
   /// Instructions of one kind, side by side.
   struct Run {
     Kind kind;
     uint32_t begin, end;
+    bool checks = false;  // whether the user wants an end
   };
   enum class Home : uint8_t { None, Outside, Constant, Arena, Block, Fresh, Kept };
   struct Memory {
@@ -204,6 +222,7 @@ class Program {
   std::vector<std::unique_ptr<Chain>> chains_;
   std::vector<Move> moves_;
   std::vector<Launch> launches_;
+  std::vector<Product> products_;
   std::vector<std::unique_ptr<const BoundLaunch>> bound_;
   std::vector<std::shared_ptr<const Launches>> prepared_;  // what they were made from
   std::vector<std::unique_ptr<Row>> rows_;
@@ -213,6 +232,8 @@ class Program {
   std::vector<std::pair<double*, uint32_t>> numbers_;
   std::vector<Saved> saved_;
   std::vector<std::unique_ptr<double[]>> parameters_;
+  /// Numbers that no call changes, by their bytes and how many times each.
+  std::map<std::pair<std::string, int64_t>, std::unique_ptr<char[]>> repeated_;
   /// An arena that is longer goes back to the allocator after each call.
   static constexpr size_t kMostArena = size_t{64} << 10;
   Tensor arena_;

@@ -1,0 +1,192 @@
+// Chains: loops over the same elements, a block at a time. What stays in a block, in which order links run,
+// and which of them are one pass.
+#include "for_size.h"
+#include "kernels/reducer.h"
+#include "replay/builder.h"
+
+namespace adjoint::replay {
+
+/// What a link of floating-point numbers computes, if it is cheap.
+Meaning Builder::meaning(const Plan& plan) {
+  const DType type = t_.geometry(plan.out).dtype;
+  if (type != DType::Float32 && type != DType::Float64) return {};
+  unsigned taken = 0;
+  const void* numbers[StraightCall::kOperands] = {};
+  for (size_t k = 0; k < plan.in.size(); ++k) {
+    const Place& p = plan.in[k];
+    if (p.slot < 0) continue;
+    if (t_.geometry(p).dtype != type) return {};
+    taken |= 1u << k;
+    if (const Memory& m = memory(p.slot); m.home == Home::Constant) numbers[k] = m.base + p.offset;
+  }
+  return meaning_of(plan.call.loop, plan.call.parameters, type, taken, plan.call.constant, numbers);
+}
+
+/// Cheap links are drawn behind the one whose result they take, so that it stays in registers.
+void Builder::order_links(std::vector<uint32_t>& steps) const {
+  constexpr size_t kSeen = 64;  // how far ahead one is looked for
+  std::map<int32_t, size_t> maker;
+  for (size_t k = 0; k < steps.size(); ++k) {
+    // Where memory is written again, the order says what is read.
+    const Plan& plan = plans_[steps[k]];
+    if (plan.inplace || !maker.try_emplace(plan.out.slot, k).second) return;
+  }
+  std::vector<uint32_t> ordered;
+  std::vector<bool> done(steps.size());
+  const auto follows = [&](size_t k, const Plan& before) {
+    const Plan& plan = plans_[steps[k]];
+    return !done[k] && plan.meaning.forward != Cheap::None &&
+           std::ranges::any_of(plan.in, [&](const Place& p) { return p.slot == before.out.slot; }) &&
+           std::ranges::all_of(plan.in, [&](const Place& p) {
+             const auto m = maker.find(p.slot);
+             return m == maker.end() || done[m->second];
+           });
+  };
+  for (size_t first = 0; ordered.size() < steps.size();) {
+    while (done[first]) ++first;
+    size_t next = first;
+    if (!ordered.empty() && plans_[ordered.back()].meaning.forward != Cheap::None)
+      for (size_t k = first; k < std::min(steps.size(), first + kSeen); ++k)
+        if (follows(k, plans_[ordered.back()])) {
+          next = k;
+          break;
+        }
+    done[next] = true;
+    ordered.push_back(steps[next]);
+  }
+  steps = std::move(ordered);
+}
+
+/// Parts of a chain: passes of cheap links, of which each takes what the last one made, and other links.
+void Builder::join_links(Program::Chain& chain, const std::vector<uint32_t>& steps,
+                         const std::map<int32_t, size_t>& last) {
+  const auto step = [&](Cheap what, const Program::Chain::Operand& of) {
+    chain.steps.push_back(what);
+    chain.at.push_back(&of);
+  };
+  for (size_t k = 0; k < steps.size();) {
+    const auto begin = static_cast<uint32_t>(chain.steps.size());
+    const size_t first = k;
+    for (; k < steps.size() && chain.steps.size() - begin + 3 < Pass::kMost; ++k) {
+      const Plan& plan = plans_[steps[k]];
+      const auto [forward, backward, a, b] = plan.meaning;
+      if (forward == Cheap::None) break;
+      const Program::Chain::Link& link = chain.links[k];
+      const auto at = [&](int operand) -> const Place& { return plan.in[static_cast<size_t>(operand)]; };
+      const auto operand = [&](int o) -> const Program::Chain::Operand& {
+        return link.in[static_cast<size_t>(o)];
+      };
+      if (k == first) {
+        step(Cheap::Read, operand(a));
+        step(forward, b >= 0 ? operand(b) : operand(a));
+        continue;
+      }
+      const Place& made = plans_[steps[k - 1]].out;
+      const auto is_made = [&](const Place& p) { return p.slot == made.slot && p.offset == made.offset; };
+      const bool is_first = is_made(at(a)), is_second = b >= 0 && is_made(at(b));
+      if (!is_first && (!is_second || backward == Cheap::None)) break;
+      const bool squares = is_first && is_second && (forward == Cheap::Times || forward == Cheap::TimesTo);
+      if (memory(made.slot).home != Home::Block || last.at(made.slot) != k ||
+          (is_first && is_second && !squares))
+        step(Cheap::Write, chain.links[k - 1].out);
+      if (squares)
+        step(Cheap::Square, operand(a));
+      else if (is_first)
+        step(forward, b >= 0 ? operand(b) : operand(a));
+      else
+        step(backward, operand(a));
+    }
+    if (k - first > 1) {
+      step(Cheap::Write, chain.links[k - 1].out);
+      const DType type = t_.geometry(plans_[steps[first]].out).dtype;
+      chain.parts.push_back({static_cast<uint32_t>(first), static_cast<uint32_t>(k), &pass_of(type), begin,
+                             static_cast<uint32_t>(chain.steps.size())});
+    } else {
+      chain.steps.resize(begin);
+      chain.at.resize(begin);
+      k = first + 1;
+      chain.parts.push_back({static_cast<uint32_t>(first), static_cast<uint32_t>(k)});
+    }
+  }
+}
+
+void Builder::emit_chain(std::vector<uint32_t> steps) {
+  auto chain = std::make_unique<Program::Chain>();
+  const Plan* const fold = plans_[steps.back()].folds >= 0 ? &plans_[steps.back()] : nullptr;
+  const Step& last_step = t_.steps[steps.back()];
+  if (fold) steps.pop_back();
+  for (const uint32_t i : steps) plans_[i].meaning = meaning(plans_[i]);
+  order_links(steps);
+  const int64_t length = fold ? Elements::kPiece : Program::kBlock;
+  chain->n = t_.geometry(plans_[steps[0]].out).numel;
+  chain->links.resize(steps.size());
+  size_t numbers = 0;
+  std::map<int32_t, size_t> last;  // of slots that stay in blocks: the last link
+  for (size_t k = 0; k < steps.size(); ++k) {
+    const Plan& plan = plans_[steps[k]];
+    chain->buffer_bytes = std::max(chain->buffer_bytes, length * itemsize(t_.geometry(plan.out).dtype));
+    for (size_t i = 0; i < plan.in.size(); ++i) {
+      if (plan.in[i].slot < 0) continue;
+      chain->buffer_bytes = std::max(chain->buffer_bytes, length * itemsize(t_.geometry(plan.in[i]).dtype));
+      numbers += plan.call.constant >> i & 1;
+      last[plan.in[i].slot] = k;
+    }
+    last[plan.out.slot] = k;
+  }
+  if (fold) last[fold->folds] = steps.size();
+  chain->numbers.reserve(numbers);
+  std::map<std::pair<int32_t, int64_t>, int32_t> of_number;
+  std::map<int32_t, int32_t> buffer;
+  std::vector<int32_t> idle;
+  const auto operand = [&](Program::Chain::Operand& o, const Place& p, bool number) {
+    const int64_t item = itemsize(t_.geometry(p).dtype);
+    if (number) {
+      auto [known, is_new] = of_number.try_emplace({p.slot, p.offset}, chain->buffers);
+      if (is_new) {
+        chain->numbers.push_back({nullptr, item, chain->buffers++});
+        point(&chain->numbers.back().at, p);
+      }
+      o.buffer = known->second;
+    } else if (const auto b = buffer.find(p.slot); b != buffer.end()) {
+      o.buffer = b->second;
+    } else {
+      o.item = item;
+      point(&o.at, p);
+    }
+  };
+  for (size_t k = 0; k < steps.size(); ++k) {
+    const Plan& plan = plans_[steps[k]];
+    Program::Chain::Link& link = chain->links[k];
+    link.loop = plan.call.loop;
+    link.parameters = plan.call.parameters;
+    link.name = plan.name;
+    for (size_t i = 0; i < plan.in.size(); ++i)
+      if (plan.in[i].slot >= 0) operand(link.in[i], plan.in[i], plan.call.constant >> i & 1);
+    // The result may lie where an operand ends.
+    for (const Place& p : plan.in)
+      if (const auto b = buffer.find(p.slot);
+          p.slot >= 0 && b != buffer.end() && last[p.slot] == k && p.slot != plan.out.slot) {
+        idle.push_back(b->second);
+        buffer.erase(b);
+      }
+    if (memory(plan.out.slot).home == Home::Block && !buffer.contains(plan.out.slot)) {
+      if (idle.empty()) idle.push_back(chain->buffers++);
+      buffer[plan.out.slot] = idle.back();
+      idle.pop_back();
+    }
+    operand(link.out, plan.out, false);
+    p_.work_ += chain->n;
+  }
+  join_links(*chain, steps, last);
+  if (fold) {
+    const BoundLaunch& bound = bind(fold->launches->calls[0], last_step, *fold);
+    chain->folded = {bound.routine(), bound.arguments(), last_step.op->name, {}};
+    // As the last link that makes it has it.
+    for (size_t k = 0; k < steps.size(); ++k)
+      if (plans_[steps[k]].out.slot == fold->folds) operand(chain->folded.of, plans_[steps[k]].out, false);
+  }
+  p_.chains_.push_back(std::move(chain));
+  append(Program::Kind::Chain, p_.chains_.size() - 1);
+}
+
+}  // namespace adjoint::replay
