@@ -5,10 +5,14 @@
 #include <cstring>
 #include <iterator>
 #include <limits>
+#include <map>
+#include <mutex>
+#include <string>
 
 #include "for_size.h"
 #include "kernels/cpu/in_registers.h"
 #include "kernels/cpu/variants.h"
+#include "runtime/lock.h"
 
 namespace adjoint {
 
@@ -55,8 +59,7 @@ void fill(Numbers<T>& x, uint64_t seed, bool only_nan) {
 }
 
 template <class T>
-Meaning ask(Loop loop, const double* parameters, unsigned taken, unsigned constant,
-            const void* const* numbers) {
+Meaning ask(Loop loop, unsigned taken, unsigned constant, const void* const* numbers) {
   int operands[2], count = 0;
   for (int k = 0; k < StraightCall::kOperands; ++k)
     if (taken >> k & 1) {
@@ -75,19 +78,22 @@ Meaning ask(Loop loop, const double* parameters, unsigned taken, unsigned consta
                   {Cheap::MinusFrom, 1, 0}, {Cheap::Over, 0, 1},    {Cheap::Under, 1, 0},
                   {Cheap::Negative, 0, 0},  {Cheap::Square, 0, 0}};
   bool any = true;
-  // A loop may treat a number in a way of its own: that is asked for in several cases.
-  for (uint64_t round = 0; any && round < 4; ++round) {
+  // A loop may treat a number in a way of its own, and all the same numbers as one: that is asked for, too.
+  constexpr uint64_t kRounds = 9;
+  constexpr T uniform[] = {T(0.5), 2, 3, -1, T(1) / 3};
+  for (uint64_t round = 0; any && round < kRounds; ++round) {
     Numbers<T> x[2], y, z;
     const void* in[StraightCall::kOperands] = {};
     for (int k = 0; k < count; ++k) {
       fill(x[k], 17 * round + 5 * static_cast<uint64_t>(k) + 1, round == 2);
       in[operands[k]] = x[k];
-      if (!(constant >> operands[k] & 1)) continue;
-      T number = x[k][round];
+      const bool is_number = constant >> operands[k] & 1;
+      if (!is_number && (round < 4 || k == 0)) continue;
+      T number = round < 4 ? x[k][round] : uniform[round - 4];
       if (const void* known = numbers[operands[k]]) std::memcpy(&number, known, sizeof(T));
       std::fill_n(x[k], kAsked, number);
     }
-    loop(y, in, kAsked, parameters);
+    loop(y, in, kAsked, nullptr);
     any = false;
     for (Case& c : cases) {
       if (!(c.fits &= c.v < count && c.x < count)) continue;
@@ -111,10 +117,25 @@ Meaning ask(Loop loop, const double* parameters, unsigned taken, unsigned consta
 
 }  // namespace
 
-Meaning meaning_of(Loop loop, const double* parameters, DType type, unsigned taken, unsigned constant,
-                   const void* const* numbers) {
-  return type == DType::Float32 ? ask<float>(loop, parameters, taken, constant, numbers)
-                                : ask<double>(loop, parameters, taken, constant, numbers);
+Meaning meaning_of(Loop loop, DType type, unsigned taken, unsigned constant, const void* const* numbers) {
+  // What was asked is known from then on: a program may have thousands of loops, of a dozen kinds.
+  static constinit runtime::SmallLock lock;
+  static std::map<std::string, Meaning> known;
+  constexpr size_t kMost = 1024;
+  std::string key(reinterpret_cast<const char*>(&loop), sizeof loop);
+  for (const unsigned part : {static_cast<unsigned>(type), taken, constant})
+    key.append(reinterpret_cast<const char*>(&part), sizeof part);
+  for (int k = 0; k < StraightCall::kOperands; ++k)
+    if (numbers[k]) key.append(static_cast<const char*>(numbers[k]), static_cast<size_t>(itemsize(type)));
+  {
+    const std::lock_guard held(lock);
+    if (const auto at = known.find(key); at != known.end()) return at->second;
+  }
+  const Meaning found = type == DType::Float32 ? ask<float>(loop, taken, constant, numbers)
+                                               : ask<double>(loop, taken, constant, numbers);
+  const std::lock_guard held(lock);
+  if (known.size() >= kMost) known.clear();
+  return known[key] = found;
 }
 
 }  // namespace adjoint

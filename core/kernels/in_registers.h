@@ -31,17 +31,22 @@ enum class Cheap : uint8_t {
 struct Meaning {
   Cheap forward = Cheap::None, backward = Cheap::None;
   int first = -1, second = -1;
+  /// Whether a value beside itself is its square.
+  bool squares() const { return forward == Cheap::Times || forward == Cheap::TimesTo; }
 };
 
-/// Float32 or float64 throughout. `taken`: the operands that the loop reads; `numbers`: for each that is one
-/// number throughout and is known, that number.
-Meaning meaning_of(Loop loop, const double* parameters, DType type, unsigned taken, unsigned constant,
-                   const void* const* numbers);
+/// Of a loop without parameters, float32 or float64 throughout. `taken`: the operands that the loop reads;
+/// `numbers`: for each that is one number throughout and is known, that number.
+Meaning meaning_of(Loop loop, DType type, unsigned taken, unsigned constant, const void* const* numbers);
 
 /// Steps over n elements each, first a Read; they are done for a few vectors of elements after the other.
 struct Pass {
   static constexpr int kMost = 32;
   void (*run)(const Cheap* steps, char* const* at, int count, int64_t n);
+  /// Elements of a vector, and vectors that are worked on together.
+  int64_t width, kept;
+  /// How many times n elements take the way through all steps.
+  int64_t times(int64_t n) const { return n / (width * kept) + n / width % kept + n % width; }
 };
 const Pass& pass_of(DType type);
 

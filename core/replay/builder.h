@@ -8,6 +8,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 
 #include "replay/program.h"
 
@@ -64,7 +65,24 @@ class Builder {
   bool plan_loop(const Step& s, const Operands& operands, Plan& plan);
   bool plan_walk(const Step& s, const Operands& operands, Plan& plan);
   bool plan_move(const Step& s, Plan& plan);
+  /// Loops over as many elements run in blocks.
+  static constexpr int64_t kLeastChained = 1024;
+  /// Numbers beside so many elements at most are written out when the program is built.
+  static constexpr int64_t kRepeated = 128;
+  class Alike;
   void schedule();
+  void join_small();
+  static int takes(const Plan& plan, const Place& made);
+  /// Whether these are one pass over few elements.
+  bool is_pass(const std::vector<uint32_t>& steps) const {
+    return steps.size() > 1 && t_.geometry(plans_[steps[0]].out).numel < kLeastChained;
+  }
+  /// Whether elements are known when the program is built, and no call changes them.
+  bool is_known(const Place& p) const {
+    const Slot& s = slot(p.slot);
+    return s.kind == Slot::Kind::Number ||
+           (s.kind == Slot::Kind::Given && !s.writes && !p_.memory_[static_cast<size_t>(p.slot)].escapes);
+  }
   bool can_be_chained(const Plan& plan) const;
   RowArguments arguments(const Step& s) {
     return {t_, s, [&](const Place& p) { return tensor(p); }};
@@ -84,7 +102,10 @@ class Builder {
   void emit(size_t i);
   void emit_walk(const Step& s, const Plan& plan);
   void emit_chain(std::vector<uint32_t> steps);
+  void emit_pass(const std::vector<uint32_t>& steps);
   Meaning meaning(const Plan& plan);
+  template <class F>
+  static void join_step(const Plan& plan, const Place& made, const F& step);
   void order_links(std::vector<uint32_t>& steps) const;
   void join_links(Program::Chain& chain, const std::vector<uint32_t>& steps,
                   const std::map<int32_t, size_t>& last);
@@ -104,8 +125,9 @@ class Builder {
   std::vector<Plan> plans_;
   /// Steps in the order in which they run: one, or the links of a chain.
   std::vector<std::vector<uint32_t>> schedule_;
-  size_t position_ = 0;  // of what is emitted
-  int64_t checked_ = 0;  // the work after which the last look at an interrupt comes
+  std::set<int32_t> in_registers_;  // slots that are made and taken within a pass
+  size_t position_ = 0;             // of what is emitted
+  int64_t checked_ = 0;             // the work after which the last look at an interrupt comes
   std::map<std::tuple<int32_t, uint32_t, int64_t>, Tensor> tensors_;
 };
 

@@ -9,7 +9,7 @@ namespace adjoint::replay {
 /// What a link of floating-point numbers computes, if it is cheap.
 Meaning Builder::meaning(const Plan& plan) {
   const DType type = t_.geometry(plan.out).dtype;
-  if (type != DType::Float32 && type != DType::Float64) return {};
+  if ((type != DType::Float32 && type != DType::Float64) || plan.call.parameters) return {};
   unsigned taken = 0;
   const void* numbers[StraightCall::kOperands] = {};
   for (size_t k = 0; k < plan.in.size(); ++k) {
@@ -17,9 +17,12 @@ Meaning Builder::meaning(const Plan& plan) {
     if (p.slot < 0) continue;
     if (t_.geometry(p).dtype != type) return {};
     taken |= 1u << k;
-    if (const Memory& m = memory(p.slot); m.home == Home::Constant) numbers[k] = m.base + p.offset;
+    // The only element is no number beside others: loops ask for at least two.
+    if (plan.call.constant >> k & 1 && is_known(p)) numbers[k] = memory(p.slot).base + p.offset;
   }
-  return meaning_of(plan.call.loop, plan.call.parameters, type, taken, plan.call.constant, numbers);
+  const unsigned constant = t_.geometry(plan.out).numel > 1 ? plan.call.constant : 0;
+  if (!constant) std::ranges::fill(numbers, nullptr);
+  return meaning_of(plan.call.loop, type, taken, constant, numbers);
 }
 
 /// Cheap links are drawn behind the one whose result they take, so that it stays in registers.
@@ -57,6 +60,57 @@ void Builder::order_links(std::vector<uint32_t>& steps) const {
   steps = std::move(ordered);
 }
 
+/// step(what, operand) for a cheap link whose operand, at least one, was just made.
+template <class F>
+void Builder::join_step(const Plan& plan, const Place& made, const F& step) {
+  const auto& [forward, backward, first, second] = plan.meaning;
+  const Place& p = plan.in[static_cast<size_t>(first)];
+  const bool is_first = p.slot == made.slot && p.offset == made.offset;
+  if (takes(plan, made) == 2 && plan.meaning.squares())
+    step(Cheap::Square, first);
+  else if (is_first)
+    step(forward, second >= 0 ? second : first);
+  else
+    step(backward, first);
+}
+
+/// A pass over few elements. What is taken at once stays in registers.
+void Builder::emit_pass(const std::vector<uint32_t>& steps) {
+  auto pass = std::make_unique<Program::SmallPass>();
+  const Geometry& g = t_.geometry(plans_[steps[0]].out);
+  pass->run = pass_of(g.dtype).run;
+  pass->n = g.numel;
+  // Steps are pointed into: at most two for a link, and the ends.
+  pass->at.reserve(2 * steps.size() + 2);
+  const auto step = [&](Cheap what, const Place& p, bool number) {
+    pass->steps.push_back(what);
+    pass->at.push_back(nullptr);
+    if (number && pass->n > 1)
+      pass->at.back() = const_cast<char*>(repeat(p, pass->n));
+    else
+      point(&pass->at.back(), p);
+  };
+  for (size_t k = 0; k < steps.size(); ++k) {
+    const Plan& plan = plans_[steps[k]];
+    const auto operand = [&](Cheap what, int o) {
+      step(what, plan.in[static_cast<size_t>(o)], plan.call.constant >> o & 1);
+    };
+    if (k == 0) {
+      operand(Cheap::Read, plan.meaning.first);
+      operand(plan.meaning.forward, plan.meaning.second >= 0 ? plan.meaning.second : plan.meaning.first);
+    } else {
+      const Place& made = plans_[steps[k - 1]].out;
+      if (!in_registers_.contains(made.slot)) step(Cheap::Write, made, false);
+      join_step(plan, made, operand);
+    }
+    pass->names.push_back(plan.name);
+    p_.work_ += pass->n;
+  }
+  step(Cheap::Write, plans_[steps.back()].out, false);
+  p_.passes_.push_back(std::move(pass));
+  append(Program::Kind::Pass, p_.passes_.size() - 1);
+}
+
 /// Parts of a chain: passes of cheap links, of which each takes what the last one made, and other links.
 void Builder::join_links(Program::Chain& chain, const std::vector<uint32_t>& steps,
                          const std::map<int32_t, size_t>& last) {
@@ -69,10 +123,9 @@ void Builder::join_links(Program::Chain& chain, const std::vector<uint32_t>& ste
     const size_t first = k;
     for (; k < steps.size() && chain.steps.size() - begin + 3 < Pass::kMost; ++k) {
       const Plan& plan = plans_[steps[k]];
-      const auto [forward, backward, a, b] = plan.meaning;
+      const auto& [forward, backward, a, b] = plan.meaning;
       if (forward == Cheap::None) break;
       const Program::Chain::Link& link = chain.links[k];
-      const auto at = [&](int operand) -> const Place& { return plan.in[static_cast<size_t>(operand)]; };
       const auto operand = [&](int o) -> const Program::Chain::Operand& {
         return link.in[static_cast<size_t>(o)];
       };
@@ -82,19 +135,12 @@ void Builder::join_links(Program::Chain& chain, const std::vector<uint32_t>& ste
         continue;
       }
       const Place& made = plans_[steps[k - 1]].out;
-      const auto is_made = [&](const Place& p) { return p.slot == made.slot && p.offset == made.offset; };
-      const bool is_first = is_made(at(a)), is_second = b >= 0 && is_made(at(b));
-      if (!is_first && (!is_second || backward == Cheap::None)) break;
-      const bool squares = is_first && is_second && (forward == Cheap::Times || forward == Cheap::TimesTo);
-      if (memory(made.slot).home != Home::Block || last.at(made.slot) != k ||
-          (is_first && is_second && !squares))
+      const int taken = takes(plan, made);
+      if (!taken) break;
+      const bool squares = taken == 2 && plan.meaning.squares();
+      if (memory(made.slot).home != Home::Block || last.at(made.slot) != k || (taken == 2 && !squares))
         step(Cheap::Write, chain.links[k - 1].out);
-      if (squares)
-        step(Cheap::Square, operand(a));
-      else if (is_first)
-        step(forward, b >= 0 ? operand(b) : operand(a));
-      else
-        step(backward, operand(a));
+      join_step(plan, made, [&](Cheap what, int o) { step(what, operand(o)); });
     }
     if (k - first > 1) {
       step(Cheap::Write, chain.links[k - 1].out);

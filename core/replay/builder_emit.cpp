@@ -6,9 +6,6 @@ namespace adjoint::replay {
 /// What a row made is given back before the end from this size on.
 static constexpr size_t kReleased = 4096;
 
-/// Numbers beside so many elements at most are written out when the program is built.
-static constexpr int64_t kRepeated = 128;
-
 /// Work between two looks at whether the user wants an end.
 static constexpr int64_t kUnchecked = 20000;
 
@@ -34,8 +31,8 @@ void Builder::append(Program::Kind kind, size_t index) {
 
 /// n times a number that no call changes; null where one may.
 const char* Builder::repeat(const Place& p, int64_t n) {
+  if (!is_known(p)) return nullptr;
   const Memory& m = memory(p.slot);
-  if (m.home != Home::Constant || slot(p.slot).kind == Slot::Kind::Made) return nullptr;
   const auto item = static_cast<size_t>(itemsize(t_.geometry(p).dtype));
   std::unique_ptr<char[]>& all = p_.repeated_[{std::string(m.base + p.offset, item), n}];
   if (!all) {

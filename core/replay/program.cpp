@@ -128,6 +128,11 @@ void Program::run_all() {
         for (const Loops *l = &loops_[run.begin], *end = l + (run.end - run.begin); l != end; ++l)
           l->loop(l->out, l->in, l->n, l->parameters);
         break;
+      case Kind::Pass:
+        for (uint32_t i = run.begin; i < run.end; ++i)
+          passes_[i]->run(passes_[i]->steps.data(), passes_[i]->at.data(),
+                          static_cast<int>(passes_[i]->steps.size()), passes_[i]->n);
+        break;
       case Kind::Wide:
         for (uint32_t i = run.begin; i < run.end; ++i) wides_[i].call.run(wides_[i].out, wides_[i].n);
         break;
@@ -279,6 +284,7 @@ Program::Statistics Program::statistics() const {
   Statistics s;
   s.operations = trace_.steps.size();
   s.loops = loops_.size() + wides_.size() + gathered_.size() + walks_.size();
+  for (const auto& pass : passes_) s.loops += pass->names.size();
   s.chains = chains_.size();
   for (const auto& chain : chains_) s.chained += chain->links.size() + (chain->folded.routine != nullptr);
   s.moves = moves_.size();
@@ -303,6 +309,12 @@ std::string Program::text() const {
     for (uint32_t i = run.begin; i < run.end; ++i) switch (run.kind) {
         case Kind::Loops:
           all += adjoint::text("loop   ", loops_[i].name, " of ", loops_[i].n, "\n");
+          break;
+        case Kind::Pass:
+          all += "loop   (";
+          for (size_t k = 0; k < passes_[i]->names.size(); ++k)
+            all += adjoint::text(k ? " " : "", passes_[i]->names[k]);
+          all += adjoint::text(") of ", passes_[i]->n, "\n");
           break;
         case Kind::Wide:
           all += adjoint::text("loop   ", wides_[i].name, " of ", wides_[i].n, "\n");

@@ -94,6 +94,14 @@ class Program {
     const double* parameters;
     const char* name;
   };
+  /// Cheap loops over few elements, one after the other.
+  struct SmallPass {
+    decltype(adjoint::Pass::run) run;
+    int64_t n;
+    std::vector<Cheap> steps;
+    std::vector<char*> at;
+    std::vector<const char*> names;
+  };
   struct Wide {  // a loop over many elements, or with numbers beside them
     StraightCall call;
     void* out;
@@ -132,7 +140,7 @@ class Program {
     /// Links that are one pass of `steps`, or one alone.
     struct Part {
       uint32_t first, last;
-      const Pass* pass = nullptr;
+      const adjoint::Pass* pass = nullptr;
       uint32_t begin = 0, end = 0;
     };
     int64_t n;
@@ -174,7 +182,7 @@ class Program {
     const char* at;
     Range bytes;
   };
-  enum class Kind : uint8_t { Loops, Wide, Gathered, Walk, Chain, Move, Launch, Product, Row, Guard };
+  enum class Kind : uint8_t { Loops, Pass, Wide, Gathered, Walk, Chain, Move, Launch, Product, Row, Guard };
   /// Instructions of one kind, side by side.
   struct Run {
     Kind kind;
@@ -216,6 +224,7 @@ class Program {
   std::vector<Memory> memory_;
   std::vector<Run> runs_;
   std::vector<Loops> loops_;
+  std::vector<std::unique_ptr<SmallPass>> passes_;
   std::vector<Wide> wides_;
   std::vector<std::unique_ptr<Gathered>> gathered_;
   std::vector<std::unique_ptr<Walk>> walks_;

@@ -109,7 +109,7 @@ void run(const Cheap* steps, char* const* at, int count, int64_t n) {
   for (; i < n; ++i) pass<T, One, 1>(steps, at, count, i);
 }
 
-constexpr PassTable table{{&run<float>}, {&run<double>}};
+constexpr PassTable table{{&run<float>, kWidth<float>, kKept}, {&run<double>, kWidth<double>, kKept}};
 [[gnu::init_priority(200)]] RegisterVariant registered{variant_list<PassTable>, ADJOINT_LEVEL, &table};
 
 }  // namespace
