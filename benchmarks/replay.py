@@ -139,7 +139,7 @@ def programs():
         with ad.no_grad():
             first.mul_(0.9).add_(0.1 * slope)
             second.mul_(0.999).add_(0.001 * slope * slope)
-            moved.sub_(1e-3 * (first / (1 - 0.9)) / ((second / (1 - 0.999)).sqrt() + 1e-8))
+            moved.sub_(0.01 * first / (second.sqrt() / 0.001**0.5 + 1e-8))
         return moved
 
     numbers = ad.randn(100_000)

@@ -72,6 +72,7 @@ class Builder {
   class Alike;
   void schedule();
   void join_small();
+  std::string why_it_ends(const std::vector<uint32_t>& chain, const Alike& alike, size_t passed) const;
   static int takes(const Plan& plan, const Place& made);
   /// Whether these are one pass over few elements.
   bool is_pass(const std::vector<uint32_t>& steps) const {
@@ -125,9 +126,10 @@ class Builder {
   std::vector<Plan> plans_;
   /// Steps in the order in which they run: one, or the links of a chain.
   std::vector<std::vector<uint32_t>> schedule_;
-  std::set<int32_t> in_registers_;  // slots that are made and taken within a pass
-  size_t position_ = 0;             // of what is emitted
-  int64_t checked_ = 0;             // the work after which the last look at an interrupt comes
+  std::set<int32_t> in_registers_;        // slots that are made and taken within a pass
+  std::map<uint32_t, std::string> ends_;  // of the chain that begins with a step: why it is no longer
+  size_t position_ = 0;                   // of what is emitted
+  int64_t checked_ = 0;                   // the work after which the last look at an interrupt comes
   std::map<std::tuple<int32_t, uint32_t, int64_t>, Tensor> tensors_;
 };
 

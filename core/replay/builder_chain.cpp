@@ -28,22 +28,30 @@ Meaning Builder::meaning(const Plan& plan) {
 /// Cheap links are drawn behind the one whose result they take, so that it stays in registers.
 void Builder::order_links(std::vector<uint32_t>& steps) const {
   constexpr size_t kSeen = 64;  // how far ahead one is looked for
-  std::map<int32_t, size_t> maker;
+  // Links that must have run: who wrote what a link reads or writes, and who read what it writes over.
+  std::vector<std::vector<size_t>> before(steps.size());
+  std::map<int32_t, size_t> writer;
+  std::map<int32_t, std::vector<size_t>> readers;
   for (size_t k = 0; k < steps.size(); ++k) {
-    // Where memory is written again, the order says what is read.
     const Plan& plan = plans_[steps[k]];
-    if (plan.inplace || !maker.try_emplace(plan.out.slot, k).second) return;
+    for (const Place& p : plan.in) {
+      if (p.slot < 0) continue;
+      if (const auto w = writer.find(p.slot); w != writer.end()) before[k].push_back(w->second);
+      readers[p.slot].push_back(k);
+    }
+    const int32_t out = plan.out.slot;
+    if (const auto w = writer.find(out); w != writer.end()) before[k].push_back(w->second);
+    for (const size_t r : std::exchange(readers[out], {}))
+      if (r != k) before[k].push_back(r);
+    writer[out] = k;
   }
   std::vector<uint32_t> ordered;
   std::vector<bool> done(steps.size());
-  const auto follows = [&](size_t k, const Plan& before) {
+  const auto follows = [&](size_t k, const Plan& last) {
     const Plan& plan = plans_[steps[k]];
     return !done[k] && plan.meaning.forward != Cheap::None &&
-           std::ranges::any_of(plan.in, [&](const Place& p) { return p.slot == before.out.slot; }) &&
-           std::ranges::all_of(plan.in, [&](const Place& p) {
-             const auto m = maker.find(p.slot);
-             return m == maker.end() || done[m->second];
-           });
+           std::ranges::any_of(plan.in, [&](const Place& p) { return p.slot == last.out.slot; }) &&
+           std::ranges::all_of(before[k], [&](size_t b) { return done[b]; });
   };
   for (size_t first = 0; ordered.size() < steps.size();) {
     while (done[first]) ++first;
@@ -138,7 +146,9 @@ void Builder::join_links(Program::Chain& chain, const std::vector<uint32_t>& ste
       const int taken = takes(plan, made);
       if (!taken) break;
       const bool squares = taken == 2 && plan.meaning.squares();
-      if (memory(made.slot).home != Home::Block || last.at(made.slot) != k || (taken == 2 && !squares))
+      const bool again = plan.out.slot == made.slot && plan.out.offset == made.offset;  // is written at once
+      if ((!again && (memory(made.slot).home != Home::Block || last.at(made.slot) != k)) ||
+          (taken == 2 && !squares))
         step(Cheap::Write, chain.links[k - 1].out);
       join_step(plan, made, [&](Cheap what, int o) { step(what, operand(o)); });
     }
@@ -162,8 +172,14 @@ void Builder::emit_chain(std::vector<uint32_t> steps) {
   const Step& last_step = t_.steps[steps.back()];
   if (fold) steps.pop_back();
   for (const uint32_t i : steps) plans_[i].meaning = meaning(plans_[i]);
+  const uint32_t head = steps[0];
   order_links(steps);
   const int64_t length = fold ? Elements::kPiece : Program::kBlock;
+  chain->ends = ends_[head];
+  for (const uint32_t i : steps)
+    if (const int32_t s = plans_[i].out.slot;
+        slot(s).kind == Slot::Kind::Outside && std::ranges::find(p_.chained_, s) == p_.chained_.end())
+      p_.chained_.push_back(s);
   chain->n = t_.geometry(plans_[steps[0]].out).numel;
   chain->links.resize(steps.size());
   size_t numbers = 0;

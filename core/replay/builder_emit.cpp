@@ -1,4 +1,5 @@
 #include "for_size.h"
+#include "kernels/copy.h"
 #include "replay/builder.h"
 
 namespace adjoint::replay {
@@ -76,10 +77,15 @@ void Builder::emit_walk(const Step& s, const Plan& plan) {
   walk->out = tensor(plan.out);
   walk->name = s.op->name;
   walk->in.reserve(plan.in.size());
+  bool converted[StraightCall::kOperands] = {};
+  const NoInterpretation inner;
   for (size_t k = 0; k < plan.in.size(); ++k) {
     if (plan.in[k].slot < 0) continue;
-    walk->in.push_back(tensor(plan.in[k]));
+    const Tensor given = tensor(plan.in[k]);
+    converted[k] = is_known(plan.in[k]) && given.dtype() != plan.walk.types[k] && given.numel() <= kRepeated;
+    walk->in.push_back(converted[k] ? copy_of(given, plan.walk.types[k]) : given);
     walk->call.inputs[k] = &walk->in.back();
+    if (converted[k]) p_.converted_.push_back(walk->in.back());
   }
   p_.work_ += walk->out.numel();
   auto gathered = std::make_unique<Program::Gathered>();
@@ -89,7 +95,10 @@ void Builder::emit_walk(const Step& s, const Plan& plan) {
     GatheredCall& call = p_.gathered_.back()->call;
     point(&call.out, plan.out);
     for (size_t k = 0; k < plan.in.size(); ++k)
-      if (plan.in[k].slot >= 0) point(&call.data[k], plan.in[k]);
+      if (converted[k])
+        call.data[k] = walk->call.inputs[k]->bytes();
+      else if (plan.in[k].slot >= 0)
+        point(&call.data[k], plan.in[k]);
     return append(Program::Kind::Gathered, p_.gathered_.size() - 1);
   }
   p_.walks_.push_back(std::move(walk));

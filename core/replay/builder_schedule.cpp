@@ -54,7 +54,8 @@ class Builder::Alike {
 
 bool Builder::can_be_chained(const Plan& plan) const {
   return plan.live && !plan.once && plan.how == How::Loop && t_.geometry(plan.out).numel >= kLeastChained &&
-         slot(plan.out.slot).kind == Slot::Kind::Made;
+         (slot(plan.out.slot).kind == Slot::Kind::Made ||
+          (slot(plan.out.slot).kind == Slot::Kind::Outside && plan.inplace));
 }
 
 void Builder::schedule() {
@@ -96,8 +97,30 @@ void Builder::schedule() {
       });
     }
     if (fold) schedule_.back().push_back(*fold);
+    ends_[static_cast<uint32_t>(i)] = why_it_ends(schedule_.back(), alike, passed);
   }
   join_small();
+}
+
+/// What takes something that a chain makes and is none of its links, and why, for people.
+std::string Builder::why_it_ends(const std::vector<uint32_t>& chain, const Alike& alike,
+                                 size_t passed) const {
+  const int64_t n = t_.geometry(plans_[chain[0]].out).numel;
+  for (size_t j = chain[0] + 1; j < plans_.size(); ++j) {
+    const Plan& plan = plans_[j];
+    if (!plan.live || plan.once || std::ranges::find(chain, j) != chain.end()) continue;
+    bool taken = false;
+    each_place(t_.steps[j], [&](const Place& p, bool) { taken |= alike.writes(p.slot); });
+    if (!taken) continue;
+    if (plan.how == How::Guard) return "a decision reads what it makes";
+    return text(plan.name, plan.how == How::Walk   ? " takes operands that are broadcast or lie otherwise"
+                           : plan.how != How::Loop ? " is no loop over elements"
+                           : t_.geometry(plan.out).numel != n
+                               ? text(" is over ", t_.geometry(plan.out).numel, " elements")
+                           : passed >= kMostPassed ? std::string(" lies more than 256 steps away")
+                                                   : std::string(" waits for what is made in between"));
+  }
+  return "nothing else takes what it makes";
 }
 
 /// How many operands of a cheap step are what was just made; none where it cannot be taken from registers.

@@ -26,6 +26,23 @@ void Program::place(int32_t slot, char* base) {
   for (const auto& [t, offset] : m.tensors) t->data = base + offset;
 }
 
+/// Whether memory that is written block by block shares bytes with other outside memory, as only what belongs
+/// to others can.
+bool Program::overlap(std::span<const Tensor> inputs) const {
+  const auto owner = [&](int32_t s) {
+    return owner_of_bytes(inputs[static_cast<size_t>(memory_[static_cast<size_t>(s)].input)]->storage);
+  };
+  for (const int32_t s : chained_) {
+    const Storage* const a = owner(s);
+    if (a->kind != Storage::Kind::External) continue;
+    for (const int32_t other : outside_) {
+      const Storage* const b = owner(other);
+      if (other != s && a->data < b->data + b->nbytes && b->data < a->data + a->nbytes) return true;
+    }
+  }
+  return false;
+}
+
 namespace {
 
 /// A row that made something else than when it was recorded.
@@ -194,6 +211,7 @@ Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> 
     char* const base = t.bytes() - m.input_offset;
     if (base != m.base) place(s, base);
   }
+  if (!chained_.empty() && overlap(inputs)) return Outcome::Undone;
   const NoInterpretation inner;
   if (arena_bytes_ && !arena_.defined()) {
     arena_ = empty(IntList{{static_cast<int64_t>(arena_bytes_ + 64)}}, DType::UInt8);
@@ -334,7 +352,7 @@ std::string Program::text() const {
             if (part.pass) all += ")";
           }
           if (chains_[i]->folded.routine) all += adjoint::text(", ", chains_[i]->folded.name);
-          all += "\n";
+          all += adjoint::text("; ", chains_[i]->ends, "\n");
           break;
         case Kind::Move:
           all += adjoint::text("move   ", moves_[i].bytes, " bytes\n");

@@ -151,6 +151,7 @@ class Program {
     std::vector<Cheap> steps;
     std::vector<const Operand*> at;  // of each step
     std::vector<Operand> numbers;    // that fill a buffer each
+    std::string ends;                // why it is no longer, for people
     /// A reduction over all that a link makes: it asks for the blocks one after the other.
     struct Folded {
       const launch::Routine* routine = nullptr;
@@ -213,6 +214,7 @@ class Program {
   friend class Builder;
 
   void place(int32_t slot, char* base);
+  bool overlap(std::span<const Tensor> inputs) const;
   void run_row(Row& row);
   static void run_chain(const Chain& chain);
   static void run_folded(const Chain& chain);
@@ -236,7 +238,9 @@ class Program {
   std::vector<std::shared_ptr<const Launches>> prepared_;  // what they were made from
   std::vector<std::unique_ptr<Row>> rows_;
   std::vector<Guard> guards_;
+  std::vector<Tensor> converted_;  // numbers that no call changes, in the type of a walk
   std::vector<int32_t> outside_, fresh_, kept_;
+  std::vector<int32_t> chained_;  // outside memory that chains write
   /// Where numbers go, and which.
   std::vector<std::pair<double*, uint32_t>> numbers_;
   std::vector<Saved> saved_;

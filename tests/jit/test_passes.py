@@ -13,6 +13,7 @@ import twice
 
 import adjoint as ad
 
+F = ad.nn.functional
 SIZES = (1024, 1031, 4096, 5001)
 #: The value so far and another operand, in both orders.
 STEPS = {
@@ -135,3 +136,97 @@ def test_small_products_are_kept():
                     f"{m, k, n, dtype}: {ad.jit.explain(jitted)}"
                 )
             assert jitted.stats()["replayed"]
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 16, 33, 128, 500, 1023, 2000])
+def test_writes_in_place_are_links(n):
+    """An optimiser written out: what a chain writes outside is read again in it, and counted as written."""
+
+    def step(p, m, v, g):
+        m.mul_(0.9).add_(0.1 * g)
+        v.mul_(0.99).add_(g * g).sub_(0.5)
+        p.sub_(0.1 * m / (v.abs().sqrt() + 1e-3))
+        g.neg_().mul_(v)
+        return p * g, p + p
+
+    plain, replayed = ([t.clone() for t in operands(n, max(n, 8), "float32")[:2]] for _ in range(2))
+    plain, replayed = ([a[:n].clone(), b[:n].clone(), a[:n] * b[:n], b[:n] - 1] for a, b in (plain, replayed))
+    jitted = ad.jit(step)
+    for _ in range(6):
+        a, b = step(*plain), jitted(*replayed)
+        assert twice.picture([a, plain]) == twice.picture([b, replayed]), str(ad.jit.explain(jitted))
+    assert [t._version for t in plain] == [t._version for t in replayed]
+    assert jitted.stats()["replayed"]
+    if n >= 1024:
+        assert str(ad.jit.explain(jitted)).count("blocks of") == 1
+
+
+def test_memory_of_others_may_overlap():
+    """Two arrays of one memory, an element apart: what is written is read by what comes next, as in eager."""
+    found = []
+    for make in (lambda f: f, ad.jit):
+        memory = np.linspace(-1, 1, 3001).astype(np.float32)
+        x, y = ad.from_numpy(memory[:-1]), ad.from_numpy(memory[1:])
+
+        def step(x, y):
+            x.mul_(1.5).add_(1)
+            y.mul_(0.5).sub_(1)
+            return x + y
+
+        f = make(step)
+        for _ in range(5):
+            results = f(x, y)
+        found.append(memory.tobytes() + results.numpy().tobytes())
+    assert found[0] == found[1]
+
+
+def test_why_a_block_ends():
+    x, w = ad.randn(64, 64), ad.randn(64)
+    for f, words in [
+        (lambda x, w: ((x + 1) * 2) @ x, "mm is no loop over elements"),
+        (lambda x, w: ((x + 1) * 2) * w, "mul takes operands that are broadcast or lie otherwise"),
+        (lambda x, w: (x + 1) * 2, "nothing else takes what it makes"),
+    ]:
+        jitted = ad.jit(f)
+        for _ in range(4):
+            jitted(x, w)
+        text = str(ad.jit.explain(jitted))
+        assert words in text, text
+
+
+def test_numbers_of_another_type_beside_strided_operands():
+    """Integers beside floating-point numbers, converted once."""
+    for dtype in ("float32", "float64", "float16", "int32"):
+
+        def f(x):
+            return x[:, ::2] * 3 - 1, 2 / (x[::2].T + 7), (x[:, 1] + 1.5) * 2, x[1:, :3] ** 2
+
+        jitted = ad.jit(f)
+        for k in range(5):
+            x = (ad.arange(35).reshape(5, 7) * (k + 1)).to(getattr(ad, dtype))
+            assert twice.picture(jitted(x)) == twice.picture(f(x)), str(ad.jit.explain(jitted))
+        assert jitted.stats()["replayed"]
+
+
+def test_rows_that_plan_by_lists_are_prepared():
+    """Padding, resampling, indices by plans, attention: their plans are kept with their launches."""
+    x, q = (ad.randn(*s, requires_grad=True) for s in ((2, 3, 8, 8), (2, 4, 8, 16)))
+    i = ad.tensor([0, 2, 1])
+
+    def f():
+        made = [
+            F.pad(x, (1, 1, 2, 0), mode="reflect"),
+            F.interpolate(x, scale_factor=2, mode="bilinear"),
+            x[:, i],
+            x[0, i, i],
+            F.scaled_dot_product_attention(q, q, q),
+            F.unfold(x, 2),
+            F.max_pool2d(x, 2),
+        ]
+        return ad.autograd.grad(sum((y * y).sum() for y in made), (x, q))
+
+    jitted = ad.jit(f)
+    for _ in range(5):
+        assert twice.picture(jitted()) == twice.picture(f())
+    assert jitted.stats()["replayed"]
+    assert ", 0 rows," in str(ad.jit.explain(jitted)), str(ad.jit.explain(jitted))
