@@ -38,6 +38,9 @@ class Builder {
     Place out{};
     std::array<Place, 5> in{};  // of `call`, by operand; slot -1: none
     LoopCall walk{};            // its inputs are null
+    /// Of a walk that may be a link of a chain: for each operand over fewer elements, how they repeat.
+    std::array<Program::Spread, 5> spread{};
+    bool spreads = false;
     std::shared_ptr<const Launches> launches = nullptr;
     std::vector<int32_t> aside{};  // the slots that these make on the way
     /// The slot that is reduced as a whole, by what may be part of a chain, and how many elements it has.
@@ -64,6 +67,7 @@ class Builder {
   Operands operands_of(const Step& s);
   bool plan_loop(const Step& s, const Operands& operands, Plan& plan);
   bool plan_walk(const Step& s, const Operands& operands, Plan& plan);
+  bool plan_spread(Plan& plan) const;
   bool plan_move(const Step& s, Plan& plan);
   /// Loops over as many elements run in blocks.
   static constexpr int64_t kLeastChained = 1024;

@@ -182,7 +182,7 @@ void Builder::emit_chain(std::vector<uint32_t> steps) {
       p_.chained_.push_back(s);
   chain->n = t_.geometry(plans_[steps[0]].out).numel;
   chain->links.resize(steps.size());
-  size_t numbers = 0;
+  size_t numbers = 0, fewer = 0;
   std::map<int32_t, size_t> last;  // of slots that stay in blocks: the last link
   for (size_t k = 0; k < steps.size(); ++k) {
     const Plan& plan = plans_[steps[k]];
@@ -191,18 +191,30 @@ void Builder::emit_chain(std::vector<uint32_t> steps) {
       if (plan.in[i].slot < 0) continue;
       chain->buffer_bytes = std::max(chain->buffer_bytes, length * itemsize(t_.geometry(plan.in[i]).dtype));
       numbers += plan.call.constant >> i & 1;
+      fewer += plan.spread[i].length != 0;
       last[plan.in[i].slot] = k;
     }
     last[plan.out.slot] = k;
   }
   if (fold) last[fold->folds] = steps.size();
   chain->numbers.reserve(numbers);
+  chain->fewer.reserve(fewer);
+  std::map<std::tuple<int32_t, int64_t, int64_t, bool>, int32_t> of_fewer;
   std::map<std::pair<int32_t, int64_t>, int32_t> of_number;
   std::map<int32_t, int32_t> buffer;
   std::vector<int32_t> idle;
-  const auto operand = [&](Program::Chain::Operand& o, const Place& p, bool number) {
+  const auto operand = [&](Program::Chain::Operand& o, const Place& p, bool number,
+                           const Program::Spread& spread = {}) {
     const int64_t item = itemsize(t_.geometry(p).dtype);
-    if (number) {
+    if (spread.length) {
+      auto [known, is_new] =
+          of_fewer.try_emplace({p.slot, p.offset, spread.length, spread.each}, chain->buffers);
+      if (is_new) {
+        chain->fewer.push_back({{nullptr, item, chain->buffers++}, spread});
+        point(&chain->fewer.back().first.at, p);
+      }
+      o.buffer = known->second;
+    } else if (number) {
       auto [known, is_new] = of_number.try_emplace({p.slot, p.offset}, chain->buffers);
       if (is_new) {
         chain->numbers.push_back({nullptr, item, chain->buffers++});
@@ -223,7 +235,7 @@ void Builder::emit_chain(std::vector<uint32_t> steps) {
     link.parameters = plan.call.parameters;
     link.name = plan.name;
     for (size_t i = 0; i < plan.in.size(); ++i)
-      if (plan.in[i].slot >= 0) operand(link.in[i], plan.in[i], plan.call.constant >> i & 1);
+      if (plan.in[i].slot >= 0) operand(link.in[i], plan.in[i], plan.call.constant >> i & 1, plan.spread[i]);
     // The result may lie where an operand ends.
     for (const Place& p : plan.in)
       if (const auto b = buffer.find(p.slot);

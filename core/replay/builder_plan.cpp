@@ -157,6 +157,45 @@ bool Builder::plan_walk(const Step& s, const Operands& operands, Plan& plan) {
   return true;
 }
 
+/// Whether a walk may be a link of a chain: its operands lie side by side, or are one number, a number for
+/// each row of the result, or one row. Vectors of the loop do not cross rows then, in blocks either.
+bool Builder::plan_spread(Plan& plan) const {
+  constexpr int64_t kWhole = 16;  // elements of the longest vector
+  const Geometry& g = t_.geometry(plan.out);
+  if (!g.contiguous || g.dtype != plan.walk.out_type || !whole(slot(plan.out.slot), g, plan.out))
+    return false;
+  StraightCall call{plan.walk.loop, plan.walk.parameters, itemsize(plan.walk.out_type)};
+  for (size_t k = 0; k < plan.in.size(); ++k) {
+    if (plan.in[k].slot < 0) continue;
+    const Geometry& o = t_.geometry(plan.in[k]);
+    if (o.dtype != plan.walk.types[k] || o.sizes.size() > g.sizes.size()) return false;
+    if (o.contiguous && o.numel == g.numel) continue;
+    // From the innermost dimension out: elements repeat, or follow each other; then the other way round.
+    int64_t inner = 1, outer = 1, next = 1;
+    bool each = false, turned = false;
+    for (size_t i = 0; i < g.sizes.size(); ++i) {
+      const int64_t size = g.sizes[g.sizes.size() - 1 - i];
+      if (size == 1) continue;
+      const bool there = i < o.sizes.size() && o.sizes[o.sizes.size() - 1 - i] != 1;
+      const int64_t stride = there ? o.strides[o.strides.size() - 1 - i] : 0;
+      if (stride != 0 && stride != next) return false;
+      if (inner == 1) each = stride == 0;
+      turned |= (stride == 0) != each;
+      if (turned && (stride == 0) == each) return false;
+      (turned ? outer : inner) *= size;
+      if (stride) next *= size;
+    }
+    if (outer == 1 && each)
+      call.constant |= 1u << k;
+    else if (inner % kWhole == 0)
+      plan.spread[k] = {inner, each};
+    else
+      return false;
+  }
+  plan.call = call;
+  return true;
+}
+
 bool Builder::plan_move(const Step& s, Plan& plan) {
   Place to, from;
   if (s.kind == Step::Kind::Copy) {
@@ -202,6 +241,7 @@ void Builder::plan_steps() {
       plan.how = plan_loop(s, operands, plan)   ? How::Loop
                  : plan_walk(s, operands, plan) ? How::Walk
                                                 : How::Row;
+      plan.spreads = plan.how == How::Walk && plan_spread(plan);
     }
   }
 }

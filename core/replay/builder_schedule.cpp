@@ -27,7 +27,7 @@ class Builder::Alike {
     bool good = !other(reads_, plan.out) && !other(writes_, plan.out);
     for (size_t k = 0; k < plan.in.size(); ++k)
       if (const Place& p = plan.in[k]; p.slot >= 0) {
-        const bool number = plan.call.constant >> k & 1;
+        const bool number = plan.call.constant >> k & 1 || plan.spread[k].length;
         good = good && !(number ? writes_.contains(p.slot) || p.slot == plan.out.slot : other(writes_, p)) &&
                (p.slot != plan.out.slot || p.offset == plan.out.offset);
       }
@@ -37,7 +37,7 @@ class Builder::Alike {
         // What is read at two places is written at none.
         const auto [at, is_new] = reads_.try_emplace(plan.in[k].slot, plan.in[k].offset);
         if (!is_new && at->second != plan.in[k].offset) at->second = -1;
-        if (plan.call.constant >> k & 1) at->second = -1;
+        if (plan.call.constant >> k & 1 || plan.spread[k].length) at->second = -1;
       }
     writes_[plan.out.slot] = plan.out.offset;
     return true;
@@ -53,7 +53,8 @@ class Builder::Alike {
 };
 
 bool Builder::can_be_chained(const Plan& plan) const {
-  return plan.live && !plan.once && plan.how == How::Loop && t_.geometry(plan.out).numel >= kLeastChained &&
+  return plan.live && !plan.once && (plan.how == How::Loop || plan.spreads) &&
+         t_.geometry(plan.out).numel >= kLeastChained &&
          (slot(plan.out.slot).kind == Slot::Kind::Made ||
           (slot(plan.out.slot).kind == Slot::Kind::Outside && plan.inplace));
 }

@@ -78,6 +78,16 @@ void run_links(const Chain& chain, char* buffers, int64_t begin, int64_t n) {
   const auto at = [&](const auto& o) {
     return o.buffer >= 0 ? buffers + o.buffer * chain.buffer_bytes : o.at ? o.at + begin * o.item : nullptr;
   };
+  for (const auto& [o, spread] : chain.fewer)
+    for (int64_t at = 0, taken; at < n; at += taken) {
+      const int64_t row = (begin + at) / spread.length, place = (begin + at) % spread.length;
+      taken = std::min(spread.length - place, n - at);
+      char* const to = buffers + o.buffer * chain.buffer_bytes + at * o.item;
+      if (spread.each)
+        repeat_value(to, o.at + row * o.item, o.item, taken);
+      else
+        std::memcpy(to, o.at + place * o.item, static_cast<size_t>(taken * o.item));
+    }
   for (const auto& part : chain.parts) {
     if (part.pass) {
       char* places[Pass::kMost];

@@ -124,6 +124,12 @@ class Program {
     GatheredCall call;
     const char* name;
   };
+  /// How a block of n elements comes from fewer: each of them `length` times, or `length` of them again and
+  /// again.
+  struct Spread {
+    int64_t length = 0;  // 0: it does not
+    bool each = false;
+  };
   /// Loops over the same many elements, a block at a time: what only they take never leaves the cache.
   struct Chain {
     struct Operand {
@@ -149,9 +155,10 @@ class Program {
     std::vector<Link> links;
     std::vector<Part> parts;
     std::vector<Cheap> steps;
-    std::vector<const Operand*> at;  // of each step
-    std::vector<Operand> numbers;    // that fill a buffer each
-    std::string ends;                // why it is no longer, for people
+    std::vector<const Operand*> at;                 // of each step
+    std::vector<Operand> numbers;                   // that fill a buffer each
+    std::vector<std::pair<Operand, Spread>> fewer;  // that fill a buffer each, for each block anew
+    std::string ends;                               // why it is no longer, for people
     /// A reduction over all that a link makes: it asks for the blocks one after the other.
     struct Folded {
       const launch::Routine* routine = nullptr;
