@@ -204,7 +204,7 @@ def by_hand():
         ("layer_norm", layer_norm, lambda t: F.layer_norm(t, (512,), weight, bias), (weight, bias)),
         ("gelu", gelu, F.gelu, ()),
         ("cross_entropy", cross_entropy, lambda t: F.cross_entropy(t, labels), ()),
-        ("mse_loss", lambda t: ((t - target) * (t - target)).mean(), lambda t: F.mse_loss(t, target), ()),
+        ("mse_loss", lambda t: ((t - target) ** 2).mean(), lambda t: F.mse_loss(t, target), ()),
         ("binary cross-entropy", bce, lambda t: F.binary_cross_entropy_with_logits(t, target), ()),
     ]
     for name, written, row, weights in rows:

@@ -27,6 +27,7 @@ void Builder::build() {
   p_.memory_.resize(t_.slots.size());
   plans_.resize(t_.steps.size());
   find_inputs_and_outputs();
+  merge_equal();
   plan_steps();
   drop_what_nobody_needs();
   find_constants();

@@ -59,7 +59,17 @@ class Builder {
   }
 
   void find_inputs_and_outputs();
+  void merge_equal();
   void plan_steps();
+  /// f(range in Trace::places) of the tensors that a step is called with, writes to aside.
+  template <class F>
+  void each_list(const Step& s, F&& f) const {
+    for (uint32_t k = s.arguments.begin; k < s.arguments.end; ++k)
+      if (const Argument& a = t_.arguments[k];
+          a.present && (a.form == Form::Tensor || a.form == Form::Tensors))
+        f(a.list);
+    f(s.out);
+  }
   /// What a step is called with. Of an element-wise call, `places` leaves out what the call does.
   struct Operands : RowArguments {
     std::vector<Place> places;

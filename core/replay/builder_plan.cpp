@@ -1,4 +1,5 @@
 #include <cstring>
+#include <numeric>
 
 #include "dispatch/elementwise_node.h"
 #include "for_size.h"
@@ -217,10 +218,63 @@ bool Builder::plan_move(const Step& s, Plan& plan) {
   return true;
 }
 
+/// Element-wise calls of the same operands are one: later ones go, and their results are the first one's.
+void Builder::merge_equal() {
+  std::map<std::tuple<const Operator*, int32_t, int32_t>, std::vector<size_t>> known;
+  std::vector<int32_t> now(t_.slots.size());  // which slot stands for each
+  std::iota(now.begin(), now.end(), 0);
+  const auto lasting = [&](const Place& p) { return p.slot < 0 || !slot(p.slot).writes; };
+  for (size_t i = 0; i < t_.steps.size(); ++i) {
+    Step& s = t_.steps[i];
+    const auto rename = [&](Range r) {
+      for (uint32_t k = r.begin; k < r.end; ++k)
+        if (Place& p = t_.places[k]; p.slot >= 0) p.slot = now[static_cast<size_t>(p.slot)];
+    };
+    each_list(s, rename);
+    rename(s.results);  // of a read, and of what gives an operand back
+    if (s.kind != Step::Kind::Call || s.form != CallForm::Function || s.results.size() != 1 || s.op->draws ||
+        !(s.op->elementwise || derivative_of(*s.op)))
+      continue;
+    const Place made = t_.at(s.results)[0];
+    std::vector<Place> taken;
+    each_list(s, [&](Range r) {
+      for (const Place& p : t_.at(r)) taken.push_back(p);
+    });
+    if (slot(made.slot).kind != Slot::Kind::Made || taken.empty() || !lasting(made) ||
+        !std::ranges::all_of(taken, lasting))
+      continue;
+    const int32_t first = taken[0].slot, last = taken.back().slot;
+    auto& others = known[{s.op, first, last >= 0 && slot(last).kind == Slot::Kind::Number ? -2 : last}];
+    const auto same = std::ranges::find_if(others, [&](size_t k) {
+      const Step& o = t_.steps[k];
+      size_t at = 0;
+      bool equal = t_.alike(o, s) && t_.at(o.results)[0].geometry == made.geometry;
+      if (equal)
+        each_list(o, [&](Range r) {
+          for (const Place& p : t_.at(r)) {
+            const Place& q = taken[at++];
+            equal = equal && (p == q || slot(p.slot).kind == Slot::Kind::Number);
+          }
+        });
+      return equal;
+    });
+    if (same == others.end() || memory(made.slot).escapes || made.offset) {
+      others.push_back(i);
+      continue;
+    }
+    now[static_cast<size_t>(made.slot)] = t_.at(t_.steps[*same].results)[0].slot;
+    s.arguments = s.results = {};
+  }
+}
+
 void Builder::plan_steps() {
   for (size_t i = 0; i < plans_.size(); ++i) {
     const Step& s = t_.steps[i];
     Plan& plan = plans_[i];
+    if (s.kind == Step::Kind::Call && !s.arguments.size() && !s.results.size()) {
+      plan.how = How::Nothing;
+      continue;
+    }
     if (s.kind == Step::Kind::Read) {
       plan.how = How::Guard;
       continue;

@@ -184,7 +184,7 @@ def test_why_a_block_ends():
     x, w = ad.randn(64, 64), ad.randn(64)
     for f, words in [
         (lambda x, w: ((x + 1) * 2) @ x, "mm is no loop over elements"),
-        (lambda x, w: ((x + 1) * 2) * w, "mul takes operands that are broadcast or lie otherwise"),
+        (lambda x, w: ((x + 1) * w) * x.T, "mul takes operands that are broadcast or lie otherwise"),
         (lambda x, w: (x + 1) * 2, "nothing else takes what it makes"),
     ]:
         jitted = ad.jit(f)
@@ -230,3 +230,60 @@ def test_rows_that_plan_by_lists_are_prepared():
         assert twice.picture(jitted()) == twice.picture(f())
     assert jitted.stats()["replayed"]
     assert ", 0 rows," in str(ad.jit.explain(jitted)), str(ad.jit.explain(jitted))
+
+
+def test_operands_that_repeat():
+    """Numbers for each row, one row, both, and what no vector of the loop fits: in blocks or not, the same bits."""
+    for shape, others in [
+        ((64, 32), [(64, 1), (1, 32), (32,), (1, 1), (64, 32)]),
+        ((4, 16, 48), [(4, 1, 1), (16, 1), (4, 16, 1), (48,), (16, 48), (1, 16, 48), (4, 1, 48)]),
+        ((40, 51), [(40, 1), (51,)]),
+        ((3, 1024), [(3, 1), (1024,)]),
+        ((2048, 1), [(1,), (2048, 1)]),
+    ]:
+        for other in others:
+            for dtype in (ad.float32, ad.float64):
+
+                def f(x, y):
+                    d = (x - y) * x
+                    e = ad.where(d > 0, d / (y * y + 1), ad.sin(d) * y)
+                    return e.sum(-1), (y - e).amax(), ad.exp(e - e.amax(-1, keepdim=True))
+
+                jitted = ad.jit(f)
+                for k in range(5):
+                    rng = np.random.default_rng(k)
+                    args = [ad.tensor(rng.standard_normal(s), dtype=dtype) for s in (shape, other)]
+                    args[1] = args[1].mT.contiguous().mT if len(other) > 1 and k % 2 else args[1]
+                    assert twice.picture(jitted(*args)) == twice.picture(f(*args)), (
+                        f"{shape, other, dtype}: {ad.jit.explain(jitted)}"
+                    )
+    jitted = ad.jit(lambda x, y, z: (x - y) / y * z)
+    for _ in range(4):
+        jitted(ad.randn(64, 64), ad.randn(64, 1), ad.randn(64))
+    assert "blocks of 4096: (sub div mul)" in str(ad.jit.explain(jitted))
+
+
+def test_decisions_read_what_stands_for_equal_operations():
+    jitted = ad.jit(lambda x: x + 1 if (x.sum() > 0 and x.sum() > 0) or x.sum() > 0 else x - 1)
+    for k in range(12):
+        x = ad.randn(3, generator=ad.Generator().manual_seed(k))
+        assert ad.equal(jitted(x), x + 1 if x.sum() > 0 else x - 1)
+    assert jitted.stats()["replayed"] >= 6
+
+
+def test_equal_operations_are_one():
+    def f(x, y):
+        a, b = x * y, x * y
+        x2 = x.clone()
+        c = x2 * y
+        x2.add_(1)
+        return a - 1, b * 2, c, x2 * y, x * 2 + x * 2 + x * 2.0, x * 3 - x * 4
+
+    jitted = ad.jit(f)
+    for k in range(5):
+        for n in (5, 2000):
+            args = [ad.randn(n) * k, ad.randn(n)]
+            assert twice.picture(jitted(*args)) == twice.picture(f(*args)), str(ad.jit.explain(jitted))
+    # Of the last trace: x * y, x2 * y twice, b, and three of the last four products by a number.
+    last = str(ad.jit.explain(jitted)).split("trace:")[-1]
+    assert last.count("mul") == 7, last
