@@ -1,7 +1,7 @@
 """Programs under `ad.jit`, beside the same programs run as they are, in turns: `python -m benchmarks.replay [NAME …]`.
 
-Each row says what a call takes, what a replayed call takes, and the ratio of the medians; beside them torch, and JAX's jit, where
-they are installed, with the time that JAX takes to compile. One thread. A replayed call gives the same bits, which is
+Each row says what a call takes, what a replayed call takes, the ratio of the medians, and that of the most memory which a call takes
+beyond what was there. Of what is written out by hand the first column is the row of the library that computes the same. One thread. A replayed call gives the same bits, which is
 checked before anything is timed. Start reading at `programs`.
 """
 
@@ -129,6 +129,19 @@ def programs():
         y = (ad.tanh(large) * large + ad.exp(-large * large)).sum()
         return y.detach(), *ad.autograd.grad(y, large)
 
+    def large_gradient():
+        return ad.autograd.grad((ad.tanh(large) * large + ad.exp(-large * large)).sum(), large)
+
+    moved, slope = ad.randn(1_000_000), ad.randn(1_000_000)
+    first, second = ad.zeros(1_000_000), ad.zeros(1_000_000)
+
+    def adam_written_out():
+        with ad.no_grad():
+            first.mul_(0.9).add_(0.1 * slope)
+            second.mul_(0.999).add_(0.001 * slope * slope)
+            moved.sub_(0.01 * first / (second.sqrt() / 0.001**0.5 + 1e-8))
+        return moved
+
     numbers = ad.randn(100_000)
 
     def polynomial():
@@ -147,9 +160,93 @@ def programs():
         ("Kalman filter, 50 steps, gradient", kalman),
         ("LSTM by hand, 40 steps, gradient", lstm),
         ("10⁷ element-wise, value and gradient", large_value_and_gradient),
+        ("10⁷ element-wise, gradient alone", large_gradient),
+        ("Adam step written out, 10⁶ numbers", adam_written_out),
         ("polynomial of 10 operations, 10⁵ numbers", polynomial),
         ("x + 1, a scalar", lambda: factor + 1),
     ]
+
+
+def by_hand():
+    """(name, what is written out, the row that computes the same), each with its gradient."""
+    x = ad.randn(256, 512, requires_grad=True)
+    weight, bias = ad.randn(512, requires_grad=True), ad.randn(512, requires_grad=True)
+    target, labels = ad.rand(256, 512), ad.randint(0, 512, (256,))
+
+    def softmax(t):
+        e = ad.exp(t - t.amax(1, keepdim=True))
+        return e / e.sum(1, keepdim=True)
+
+    def layer_norm(t):
+        d = t - t.mean(1, keepdim=True)
+        return d / ad.sqrt((d * d).mean(1, keepdim=True) + 1e-5) * weight + bias
+
+    def gelu(t):
+        return 0.5 * t * (1 + ad.erf(t * 0.5**0.5))
+
+    def cross_entropy(t):
+        top = t.amax(1, keepdim=True).detach()
+        total = (t - top).exp().sum(1, keepdim=True).log() + top
+        return (total - t.gather(1, labels[:, None])).mean()
+
+    def bce(t):
+        return (t.clamp(min=0) - t * target + ad.log1p(ad.exp(-t.abs()))).mean()
+
+    def with_gradient(f, *weights):
+        def run():
+            y = f(x)
+            return y.detach(), *ad.autograd.grad((y * target).sum() if y.ndim else y, (x, *weights))
+
+        return run
+
+    rows = [
+        ("softmax", softmax, lambda t: F.softmax(t, 1), ()),
+        ("layer_norm", layer_norm, lambda t: F.layer_norm(t, (512,), weight, bias), (weight, bias)),
+        ("gelu", gelu, F.gelu, ()),
+        ("cross_entropy", cross_entropy, lambda t: F.cross_entropy(t, labels), ()),
+        ("mse_loss", lambda t: ((t - target) ** 2).mean(), lambda t: F.mse_loss(t, target), ()),
+        ("binary cross-entropy", bce, lambda t: F.binary_cross_entropy_with_logits(t, target), ()),
+    ]
+    for name, written, row, weights in rows:
+        yield (
+            f"{name} by hand, beside its row",
+            with_gradient(row, *weights),
+            with_gradient(written, *weights),
+        )
+
+
+def networks():
+    """(name, step) of networks whose products take most of the time."""
+    convolutions, images, kinds = (
+        ad.models.resnet18(num_classes=10),
+        ad.randn(2, 3, 64, 64),
+        ad.randint(0, 10, (2,)),
+    )
+    layer = ad.nn.TransformerEncoderLayer(128, 4, 512, dropout=0.0, batch_first=True)
+    attention, words = ad.nn.TransformerEncoder(layer, 4, enable_nested_tensor=False), ad.randn(8, 32, 128)
+    for name, net, given, loss in (
+        ("ResNet-18, two images of 64², SGD step", convolutions, images, lambda y: F.cross_entropy(y, kinds)),
+        ("transformer of four layers, width 128, SGD step", attention, words, lambda y: (y * y).mean()),
+    ):
+        optimizer = ad.optim.SGD(net.parameters(), lr=1e-4)
+
+        def step(net=net, given=given, loss=loss, optimizer=optimizer):
+            optimizer.zero_grad()
+            found = loss(net(given))
+            found.backward()
+            optimizer.step()
+            return found.detach()
+
+        yield name, step
+
+
+def peak(function):
+    """Bytes that a call takes at most beyond what was taken before."""
+    function()
+    before = ad.memory_statistics()["allocated_bytes"]
+    ad.reset_peak_memory_statistics()
+    function()
+    return ad.memory_statistics()["peak_allocated_bytes"] - before
 
 
 def after(function, *before):
@@ -184,6 +281,23 @@ def measure(function, replayed, seconds=0.6):
     return tuple(statistics.median(t) for t in times)
 
 
+def replays(function):
+    """The function under `ad.jit`, recorded."""
+    jitted = ad.jit(function)
+    for _ in range(6):
+        jitted()
+    if not jitted.stats()["replayed"]:
+        raise AssertionError(f"not replayed: {jitted.stats()['reasons']}")
+    return jitted
+
+
+def show(name, function, replayed):
+    """A line of the table."""
+    plain, jit = measure(function, replayed)
+    memory = peak(replayed) / max(1, peak(function))
+    print(f"{name:48}{plain:14.1f}{jit:14.1f}{jit / plain:8.3f}{memory:8.2f}", flush=True)
+
+
 def main():
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -191,8 +305,8 @@ def main():
     wanted = parser.parse_args().names
     ad.set_num_threads(1)
     ad.manual_seed(0)
-    print(f"{'program':44}{'as it is, µs':>14}{'replayed, µs':>14}{'ratio':>8}")
-    for name, function, *before in programs():
+    print(f"{'program':48}{'as it is, µs':>14}{'replayed, µs':>14}{'ratio':>8}{'memory':>8}")
+    for name, function, *before in [*programs(), *networks()]:
         if wanted and not any(word in name for word in wanted):
             continue
         jitted = ad.jit(function)
@@ -201,12 +315,14 @@ def main():
             result = replayed()
         stats = jitted.stats()
         if not stats["replayed"]:
-            print(f"{name:44} is not replayed: {next(iter(stats['reasons']))}")
+            print(f"{name:48} is not replayed: {next(iter(stats['reasons']))}")
             continue
         if "step" not in name and not same_bits(result, function()):
             raise AssertionError(f"{name}: a replay gives other bits")
-        plain, jit = measure(function, replayed)
-        print(f"{name:44}{plain:14.1f}{jit:14.1f}{jit / plain:8.3f}", flush=True)
+        show(name, function, replayed)
+    for name, row, written in by_hand():
+        if not wanted or any(word in name for word in wanted):
+            show(name, row, replays(written))
 
 
 if __name__ == "__main__":

@@ -12,9 +12,6 @@ namespace {
 
 /// What depends on nothing is computed once, up to this size.
 constexpr size_t kMostConstant = size_t{1} << 20;
-/// Loops over as many elements run in blocks; how many other steps one of them may be drawn past.
-constexpr int64_t kLeastChained = 1024;
-constexpr size_t kMostPassed = 256;
 
 }  // namespace
 
@@ -22,6 +19,7 @@ void Builder::build() {
   p_.memory_.resize(t_.slots.size());
   plans_.resize(t_.steps.size());
   find_inputs_and_outputs();
+  merge_equal();
   plan_steps();
   drop_what_nobody_needs();
   find_constants();
@@ -49,7 +47,7 @@ void Builder::build() {
     }
   for (position_ = 0; position_ < schedule_.size(); ++position_)
     if (const auto& steps = schedule_[position_]; steps.size() > 1)
-      emit_chain(steps);
+      is_pass(steps) ? emit_pass(steps) : emit_chain(steps);
     else
       emit(steps[0]);
   // Loops were planned with tensors that no row takes.
@@ -166,77 +164,6 @@ void Builder::find_constants() {
   }
 }
 
-bool Builder::can_be_chained(const Plan& plan) const {
-  return plan.live && !plan.once && plan.how == How::Loop && t_.geometry(plan.out).numel >= kLeastChained &&
-         slot(plan.out.slot).kind == Slot::Kind::Made;
-}
-
-void Builder::schedule() {
-  std::vector<bool> done(plans_.size());
-  for (size_t i = 0; i < plans_.size(); ++i) {
-    if (done[i] || !plans_[i].live || plans_[i].once) continue;
-    schedule_.push_back({static_cast<uint32_t>(i)});
-    if (!can_be_chained(plans_[i])) continue;
-    // Others over as many elements are drawn forward, past what has nothing to do with them.
-    std::vector<bool> read(t_.slots.size()), written(t_.slots.size());
-    size_t passed = 0;
-    std::optional<uint32_t> fold;
-    // Of the chain itself: where in its slots it reads and writes, since a block sees no other elements.
-    std::map<int32_t, int64_t> reads, writes;
-    const auto other = [](const std::map<int32_t, int64_t>& places, const Place& p) {
-      const auto at = places.find(p.slot);
-      return at != places.end() && at->second != p.offset;
-    };
-    const auto fits = [&](const Plan& plan) {
-      bool good = !other(reads, plan.out) && !other(writes, plan.out);
-      for (size_t k = 0; k < plan.in.size(); ++k)
-        if (const Place& p = plan.in[k]; p.slot >= 0) {
-          const bool number = plan.call.constant >> k & 1;
-          good = good && !(number ? writes.contains(p.slot) || p.slot == plan.out.slot : other(writes, p)) &&
-                 (p.slot != plan.out.slot || p.offset == plan.out.offset);
-        }
-      if (!good) return false;
-      for (size_t k = 0; k < plan.in.size(); ++k)
-        if (plan.in[k].slot >= 0) {
-          // What is read at two places is written at none.
-          const auto [at, is_new] = reads.try_emplace(plan.in[k].slot, plan.in[k].offset);
-          if (!is_new && at->second != plan.in[k].offset) at->second = -1;
-          if (plan.call.constant >> k & 1) at->second = -1;
-        }
-      writes[plan.out.slot] = plan.out.offset;
-      return true;
-    };
-    if (!fits(plans_[i])) continue;
-    for (size_t j = i + 1; j < plans_.size() && passed < kMostPassed; ++j) {
-      const Plan& plan = plans_[j];
-      if (done[j] || !plan.live || plan.once || plan.how == How::Nothing) continue;
-      bool free = can_be_chained(plan) && t_.geometry(plan.out).numel == t_.geometry(plans_[i].out).numel;
-      const auto out = static_cast<size_t>(plan.out.slot);
-      if (free) free = !read[out] && !written[out];
-      for (const Place& p : plan.in) free = free && (p.slot < 0 || !written[static_cast<size_t>(p.slot)]);
-      if (free && fits(plan)) {
-        schedule_.back().push_back(static_cast<uint32_t>(j));
-        done[j] = true;
-        continue;
-      }
-      const Step& s = t_.steps[j];
-      // Of the reductions over what the chain makes, one asks for its blocks. It stands last.
-      if (plan.folds >= 0 && !fold && writes.contains(plan.folds) &&
-          !written[static_cast<size_t>(plan.folds)] && plan.folded == t_.geometry(plans_[i].out).numel) {
-        fold = static_cast<uint32_t>(j);
-        done[j] = true;
-      }
-      ++passed;
-      each_place(s, [&](const Place& p, bool writes) {
-        const bool made = t_.gives(s, p.slot);
-        (writes || made ? written : read)[static_cast<size_t>(p.slot)] = true;
-        if (writes) read[static_cast<size_t>(p.slot)] = true;
-      });
-    }
-    if (fold) schedule_.back().push_back(*fold);
-  }
-}
-
 void Builder::find_lifetimes() {
   std::vector<std::pair<size_t, int32_t>> order;
   for (size_t i = 0; i < plans_.size(); ++i)
@@ -287,6 +214,7 @@ void Builder::find_lifetimes() {
     if (Memory& m = memory(static_cast<int32_t>(s));
         m.home == Home::Arena && t_.slots[s].kind == Slot::Kind::Made && m.first >= 0 && m.first == m.last) {
       const std::vector<uint32_t>& steps = schedule_[static_cast<size_t>(m.first)];
+      if (is_pass(steps) && !in_registers_.contains(static_cast<int32_t>(s))) continue;
       if (steps.size() > 1 &&
           !(plans_[steps.back()].folds >= 0 && t_.gives(t_.steps[steps.back()], static_cast<int32_t>(s))))
         m.home = Home::Block;

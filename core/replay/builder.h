@@ -8,6 +8,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 
 #include "replay/program.h"
 
@@ -37,12 +38,16 @@ class Builder {
     Place out{};
     std::array<Place, 5> in{};  // of `call`, by operand; slot -1: none
     LoopCall walk{};            // its inputs are null
+    /// Of a walk that may be a link of a chain: for each operand over fewer elements, how they repeat.
+    std::array<Program::Spread, 5> spread{};
+    bool spreads = false;
     std::shared_ptr<const Launches> launches = nullptr;
     std::vector<int32_t> aside{};  // the slots that these make on the way
     /// The slot that is reduced as a whole, by what may be part of a chain, and how many elements it has.
     int32_t folds = -1;
     int64_t folded = 0;
     const char* name = "";
+    Meaning meaning{};  // of the loop, where it is in a chain
   };
 
   Memory& memory(int32_t slot) { return p_.memory_[static_cast<size_t>(slot)]; }
@@ -54,7 +59,17 @@ class Builder {
   }
 
   void find_inputs_and_outputs();
+  void merge_equal();
   void plan_steps();
+  /// f(range in Trace::places) of the tensors that a step is called with, writes to aside.
+  template <class F>
+  void each_list(const Step& s, F&& f) const {
+    for (uint32_t k = s.arguments.begin; k < s.arguments.end; ++k)
+      if (const Argument& a = t_.arguments[k];
+          a.present && (a.form == Form::Tensor || a.form == Form::Tensors))
+        f(a.list);
+    f(s.out);
+  }
   /// What a step is called with. Of an element-wise call, `places` leaves out what the call does.
   struct Operands : RowArguments {
     std::vector<Place> places;
@@ -62,8 +77,27 @@ class Builder {
   Operands operands_of(const Step& s);
   bool plan_loop(const Step& s, const Operands& operands, Plan& plan);
   bool plan_walk(const Step& s, const Operands& operands, Plan& plan);
+  bool plan_spread(Plan& plan) const;
   bool plan_move(const Step& s, Plan& plan);
+  /// Loops over as many elements run in blocks.
+  static constexpr int64_t kLeastChained = 1024;
+  /// Numbers beside so many elements at most are written out when the program is built.
+  static constexpr int64_t kRepeated = 128;
+  class Alike;
   void schedule();
+  void join_small();
+  std::string why_it_ends(const std::vector<uint32_t>& chain, const Alike& alike, size_t passed) const;
+  static int takes(const Plan& plan, const Place& made);
+  /// Whether these are one pass over few elements.
+  bool is_pass(const std::vector<uint32_t>& steps) const {
+    return steps.size() > 1 && t_.geometry(plans_[steps[0]].out).numel < kLeastChained;
+  }
+  /// Whether elements are known when the program is built, and no call changes them.
+  bool is_known(const Place& p) const {
+    const Slot& s = slot(p.slot);
+    return s.kind == Slot::Kind::Number ||
+           (s.kind == Slot::Kind::Given && !s.writes && !p_.memory_[static_cast<size_t>(p.slot)].escapes);
+  }
   bool can_be_chained(const Plan& plan) const;
   RowArguments arguments(const Step& s) {
     return {t_, s, [&](const Place& p) { return tensor(p); }};
@@ -83,7 +117,15 @@ class Builder {
   void emit(size_t i);
   void emit_walk(const Step& s, const Plan& plan);
   void emit_chain(std::vector<uint32_t> steps);
+  void emit_pass(const std::vector<uint32_t>& steps);
+  Meaning meaning(const Plan& plan);
+  template <class F>
+  static void join_step(const Plan& plan, const Place& made, const F& step);
+  void order_links(std::vector<uint32_t>& steps) const;
+  void join_links(Program::Chain& chain, const std::vector<uint32_t>& steps,
+                  const std::map<int32_t, size_t>& last);
   const BoundLaunch& bind(const Launches::Call& call, const Step& s, const Plan& plan);
+  const char* repeat(const Place& p, int64_t n);
   void emit_loop(const Plan& plan);
   void emit_launches(const Step& s, const Plan& plan);
   void emit_move(const Place& to, const Place& from, size_t bytes);
@@ -98,7 +140,10 @@ class Builder {
   std::vector<Plan> plans_;
   /// Steps in the order in which they run: one, or the links of a chain.
   std::vector<std::vector<uint32_t>> schedule_;
-  size_t position_ = 0;  // of what is emitted
+  std::set<int32_t> in_registers_;        // slots that are made and taken within a pass
+  std::map<uint32_t, std::string> ends_;  // of the chain that begins with a step: why it is no longer
+  size_t position_ = 0;                   // of what is emitted
+  int64_t checked_ = 0;                   // the work after which the last look at an interrupt comes
   std::map<std::tuple<int32_t, uint32_t, int64_t>, Tensor> tensors_;
 };
 

@@ -1,11 +1,14 @@
 #include "for_size.h"
-#include "kernels/reducer.h"
+#include "kernels/copy.h"
 #include "replay/builder.h"
 
 namespace adjoint::replay {
 
 /// What a row made is given back before the end from this size on.
 static constexpr size_t kReleased = 4096;
+
+/// Work between two looks at whether the user wants an end.
+static constexpr int64_t kUnchecked = 20000;
 
 void Builder::point(void* at, const Place& p) {
   Memory& m = memory(p.slot);
@@ -15,21 +18,48 @@ void Builder::point(void* at, const Place& p) {
 
 void Builder::append(Program::Kind kind, size_t index) {
   const auto i = static_cast<uint32_t>(index);
-  if (!p_.runs_.empty() && p_.runs_.back().kind == kind && p_.runs_.back().end == i)
+  if (Program::Run* last = p_.runs_.empty() ? nullptr : &p_.runs_.back();
+      last && last->kind == kind && last->end == i && !last->checks)
     p_.runs_.back().end = i + 1;
   else
     p_.runs_.push_back({kind, i, i + 1});
+  // Who looks at the clock after each small launch spends a third of his time on it.
+  const bool is_launch = kind == Program::Kind::Launch || kind == Program::Kind::Product;
+  if (kind != Program::Kind::Row && (!is_launch || p_.work_ - checked_ < kUnchecked)) return;
+  p_.runs_.back().checks = true;
+  checked_ = p_.work_;
+}
+
+/// n times a number that no call changes; null where one may.
+const char* Builder::repeat(const Place& p, int64_t n) {
+  if (!is_known(p)) return nullptr;
+  const Memory& m = memory(p.slot);
+  const auto item = static_cast<size_t>(itemsize(t_.geometry(p).dtype));
+  std::unique_ptr<char[]>& all = p_.repeated_[{std::string(m.base + p.offset, item), n}];
+  if (!all) {
+    all = std::make_unique<char[]>(static_cast<size_t>(n) * item + 16);
+    repeat_value(all.get(), m.base + p.offset, static_cast<int64_t>(item), n);
+  }
+  return all.get();
 }
 
 void Builder::emit_loop(const Plan& plan) {
   const int64_t n = t_.geometry(plan.out).numel;
   p_.work_ += n;
-  if (n == 1 || (!plan.call.constant && n <= StraightCall::kSerial)) {
+  const char* repeated[StraightCall::kOperands] = {};
+  unsigned numbers = n == 1 ? 0 : plan.call.constant;
+  if (n <= kRepeated)
+    for (size_t k = 0; k < plan.in.size(); ++k)
+      if (numbers >> k & 1 && (repeated[k] = repeat(plan.in[k], n))) numbers &= ~(1u << k);
+  if (!numbers && n <= StraightCall::kSerial) {
     p_.loops_.push_back({plan.call.loop, nullptr, {}, n, plan.call.parameters, plan.name});
     Program::Loops& l = p_.loops_.back();
     point(&l.out, plan.out);
     for (size_t k = 0; k < plan.in.size(); ++k)
-      if (plan.in[k].slot >= 0) point(&l.in[k], plan.in[k]);
+      if (repeated[k])
+        l.in[k] = repeated[k];
+      else if (plan.in[k].slot >= 0)
+        point(&l.in[k], plan.in[k]);
     append(Program::Kind::Loops, p_.loops_.size() - 1);
   } else {
     p_.wides_.push_back({plan.call, nullptr, n, plan.name});
@@ -47,10 +77,15 @@ void Builder::emit_walk(const Step& s, const Plan& plan) {
   walk->out = tensor(plan.out);
   walk->name = s.op->name;
   walk->in.reserve(plan.in.size());
+  bool converted[StraightCall::kOperands] = {};
+  const NoInterpretation inner;
   for (size_t k = 0; k < plan.in.size(); ++k) {
     if (plan.in[k].slot < 0) continue;
-    walk->in.push_back(tensor(plan.in[k]));
+    const Tensor given = tensor(plan.in[k]);
+    converted[k] = is_known(plan.in[k]) && given.dtype() != plan.walk.types[k] && given.numel() <= kRepeated;
+    walk->in.push_back(converted[k] ? copy_of(given, plan.walk.types[k]) : given);
     walk->call.inputs[k] = &walk->in.back();
+    if (converted[k]) p_.converted_.push_back(walk->in.back());
   }
   p_.work_ += walk->out.numel();
   auto gathered = std::make_unique<Program::Gathered>();
@@ -60,87 +95,14 @@ void Builder::emit_walk(const Step& s, const Plan& plan) {
     GatheredCall& call = p_.gathered_.back()->call;
     point(&call.out, plan.out);
     for (size_t k = 0; k < plan.in.size(); ++k)
-      if (plan.in[k].slot >= 0) point(&call.data[k], plan.in[k]);
+      if (converted[k])
+        call.data[k] = walk->call.inputs[k]->bytes();
+      else if (plan.in[k].slot >= 0)
+        point(&call.data[k], plan.in[k]);
     return append(Program::Kind::Gathered, p_.gathered_.size() - 1);
   }
   p_.walks_.push_back(std::move(walk));
   append(Program::Kind::Walk, p_.walks_.size() - 1);
-}
-
-void Builder::emit_chain(std::vector<uint32_t> steps) {
-  auto chain = std::make_unique<Program::Chain>();
-  const Plan* const fold = plans_[steps.back()].folds >= 0 ? &plans_[steps.back()] : nullptr;
-  const Step& last_step = t_.steps[steps.back()];
-  if (fold) steps.pop_back();
-  const int64_t length = fold ? Elements::kPiece : Program::kBlock;
-  chain->n = t_.geometry(plans_[steps[0]].out).numel;
-  chain->links.resize(steps.size());
-  size_t numbers = 0;
-  std::map<int32_t, size_t> last;  // of slots that stay in blocks: the last link
-  for (size_t k = 0; k < steps.size(); ++k) {
-    const Plan& plan = plans_[steps[k]];
-    chain->buffer_bytes = std::max(chain->buffer_bytes, length * itemsize(t_.geometry(plan.out).dtype));
-    for (size_t i = 0; i < plan.in.size(); ++i) {
-      if (plan.in[i].slot < 0) continue;
-      chain->buffer_bytes = std::max(chain->buffer_bytes, length * itemsize(t_.geometry(plan.in[i]).dtype));
-      numbers += plan.call.constant >> i & 1;
-      last[plan.in[i].slot] = k;
-    }
-    last[plan.out.slot] = k;
-  }
-  if (fold) last[fold->folds] = steps.size();
-  chain->numbers.reserve(numbers);
-  std::map<std::pair<int32_t, int64_t>, int32_t> of_number;
-  std::map<int32_t, int32_t> buffer;
-  std::vector<int32_t> idle;
-  const auto operand = [&](Program::Chain::Operand& o, const Place& p, bool number) {
-    const int64_t item = itemsize(t_.geometry(p).dtype);
-    if (number) {
-      auto [known, is_new] = of_number.try_emplace({p.slot, p.offset}, chain->buffers);
-      if (is_new) {
-        chain->numbers.push_back({nullptr, item, chain->buffers++});
-        point(&chain->numbers.back().at, p);
-      }
-      o.buffer = known->second;
-    } else if (const auto b = buffer.find(p.slot); b != buffer.end()) {
-      o.buffer = b->second;
-    } else {
-      o.item = item;
-      point(&o.at, p);
-    }
-  };
-  for (size_t k = 0; k < steps.size(); ++k) {
-    const Plan& plan = plans_[steps[k]];
-    Program::Chain::Link& link = chain->links[k];
-    link.loop = plan.call.loop;
-    link.parameters = plan.call.parameters;
-    link.name = plan.name;
-    for (size_t i = 0; i < plan.in.size(); ++i)
-      if (plan.in[i].slot >= 0) operand(link.in[i], plan.in[i], plan.call.constant >> i & 1);
-    // The result may lie where an operand ends.
-    for (const Place& p : plan.in)
-      if (const auto b = buffer.find(p.slot);
-          p.slot >= 0 && b != buffer.end() && last[p.slot] == k && p.slot != plan.out.slot) {
-        idle.push_back(b->second);
-        buffer.erase(b);
-      }
-    if (memory(plan.out.slot).home == Home::Block && !buffer.contains(plan.out.slot)) {
-      if (idle.empty()) idle.push_back(chain->buffers++);
-      buffer[plan.out.slot] = idle.back();
-      idle.pop_back();
-    }
-    operand(link.out, plan.out, false);
-    p_.work_ += chain->n;
-  }
-  if (fold) {
-    const BoundLaunch& bound = bind(fold->launches->calls[0], last_step, *fold);
-    chain->folded = {bound.routine(), bound.arguments(), last_step.op->name, {}};
-    // As the last link that makes it has it.
-    for (size_t k = 0; k < steps.size(); ++k)
-      if (plans_[steps[k]].out.slot == fold->folds) operand(chain->folded.of, plans_[steps[k]].out, false);
-  }
-  p_.chains_.push_back(std::move(chain));
-  append(Program::Kind::Chain, p_.chains_.size() - 1);
 }
 
 void Builder::emit_move(const Place& to, const Place& from, size_t bytes) {
@@ -169,12 +131,18 @@ const BoundLaunch& Builder::bind(const Launches::Call& call, const Step& s, cons
 
 void Builder::emit_launches(const Step& s, const Plan& plan) {
   const char* name = s.op->name;
+  each_place(s, [&](const Place& p, bool) { p_.work_ += t_.geometry(p).numel; });
   for (const Launches::Call& call : plan.launches->calls) {
     const BoundLaunch& bound = bind(call, s, plan);
+    if (kernels::KeptProduct kept; kernels::keep_product(*bound.routine(), bound.arguments(), kept)) {
+      p_.work_ += kept.m * kept.n * kept.k / 16;
+      p_.products_.push_back({kept, std::exchange(name, nullptr)});
+      append(Program::Kind::Product, p_.products_.size() - 1);
+      continue;
+    }
     p_.launches_.push_back({bound.routine(), bound.arguments(), std::exchange(name, nullptr)});
     append(Program::Kind::Launch, p_.launches_.size() - 1);
   }
-  each_place(s, [&](const Place& p, bool) { p_.work_ += t_.geometry(p).numel; });
 }
 
 void Builder::emit(size_t i) {
@@ -239,7 +207,7 @@ void Builder::compute_constants() {
   const NoInterpretation inner;
   p_.run_all();
   p_.runs_.clear();
-  p_.work_ = 0;
+  p_.work_ = checked_ = 0;
 }
 
 }  // namespace adjoint::replay

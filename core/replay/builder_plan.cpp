@@ -1,4 +1,5 @@
 #include <cstring>
+#include <numeric>
 
 #include "dispatch/elementwise_node.h"
 #include "for_size.h"
@@ -25,9 +26,14 @@ const double* Builder::kept(const double* parameters, int n) {
 bool Builder::looks_at_elements(const ElementwiseInfo& op, const Tensor* in,
                                 const std::vector<Place>& places) const {
   if (!op.check) return false;
+  // A number fits its own type.
+  const bool fits = is_floating(in[0].dtype()) && std::all_of(in, in + op.arity, [&](const Tensor& t) {
+                      return t.dtype() == in[0].dtype();
+                    });
   for (size_t i = 0; i < static_cast<size_t>(op.arity); ++i) {
     const Memory& m = p_.memory_[static_cast<size_t>(places[i].slot)];
-    if (!m.base && (in[i].dim() == 0 || (is_integral(in[i].dtype()) && in[i].dtype() != DType::Bool)))
+    if (!m.base &&
+        ((in[i].dim() == 0 && !fits) || (is_integral(in[i].dtype()) && in[i].dtype() != DType::Bool)))
       return true;
   }
   return false;
@@ -152,6 +158,45 @@ bool Builder::plan_walk(const Step& s, const Operands& operands, Plan& plan) {
   return true;
 }
 
+/// Whether a walk may be a link of a chain: its operands lie side by side, or are one number, a number for
+/// each row of the result, or one row. Vectors of the loop do not cross rows then, in blocks either.
+bool Builder::plan_spread(Plan& plan) const {
+  constexpr int64_t kWhole = 16;  // elements of the longest vector
+  const Geometry& g = t_.geometry(plan.out);
+  if (!g.contiguous || g.dtype != plan.walk.out_type || !whole(slot(plan.out.slot), g, plan.out))
+    return false;
+  StraightCall call{plan.walk.loop, plan.walk.parameters, itemsize(plan.walk.out_type)};
+  for (size_t k = 0; k < plan.in.size(); ++k) {
+    if (plan.in[k].slot < 0) continue;
+    const Geometry& o = t_.geometry(plan.in[k]);
+    if (o.dtype != plan.walk.types[k] || o.sizes.size() > g.sizes.size()) return false;
+    if (o.contiguous && o.numel == g.numel) continue;
+    // From the innermost dimension out: elements repeat, or follow each other; then the other way round.
+    int64_t inner = 1, outer = 1, next = 1;
+    bool each = false, turned = false;
+    for (size_t i = 0; i < g.sizes.size(); ++i) {
+      const int64_t size = g.sizes[g.sizes.size() - 1 - i];
+      if (size == 1) continue;
+      const bool there = i < o.sizes.size() && o.sizes[o.sizes.size() - 1 - i] != 1;
+      const int64_t stride = there ? o.strides[o.strides.size() - 1 - i] : 0;
+      if (stride != 0 && stride != next) return false;
+      if (inner == 1) each = stride == 0;
+      turned |= (stride == 0) != each;
+      if (turned && (stride == 0) == each) return false;
+      (turned ? outer : inner) *= size;
+      if (stride) next *= size;
+    }
+    if (outer == 1 && each)
+      call.constant |= 1u << k;
+    else if (inner % kWhole == 0)
+      plan.spread[k] = {inner, each};
+    else
+      return false;
+  }
+  plan.call = call;
+  return true;
+}
+
 bool Builder::plan_move(const Step& s, Plan& plan) {
   Place to, from;
   if (s.kind == Step::Kind::Copy) {
@@ -173,10 +218,63 @@ bool Builder::plan_move(const Step& s, Plan& plan) {
   return true;
 }
 
+/// Element-wise calls of the same operands are one: later ones go, and their results are the first one's.
+void Builder::merge_equal() {
+  std::map<std::tuple<const Operator*, int32_t, int32_t>, std::vector<size_t>> known;
+  std::vector<int32_t> now(t_.slots.size());  // which slot stands for each
+  std::iota(now.begin(), now.end(), 0);
+  const auto lasting = [&](const Place& p) { return p.slot < 0 || !slot(p.slot).writes; };
+  for (size_t i = 0; i < t_.steps.size(); ++i) {
+    Step& s = t_.steps[i];
+    const auto rename = [&](Range r) {
+      for (uint32_t k = r.begin; k < r.end; ++k)
+        if (Place& p = t_.places[k]; p.slot >= 0) p.slot = now[static_cast<size_t>(p.slot)];
+    };
+    each_list(s, rename);
+    rename(s.results);  // of a read, and of what gives an operand back
+    if (s.kind != Step::Kind::Call || s.form != CallForm::Function || s.results.size() != 1 || s.op->draws ||
+        !(s.op->elementwise || derivative_of(*s.op)))
+      continue;
+    const Place made = t_.at(s.results)[0];
+    std::vector<Place> taken;
+    each_list(s, [&](Range r) {
+      for (const Place& p : t_.at(r)) taken.push_back(p);
+    });
+    if (slot(made.slot).kind != Slot::Kind::Made || taken.empty() || !lasting(made) ||
+        !std::ranges::all_of(taken, lasting))
+      continue;
+    const int32_t first = taken[0].slot, last = taken.back().slot;
+    auto& others = known[{s.op, first, last >= 0 && slot(last).kind == Slot::Kind::Number ? -2 : last}];
+    const auto same = std::ranges::find_if(others, [&](size_t k) {
+      const Step& o = t_.steps[k];
+      size_t at = 0;
+      bool equal = t_.alike(o, s) && t_.at(o.results)[0].geometry == made.geometry;
+      if (equal)
+        each_list(o, [&](Range r) {
+          for (const Place& p : t_.at(r)) {
+            const Place& q = taken[at++];
+            equal = equal && (p == q || slot(p.slot).kind == Slot::Kind::Number);
+          }
+        });
+      return equal;
+    });
+    if (same == others.end() || memory(made.slot).escapes || made.offset) {
+      others.push_back(i);
+      continue;
+    }
+    now[static_cast<size_t>(made.slot)] = t_.at(t_.steps[*same].results)[0].slot;
+    s.arguments = s.results = {};
+  }
+}
+
 void Builder::plan_steps() {
   for (size_t i = 0; i < plans_.size(); ++i) {
     const Step& s = t_.steps[i];
     Plan& plan = plans_[i];
+    if (s.kind == Step::Kind::Call && !s.arguments.size() && !s.results.size()) {
+      plan.how = How::Nothing;
+      continue;
+    }
     if (s.kind == Step::Kind::Read) {
       plan.how = How::Guard;
       continue;
@@ -197,6 +295,7 @@ void Builder::plan_steps() {
       plan.how = plan_loop(s, operands, plan)   ? How::Loop
                  : plan_walk(s, operands, plan) ? How::Walk
                                                 : How::Row;
+      plan.spreads = plan.how == How::Walk && plan_spread(plan);
     }
   }
 }

@@ -26,6 +26,23 @@ void Program::place(int32_t slot, char* base) {
   for (const auto& [t, offset] : m.tensors) t->data = base + offset;
 }
 
+/// Whether memory that is written block by block shares bytes with other outside memory, as only what belongs
+/// to others can.
+bool Program::overlap(std::span<const Tensor> inputs) const {
+  const auto owner = [&](int32_t s) {
+    return owner_of_bytes(inputs[static_cast<size_t>(memory_[static_cast<size_t>(s)].input)]->storage);
+  };
+  for (const int32_t s : chained_) {
+    const Storage* const a = owner(s);
+    if (a->kind != Storage::Kind::External) continue;
+    for (const int32_t other : outside_) {
+      const Storage* const b = owner(other);
+      if (other != s && a->data < b->data + b->nbytes && b->data < a->data + a->nbytes) return true;
+    }
+  }
+  return false;
+}
+
 namespace {
 
 /// A row that made something else than when it was recorded.
@@ -61,7 +78,24 @@ void run_links(const Chain& chain, char* buffers, int64_t begin, int64_t n) {
   const auto at = [&](const auto& o) {
     return o.buffer >= 0 ? buffers + o.buffer * chain.buffer_bytes : o.at ? o.at + begin * o.item : nullptr;
   };
-  for (const auto& link : chain.links) {
+  for (const auto& [o, spread] : chain.fewer)
+    for (int64_t at = 0, taken; at < n; at += taken) {
+      const int64_t row = (begin + at) / spread.length, place = (begin + at) % spread.length;
+      taken = std::min(spread.length - place, n - at);
+      char* const to = buffers + o.buffer * chain.buffer_bytes + at * o.item;
+      if (spread.each)
+        repeat_value(to, o.at + row * o.item, o.item, taken);
+      else
+        std::memcpy(to, o.at + place * o.item, static_cast<size_t>(taken * o.item));
+    }
+  for (const auto& part : chain.parts) {
+    if (part.pass) {
+      char* places[Pass::kMost];
+      for (uint32_t s = part.begin; s < part.end; ++s) places[s - part.begin] = at(*chain.at[s]);
+      part.pass->run(&chain.steps[part.begin], places, static_cast<int>(part.end - part.begin), n);
+      continue;
+    }
+    const auto& link = chain.links[part.first];
     const void* const in[5] = {at(link.in[0]), at(link.in[1]), at(link.in[2]), at(link.in[3]),
                                at(link.in[4])};
     link.loop(at(link.out), in, n, link.parameters);
@@ -121,6 +155,11 @@ void Program::run_all() {
         for (const Loops *l = &loops_[run.begin], *end = l + (run.end - run.begin); l != end; ++l)
           l->loop(l->out, l->in, l->n, l->parameters);
         break;
+      case Kind::Pass:
+        for (uint32_t i = run.begin; i < run.end; ++i)
+          passes_[i]->run(passes_[i]->steps.data(), passes_[i]->at.data(),
+                          static_cast<int>(passes_[i]->steps.size()), passes_[i]->n);
+        break;
       case Kind::Wide:
         for (uint32_t i = run.begin; i < run.end; ++i) wides_[i].call.run(wides_[i].out, wides_[i].n);
         break;
@@ -140,7 +179,10 @@ void Program::run_all() {
       case Kind::Launch:
         for (const Launch *l = &launches_[run.begin], *end = l + (run.end - run.begin); l != end; ++l)
           if (l->routine->call(l->at)) throw AnotherWay();
-        runtime::check_interrupt();
+        break;
+      case Kind::Product:
+        for (const Product *p = &products_[run.begin], *end = p + (run.end - run.begin); p != end; ++p)
+          p->call.run(p->call);
         break;
       case Kind::Row:
         for (uint32_t i = run.begin; i < run.end; ++i) {
@@ -151,7 +193,6 @@ void Program::run_all() {
             run_row(row);
           for (const int32_t s : row.release) memory_[static_cast<size_t>(s)].keep.reset();
         }
-        runtime::check_interrupt();
         break;
       case Kind::Guard:
         for (uint32_t i = run.begin; i < run.end; ++i)
@@ -160,6 +201,7 @@ void Program::run_all() {
             throw AnotherWay();
         break;
     }
+    if (run.checks) runtime::check_interrupt();
   }
 }
 
@@ -179,6 +221,7 @@ Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> 
     char* const base = t.bytes() - m.input_offset;
     if (base != m.base) place(s, base);
   }
+  if (!chained_.empty() && overlap(inputs)) return Outcome::Undone;
   const NoInterpretation inner;
   if (arena_bytes_ && !arena_.defined()) {
     arena_ = empty(IntList{{static_cast<int64_t>(arena_bytes_ + 64)}}, DType::UInt8);
@@ -269,10 +312,13 @@ Program::Statistics Program::statistics() const {
   Statistics s;
   s.operations = trace_.steps.size();
   s.loops = loops_.size() + wides_.size() + gathered_.size() + walks_.size();
+  for (const auto& pass : passes_) s.loops += pass->names.size();
   s.chains = chains_.size();
   for (const auto& chain : chains_) s.chained += chain->links.size() + (chain->folded.routine != nullptr);
   s.moves = moves_.size();
-  s.prepared = static_cast<size_t>(std::ranges::count_if(launches_, [](const Launch& l) { return l.name; }));
+  const auto is_named = [](const auto& launch) { return launch.name != nullptr; };
+  s.prepared = static_cast<size_t>(std::ranges::count_if(launches_, is_named) +
+                                   std::ranges::count_if(products_, is_named));
   for (const Run& run : runs_)
     if (run.kind == Kind::Row) s.rows += run.end - run.begin;  // not those that were computed once
   s.guards = guards_.size();
@@ -281,7 +327,7 @@ Program::Statistics Program::statistics() const {
   s.arena_bytes = arena_bytes_;
   s.bytes = trace_.bytes_held() + memory_.capacity() * sizeof(Memory) + loops_.capacity() * sizeof(Loops) +
             wides_.capacity() * sizeof(Wide) + rows_.size() * (sizeof(Row) + 256) +
-            launches_.size() * (sizeof(BoundLaunch) + 256) + undo_.capacity();
+            (launches_.size() + products_.size()) * (sizeof(BoundLaunch) + 256) + undo_.capacity();
   return s;
 }
 
@@ -291,6 +337,12 @@ std::string Program::text() const {
     for (uint32_t i = run.begin; i < run.end; ++i) switch (run.kind) {
         case Kind::Loops:
           all += adjoint::text("loop   ", loops_[i].name, " of ", loops_[i].n, "\n");
+          break;
+        case Kind::Pass:
+          all += "loop   (";
+          for (size_t k = 0; k < passes_[i]->names.size(); ++k)
+            all += adjoint::text(k ? " " : "", passes_[i]->names[k]);
+          all += adjoint::text(") of ", passes_[i]->n, "\n");
           break;
         case Kind::Wide:
           all += adjoint::text("loop   ", wides_[i].name, " of ", wides_[i].n, "\n");
@@ -303,15 +355,23 @@ std::string Program::text() const {
           break;
         case Kind::Chain:
           all += adjoint::text("blocks of ", chains_[i]->n, ":");
-          for (const Chain::Link& link : chains_[i]->links) all += adjoint::text(" ", link.name);
+          for (const Chain::Part& part : chains_[i]->parts) {
+            // What is one pass stands in brackets.
+            for (uint32_t k = part.first; k < part.last; ++k)
+              all += adjoint::text(part.pass && k == part.first ? " (" : " ", chains_[i]->links[k].name);
+            if (part.pass) all += ")";
+          }
           if (chains_[i]->folded.routine) all += adjoint::text(", ", chains_[i]->folded.name);
-          all += "\n";
+          all += adjoint::text("; ", chains_[i]->ends, "\n");
           break;
         case Kind::Move:
           all += adjoint::text("move   ", moves_[i].bytes, " bytes\n");
           break;
         case Kind::Launch:
           if (launches_[i].name) all += adjoint::text("launch ", launches_[i].name, "\n");
+          break;
+        case Kind::Product:
+          if (products_[i].name) all += adjoint::text("launch ", products_[i].name, "\n");
           break;
         case Kind::Row:
           all += adjoint::text("row    ", rows_[i]->op->name, "\n");

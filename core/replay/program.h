@@ -15,9 +15,13 @@
 // Start reading at `Program::run`. See Note: replay.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 
 #include "kernels/gathered.h"
+#include "kernels/in_registers.h"
+#include "kernels/product.h"
 #include "replay/prepared.h"
 #include "replay/row.h"
 
@@ -88,6 +92,14 @@ class Program {
     const double* parameters;
     const char* name;
   };
+  /// Cheap loops over few elements, one after the other.
+  struct SmallPass {
+    decltype(adjoint::Pass::run) run;
+    int64_t n;
+    std::vector<Cheap> steps;
+    std::vector<char*> at;
+    std::vector<const char*> names;
+  };
   struct Wide {  // a loop over many elements, or with numbers beside them
     StraightCall call;
     void* out;
@@ -110,6 +122,12 @@ class Program {
     GatheredCall call;
     const char* name;
   };
+  /// How a block of n elements comes from fewer: each of them `length` times, or `length` of them again and
+  /// again.
+  struct Spread {
+    int64_t length = 0;  // 0: it does not
+    bool each = false;
+  };
   /// Loops over the same many elements, a block at a time: what only they take never leaves the cache.
   struct Chain {
     struct Operand {
@@ -123,11 +141,22 @@ class Program {
       const char* name;
       Operand out, in[5];
     };
+    /// Links that are one pass of `steps`, or one alone.
+    struct Part {
+      uint32_t first, last;
+      const adjoint::Pass* pass = nullptr;
+      uint32_t begin = 0, end = 0;
+    };
     int64_t n;
     int32_t buffers = 0;
     int64_t buffer_bytes = 0;
     std::vector<Link> links;
-    std::vector<Operand> numbers;  // that fill a buffer each
+    std::vector<Part> parts;
+    std::vector<Cheap> steps;
+    std::vector<const Operand*> at;                 // of each step
+    std::vector<Operand> numbers;                   // that fill a buffer each
+    std::vector<std::pair<Operand, Spread>> fewer;  // that fill a buffer each, for each block anew
+    std::string ends;                               // why it is no longer, for people
     /// A reduction over all that a link makes: it asks for the blocks one after the other.
     struct Folded {
       const launch::Routine* routine = nullptr;
@@ -151,15 +180,20 @@ class Program {
     const void* const* at;
     const char* name;  // of the row; null: the same one's
   };
+  struct Product {
+    kernels::KeptProduct call;
+    const char* name;
+  };
   struct Guard {
     const char* at;
     Range bytes;
   };
-  enum class Kind : uint8_t { Loops, Wide, Gathered, Walk, Chain, Move, Launch, Row, Guard };
+  enum class Kind : uint8_t { Loops, Pass, Wide, Gathered, Walk, Chain, Move, Launch, Product, Row, Guard };
   /// Instructions of one kind, side by side.
   struct Run {
     Kind kind;
     uint32_t begin, end;
+    bool checks = false;  // whether the user wants an end
   };
   enum class Home : uint8_t { None, Outside, Constant, Arena, Block, Fresh, Kept };
   struct Memory {
@@ -185,6 +219,7 @@ class Program {
   friend class Builder;
 
   void place(int32_t slot, char* base);
+  bool overlap(std::span<const Tensor> inputs) const;
   void run_row(Row& row);
   static void run_chain(const Chain& chain);
   static void run_folded(const Chain& chain);
@@ -196,21 +231,27 @@ class Program {
   std::vector<Memory> memory_;
   std::vector<Run> runs_;
   std::vector<Loops> loops_;
+  std::vector<std::unique_ptr<SmallPass>> passes_;
   std::vector<Wide> wides_;
   std::vector<std::unique_ptr<Gathered>> gathered_;
   std::vector<std::unique_ptr<Walk>> walks_;
   std::vector<std::unique_ptr<Chain>> chains_;
   std::vector<Move> moves_;
   std::vector<Launch> launches_;
+  std::vector<Product> products_;
   std::vector<std::unique_ptr<const BoundLaunch>> bound_;
   std::vector<std::shared_ptr<const Launches>> prepared_;  // what they were made from
   std::vector<std::unique_ptr<Row>> rows_;
   std::vector<Guard> guards_;
+  std::vector<Tensor> converted_;  // numbers that no call changes, in the type of a walk
   std::vector<int32_t> outside_, fresh_, kept_;
+  std::vector<int32_t> chained_;  // outside memory that chains write
   /// Where numbers go, and which.
   std::vector<std::pair<double*, uint32_t>> numbers_;
   std::vector<Saved> saved_;
   std::vector<std::unique_ptr<double[]>> parameters_;
+  /// Numbers that no call changes, by their bytes and how many times each.
+  std::map<std::pair<std::string, int64_t>, std::unique_ptr<char[]>> repeated_;
   /// An arena that is longer goes back to the allocator after each call.
   static constexpr size_t kMostArena = size_t{64} << 10;
   Tensor arena_;

@@ -3,6 +3,7 @@
 #include "kernels/product.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "kernels/copy.h"
 #include "kernels/cpu/product.h"
@@ -112,28 +113,35 @@ using blas_t = typename BlasType<T>::type;
 template <class T>
 inline constexpr bool has_blas = std::is_same_v<real_t<T>, float> || std::is_same_v<real_t<T>, double>;
 
-/// A factor: a matrix, or a batch of them, one of whose strides is 1 in what loops and BLAS are given.
-struct Operand {
-  const Tensor& given;
+/// How a matrix lies: one of its strides is 1 in what loops and BLAS are given.
+struct Strides {
   int64_t down, across;
+};
+/// A factor: a matrix, or a batch of them.
+struct Operand : Strides {
+  const Tensor& given;
   Tensor copy = {};  // where the layout was neither
   const Tensor& tensor() const { return copy.defined() ? copy : given; }
 };
 
 // `rows` x `columns` in the last two dimensions. Strides of dimensions of size 1 are those that BLAS would
 // accept.
-Operand prepare(const Tensor& t) {
+std::optional<Strides> strides_of(const Tensor& t) {
   const int64_t rows = t.size(-2), columns = t.size(-1);
   const int64_t down = t.stride(-2), across = t.stride(-1);
   if (across == 1 || columns == 1) {
-    if (rows == 1) return {t, columns, 1};
-    if (down >= columns) return {t, down, 1};
+    if (rows == 1) return Strides{columns, 1};
+    if (down >= columns) return Strides{down, 1};
   }
   if (down == 1 || rows == 1) {
-    if (columns == 1) return {t, 1, rows};
-    if (across >= rows) return {t, 1, across};
+    if (columns == 1) return Strides{1, rows};
+    if (across >= rows) return Strides{1, across};
   }
-  return {t, columns, 1, copy_of(t)};
+  return {};
+}
+Operand prepare(const Tensor& t) {
+  if (const auto strides = strides_of(t)) return {*strides, t};
+  return {{t.size(-1), 1}, t, copy_of(t)};
 }
 
 /// c = start + a b of few numbers; K of them are summed, or any number where that is 0.
@@ -154,7 +162,7 @@ void multiply_plainly(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b,
 /// c = start + a b; an undefined start is zero. Its rows lie `start_down` apart: 0 repeats one; with
 /// start_across = 0 a row is one number.
 template <class T>
-void multiply_one(const T* a, const Operand& x, const T* b, const Operand& y, const T* start,
+void multiply_one(const T* a, const Strides& x, const T* b, const Strides& y, const T* start,
                   int64_t start_down, int64_t start_across, T* c, int64_t m, int64_t n, int64_t k,
                   bool shared) {
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
@@ -219,14 +227,19 @@ void multiply_one(const T* a, const Operand& x, const T* b, const Operand& y, co
   }
 }
 
+/// How rows of a start lie: see `ProductTable::multiply`.
+Strides strides_of_start(const Tensor& start) {
+  if (!start.defined()) return {0, 1};
+  return {start.dim() >= 2 && start.size(-2) > 1 ? start.stride(-2) : 0, start.stride(-1) == 0 ? 0 : 1};
+}
+
 template <class T>
 void batched(const Tensor& a, const Tensor& b, const Tensor& start, const Tensor& out, IntList batch) {
   const int64_t m = a.size(-2), k = a.size(-1), n = b.size(-1);
   const Operand x = prepare(a), y = prepare(b);
   const T* from = start.defined() ? start.data<T>() : nullptr;
-  const int64_t from_down = start.defined() && start.dim() >= 2 && start.size(-2) > 1 ? start.stride(-2) : 0;
+  const auto [from_down, from_across] = strides_of_start(start);
   const int64_t from_step = start.defined() && start.dim() == 3 && start.size(0) > 1 ? start.stride(0) : 0;
-  const int64_t from_across = start.defined() && start.stride(-1) == 0 ? 0 : 1;
   const int64_t count = product(batch);
   if (count == 1) {
     multiply_one(x.tensor().data<T>(), x, y.tensor().data<T>(), y, from, from_down, from_across,
@@ -294,6 +307,43 @@ static void multiply_all(const Tensor& out, const Tensor& a, const Tensor& b, co
 }
 void multiply(const Tensor& a, const Tensor& b, const Tensor& start, const Tensor& out, IntList batch) {
   on<&multiply_all>(Out(out), a, b, start, batch);
+}
+
+template <class T>
+static void run_kept(const KeptProduct& p) {
+  multiply_one<T>(p.a->data<T>(), {p.a_down, p.a_across}, p.b->data<T>(), {p.b_down, p.b_across},
+                  p.start->defined() ? p.start->data<T>() : nullptr, p.start_down, p.start_across,
+                  p.out->data<T>(), p.m, p.n, p.k, true);
+}
+
+bool keep_product(const launch::Routine& routine, const void* const* arguments, KeptProduct& kept) {
+  if (&routine != &launch::routine_of<&multiply_all, Out, Tensor, Tensor, Tensor, IntList>) return false;
+  const Tensor *const out = static_cast<const Tensor*>(arguments[0]),
+                      *const a = static_cast<const Tensor*>(arguments[1]),
+                      *const b = static_cast<const Tensor*>(arguments[2]),
+                      *const start = static_cast<const Tensor*>(arguments[3]);
+  const bool is_float = out->dtype() == DType::Float32;
+  if ((!is_float && out->dtype() != DType::Float64) ||
+      product(*static_cast<const IntList*>(arguments[4])) != 1)
+    return false;
+  const auto x = strides_of(*a), y = strides_of(*b);
+  if (!x || !y) return false;
+  const Strides s = strides_of_start(*start);
+  kept = {is_float ? &run_kept<float> : &run_kept<double>,
+          out,
+          a,
+          b,
+          start,
+          a->size(-2),
+          b->size(-1),
+          a->size(-1),
+          x->down,
+          x->across,
+          y->down,
+          y->across,
+          s.down,
+          s.across};
+  return true;
 }
 
 }  // namespace adjoint::kernels

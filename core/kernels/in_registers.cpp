@@ -1,0 +1,141 @@
+#include "kernels/in_registers.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "for_size.h"
+#include "kernels/cpu/in_registers.h"
+#include "kernels/cpu/variants.h"
+#include "runtime/lock.h"
+
+namespace adjoint {
+
+const Pass& pass_of(DType type) {
+  const PassTable& table = best_variant<PassTable>();
+  return type == DType::Float32 ? table.floats : table.doubles;
+}
+
+namespace {
+
+/// How many numbers a loop is asked about: whole vectors, single ones, and what is between.
+constexpr int kAsked = 75;
+
+template <class T>
+using Numbers = T[kAsked];
+
+/// Numbers of all sizes, among them those that are none; or nothing else, of all kinds.
+template <class T>
+void fill(Numbers<T>& x, uint64_t seed, bool only_nan) {
+  using Limits = std::numeric_limits<T>;
+  constexpr T special[] = {0,
+                           -T(0),
+                           1,
+                           -1,
+                           Limits::infinity(),
+                           -Limits::infinity(),
+                           Limits::quiet_NaN(),
+                           Limits::denorm_min(),
+                           Limits::max()};
+  for (T& e : x) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    const auto number = static_cast<int64_t>(seed >> 24);
+    if (only_nan) {
+      using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+      e = std::bit_cast<T>(static_cast<Bits>(std::bit_cast<Bits>(Limits::quiet_NaN()) ^
+                                             static_cast<Bits>(number & 0xffff) ^
+                                             static_cast<Bits>(number >> 20 & 1) << (8 * sizeof(T) - 1)));
+    } else if (number % 8 == 7) {
+      e = special[(seed >> 40) % std::size(special)];
+    } else {
+      e = std::ldexp(static_cast<T>(number % 0xffffff - 0x7fffff), static_cast<int>(seed >> 12 & 31) - 39);
+    }
+  }
+}
+
+template <class T>
+Meaning ask(Loop loop, unsigned taken, unsigned constant, const void* const* numbers) {
+  int operands[2], count = 0;
+  for (int k = 0; k < StraightCall::kOperands; ++k)
+    if (taken >> k & 1) {
+      if (count == 2) return {};
+      operands[count++] = k;
+    }
+  if (!count) return {};
+  struct Case {
+    Cheap cheap;
+    int v, x;  // operands
+    bool fits = true;
+  };
+  Case cases[] = {{Cheap::Plus, 0, 1},      {Cheap::PlusTo, 1, 0},  {Cheap::Plus, 1, 0},
+                  {Cheap::PlusTo, 0, 1},    {Cheap::Times, 0, 1},   {Cheap::TimesTo, 1, 0},
+                  {Cheap::Times, 1, 0},     {Cheap::TimesTo, 0, 1}, {Cheap::Minus, 0, 1},
+                  {Cheap::MinusFrom, 1, 0}, {Cheap::Over, 0, 1},    {Cheap::Under, 1, 0},
+                  {Cheap::Negative, 0, 0},  {Cheap::Square, 0, 0}};
+  bool any = true;
+  // A loop may treat a number in a way of its own, and all the same numbers as one: that is asked for, too.
+  constexpr uint64_t kRounds = 9;
+  constexpr T uniform[] = {T(0.5), 2, 3, -1, T(1) / 3};
+  for (uint64_t round = 0; any && round < kRounds; ++round) {
+    Numbers<T> x[2], y, z;
+    const void* in[StraightCall::kOperands] = {};
+    for (int k = 0; k < count; ++k) {
+      fill(x[k], 17 * round + 5 * static_cast<uint64_t>(k) + 1, round == 2);
+      in[operands[k]] = x[k];
+      const bool is_number = constant >> operands[k] & 1;
+      if (!is_number && (round < 4 || k == 0)) continue;
+      T number = round < 4 ? x[k][round] : uniform[round - 4];
+      if (const void* known = numbers[operands[k]]) std::memcpy(&number, known, sizeof(T));
+      std::fill_n(x[k], kAsked, number);
+    }
+    loop(y, in, kAsked, nullptr);
+    any = false;
+    for (Case& c : cases) {
+      if (!(c.fits &= c.v < count && c.x < count)) continue;
+      const Cheap steps[] = {Cheap::Read, c.cheap, Cheap::Write};
+      char* const at[] = {reinterpret_cast<char*>(x[c.v]), reinterpret_cast<char*>(x[c.x]),
+                          reinterpret_cast<char*>(z)};
+      pass_of(dtype_of<T>).run(steps, at, 3, kAsked);
+      any |= c.fits = std::memcmp(y, z, sizeof y) == 0;
+    }
+  }
+  // What comes first of what fits, with the same as seen from its other operand.
+  for (const Case& c : cases) {
+    if (!c.fits) continue;
+    if (c.v == c.x) return {c.cheap, Cheap::None, operands[c.v], -1};
+    for (const Case& o : cases)
+      if (o.fits && o.v == c.x && o.x == c.v) return {c.cheap, o.cheap, operands[c.v], operands[c.x]};
+    return {c.cheap, Cheap::None, operands[c.v], operands[c.x]};
+  }
+  return {};
+}
+
+}  // namespace
+
+Meaning meaning_of(Loop loop, DType type, unsigned taken, unsigned constant, const void* const* numbers) {
+  // What was asked is known from then on: a program may have thousands of loops, of a dozen kinds.
+  static constinit runtime::SmallLock lock;
+  static std::map<std::string, Meaning> known;
+  constexpr size_t kMost = 1024;
+  std::string key(reinterpret_cast<const char*>(&loop), sizeof loop);
+  for (const unsigned part : {static_cast<unsigned>(type), taken, constant})
+    key.append(reinterpret_cast<const char*>(&part), sizeof part);
+  for (int k = 0; k < StraightCall::kOperands; ++k)
+    if (numbers[k]) key.append(static_cast<const char*>(numbers[k]), static_cast<size_t>(itemsize(type)));
+  {
+    const std::lock_guard held(lock);
+    if (const auto at = known.find(key); at != known.end()) return at->second;
+  }
+  const Meaning found = type == DType::Float32 ? ask<float>(loop, taken, constant, numbers)
+                                               : ask<double>(loop, taken, constant, numbers);
+  const std::lock_guard held(lock);
+  if (known.size() >= kMost) known.clear();
+  return known[key] = found;
+}
+
+}  // namespace adjoint
