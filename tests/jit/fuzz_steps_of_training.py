@@ -372,10 +372,11 @@ def once(world, step, x, way):
     result = []
 
     def failed(error):
-        # Which node found it, and so what it names of the tensor, is another.
-        written = "modified by an inplace operation"
+        # Which node found it, and so which of several tensors it names, is another.
         words = re.sub(r"\w+Backward\d", "a node", str(error))
-        result.append((type(error).__name__, written if written in words else words))
+        for phrase in ("modified by an inplace operation", "the size or type of one of the variables"):
+            words = phrase if phrase in words else words
+        result.append((type(error).__name__, words))
 
     def call():
         try:
