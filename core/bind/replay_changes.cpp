@@ -303,7 +303,7 @@ nb::object reach(Layout& l, int32_t number, PyObject* function, PyObject* args, 
 
 std::string difference(const Layout& a, const Layout& b, const std::vector<int32_t>& but) {
   const auto equal_but = [](const Edge& x, const Edge& y) {
-    return x.guard == Guard::Float && y.guard == Guard::Float;
+    return x.guard == y.guard && (x.guard == Guard::Float || x.guard == Guard::Int);
   };
   const auto fact = [](const Node& n) {
     PyObject* o = n.fact.ptr();

@@ -54,6 +54,8 @@ class Builder {
   }
 
   void find_inputs_and_outputs();
+  void find_numbers();
+  void target(const Number& n, void* at, Program::Target::Kind kind);
   void plan_steps();
   /// What a step is called with. Of an element-wise call, `places` leaves out what the call does.
   struct Operands : RowArguments {
@@ -98,7 +100,12 @@ class Builder {
   std::vector<Plan> plans_;
   /// Steps in the order in which they run: one, or the links of a chain.
   std::vector<std::vector<uint32_t>> schedule_;
-  size_t position_ = 0;  // of what is emitted
+  /// Slots and steps that take numbers; of each number, and each step, the reading that it follows from, or
+  /// -1.
+  std::vector<bool> varies_, steps_that_take_;
+  std::vector<int32_t> reading_, reading_of_step_;
+  std::vector<std::vector<Program::Target>> targets_;  // of readings
+  size_t position_ = 0;                                // of what is emitted
   std::map<std::tuple<int32_t, uint32_t, int64_t>, Tensor> tensors_;
 };
 

@@ -23,40 +23,6 @@ std::string Recording::difference(const Recording& o) const {
              : "";
 }
 
-std::string Recording::vary(const Recording& other, std::span<const double> here,
-                            std::span<const double> there) {
-  const auto same = [](double a, double b) { return std::memcmp(&a, &b, sizeof a) == 0; };
-  numbers.clear();
-  ties.clear();
-  Recording o = other;
-  for (size_t i = 0; i < std::min<size_t>({forward, trace.steps.size(), o.trace.steps.size()}); ++i) {
-    const Step &a = trace.steps[i], &b = o.trace.steps[i];
-    if (a.kind != Step::Kind::Call || a.op != b.op || !a.op->writes_lists || !(a.arguments == b.arguments))
-      continue;
-    for (uint32_t k = a.arguments.begin; k < a.arguments.end; ++k) {
-      const Argument& x = trace.arguments[k];
-      Argument& y = o.trace.arguments[k];
-      if (x.form != Form::Float || !x.present || !y.present || same(x.plain.d, y.plain.d)) continue;
-      // Of several that were the same both times nobody can say which it is: they must stay the same.
-      int64_t first = -1;
-      for (uint32_t n = 0; n < here.size(); ++n) {
-        if (!same(x.plain.d, here[n]) ||
-            !same(there[n], first < 0 ? y.plain.d : there[static_cast<size_t>(first)]))
-          continue;
-        if (first < 0) {
-          first = n;
-          numbers.push_back({static_cast<uint32_t>(i), k - a.arguments.begin, n});
-        } else {
-          ties.emplace_back(static_cast<uint32_t>(first), n);
-        }
-      }
-      if (first >= 0) y.plain.d = x.plain.d;
-    }
-  }
-  if (!passes.empty()) return "numbers that vary are not followed into a graph";
-  return difference(o);
-}
-
 void Recording::begin_at_inputs() {
   std::vector<std::optional<int64_t>> begin(trace.slots.size());
   for (const Place& p : inputs)
@@ -130,6 +96,11 @@ Replay::Replay(Recording recording) : recording_(std::move(recording)) {
     back.steps.assign(all.steps.begin() + pass.steps.begin, all.steps.begin() + pass.steps.end);
     Program::Ends back_ends{recording_.inputs, pass.gradients, {}};
     back_ends.passes = true;
+    for (Number n : recording_.numbers)
+      if (n.slot >= 0 || (n.step >= pass.steps.begin && n.step < pass.steps.end)) {
+        if (n.slot < 0) n.step -= pass.steps.begin;
+        back_ends.numbers.push_back(n);
+      }
     back_ends.inputs.insert(back_ends.inputs.end(), pass.seeds.begin(), pass.seeds.end());
     back_ends.inputs.insert(back_ends.inputs.end(), kept_.begin(), kept_.end());
     for (const Place& p : kept_) back.slots[static_cast<size_t>(p.slot)].kind = Slot::Kind::Outside;
@@ -253,7 +224,8 @@ class ReplayNode final : public Node {
   std::span<Edge> edges() override { return edges_; }
 
   /// After the call, which may have written its inputs.
-  void keep(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+  void keep(std::span<const Tensor> inputs, std::span<const Tensor> outputs, std::vector<Scalar> numbers) {
+    numbers_ = std::move(numbers);
     unread_.resize(inputs.size());
     versions_.resize(inputs.size());
     for (size_t k = 0; k < inputs.size(); ++k) {
@@ -342,7 +314,8 @@ class ReplayNode final : public Node {
       if (s.saved()) s.lend(this);
     for (size_t i = 0; i < in.size(); ++i) inputs[n + i] = in[i];
     for (size_t k = 0; k < kept_.size(); ++k) inputs[n + in.size() + k] = kept_[k];
-    if (pass.program->run(inputs, outputs) != Program::Outcome::Done) return false;
+    std::vector<Scalar> numbers = numbers_;
+    if (pass.program->run(inputs, outputs, numbers) != Program::Outcome::Done) return false;
     for (size_t j = 0; j < out.size(); ++j)
       if (edges_[j]) out[j] = std::move(outputs[j]);
     return true;
@@ -358,6 +331,8 @@ class ReplayNode final : public Node {
   /// Where the elements of all inputs were: no version tells that a tensor was given other memory.
   std::vector<const char*> elements_;
   Tensors kept_;
+  /// What the call computed with.
+  std::vector<Scalar> numbers_;
 };
 
 const Again* again_of(const Node& node) {
@@ -381,9 +356,7 @@ class SpentNode final : public Node {
 };
 
 Program::Outcome Replay::run(std::span<const Tensor> inputs, std::span<Tensor> outputs, const Again& again,
-                             std::span<const double> numbers) {
-  for (const auto& [a, b] : recording_.ties)
-    if (std::memcmp(&numbers[a], &numbers[b], sizeof(double)) != 0) return Program::Outcome::Undone;
+                             std::vector<Scalar>& numbers) {
   const size_t n = recording_.outputs.size();
   if (recording_.passes.empty() || !thread_state.grad) {
     const auto outcome = forward_->run(inputs, outputs, numbers);
@@ -399,7 +372,7 @@ Program::Outcome Replay::run(std::span<const Tensor> inputs, std::span<Tensor> o
     return outcome;
   std::copy_n(all.begin(), n, outputs.begin());
   node->set_results(static_cast<uint16_t>(recording_.differentiated.size()));
-  node->keep(inputs, all);
+  node->keep(inputs, all, numbers);
   for (uint32_t i = 0; i < recording_.differentiated.size(); ++i) {
     const Tensor& t = outputs[recording_.differentiated[i]];
     node->set_result(i, t);

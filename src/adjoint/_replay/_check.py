@@ -109,6 +109,7 @@ def checked(
 ) -> tuple[bool, Any]:
     """What the function gives, once a replay from the same state was seen to give the same; else RuntimeError."""
     from adjoint._replay._paths import collect
+    from adjoint._replay._results import plain, with_numbers
     from adjoint._replay.traces import Structure, Tensors
 
     if not trace.codes:
@@ -124,8 +125,9 @@ def checked(
         if found := before.difference(after, names):
             raise RuntimeError(f"jit: {jitted!r} was given up half-way, and not undone: {found}")
         return jitted._undone(trace)
+    numbers, made = made, made[: trace.outputs]
     picture = _pictures(made, tensors)
-    changes = [(change, form) for change, form in trace.changes]
+    changes = [(change, with_numbers(form, trace.outputs, numbers)) for change, form in trace.changes]
     elements = [_bytes(t) for t in made]
     before.put_back()
 
@@ -141,12 +143,15 @@ def checked(
         raise differs(found)
     own = Tensors()
     structure = Structure(result, own)
-    if structure != trace.structure:
-        raise differs(f"it returns {structure.form}, and a replay {trace.structure.form}")
+    form = with_numbers(trace.structure.form, trace.outputs, numbers)
+    if structure.form != form:
+        raise differs(f"it returns {structure.form}, and a replay {form}")
     ours = layout.changes()
     if [(c.kind, c.where) for c in ours] != [(c.kind, c.where) for c, _ in changes]:
         raise differs(f"it changes {[c.where for c in ours]}, and a replay {[c.where for c, _ in changes]}")
-    for change in ours:
+    for change, (_, stored) in zip(ours, changes, strict=True):
+        if stored[0] == "plain" and change.kind != "counter" and stored != plain(change.value):
+            raise differs(f"{change.where} becomes {change.value}, and in a replay {stored[3]}")
         for t in change.value if change.kind == "append" else [change.value]:
             if isinstance(t, _Tensor):
                 own.number(t)

@@ -37,7 +37,7 @@ class Jitted(_C._Entry):
 
     _OWN = frozenset(
         "function limit __wrapped__ __name__ __qualname__ __doc__ __module__ "
-        "_traces _waiting _codes _replayed _failed _missed _eager _counts _reasons _never".split()
+        "_traces _waiting _codes _replayed _failed _missed _tried _eager _counts _reasons _never".split()
     )
 
     def __init__(self, function: Callable[..., Any], limit: int) -> None:
@@ -59,7 +59,7 @@ class Jitted(_C._Entry):
         self._codes: dict[tuple[int, int], Any] | None = None
         self._enter_short()
         self._replayed = 0
-        self._failed = self._missed = 0
+        self._failed = self._missed = self._tried = 0
         self._eager = _OFF or bool(self._never)
         self._counts = dict.fromkeys(("calls", "recorded", "replayed", "eager", "undone"), 0)
         self._reasons: dict[str, int] = dict.fromkeys(self._never, 1)
@@ -148,7 +148,9 @@ class Jitted(_C._Entry):
 
     def _record(self, mode: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         codes = self._codes  # other threads may forget it meanwhile
-        made = record(self.function, args, kwargs, None if codes is None else [*codes.copy().values()])
+        earlier = [r for r, m in self._waiting if m == mode] if self._tried < _PATIENCE else []
+        made = record(self.function, args, kwargs, None if codes is None else [*codes.copy().values()], earlier)
+        self._tried += made.tracked is not None
         self._counts["recorded"] += 1
         result = made.result.pop()
         # What ran while modules were imported, as in many a first call, does not run again.
@@ -180,7 +182,7 @@ class Jitted(_C._Entry):
                 trace = Trace(made, mode, codes=traces.CHECK)
             except RuntimeError as error:
                 return str(error)
-            self._failed = 0
+            self._failed = self._tried = 0
             self._waiting = [w for w in self._waiting if w is not before]
             self._keep([trace, *self._traces])
             return ""

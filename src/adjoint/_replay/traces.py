@@ -10,8 +10,21 @@ import os
 
 from adjoint import _C
 from adjoint._replay._again import as_it_was, drawing_from, is_one, with_default
-from adjoint._replay._paths import LIBRARY, collect, passed_on
-from adjoint._replay._results import ALONE, PLAIN, Structure, Tensors, Unfit, build, counts, plain
+from adjoint._replay._paths import LIBRARY, collect
+from adjoint._replay._results import (
+    ALONE,
+    PLAIN,
+    TRACKED,
+    Structure,
+    Tensors,
+    Unfit,
+    build,
+    counts,
+    merged,
+    number,
+    plain,
+)
+from adjoint._replay._tracked import follow, may_follow, numbers_of
 from adjoint._replay._watch import Watching
 
 TYPE_CHECKING = False
@@ -40,10 +53,11 @@ class Recorded:
         "codes",
         "layout",
         "outputs",
-        "passed_on",
         "recording",
         "result",
+        "returned",
         "structure",
+        "tracked",
         "unfit",
         "varying",
     )
@@ -58,9 +72,11 @@ class Recorded:
         self.structure: Structure | None = None
         self.recording: Any = None
         self.outputs = 0
-        #: Floats that are only passed on to the core, by their numbers, and those of them that were seen to change.
-        self.passed_on: list[int] = []
+        #: The same call with its numbers tracked, where that was made: those that changed, by their places in the layout.
+        self.tracked: Recorded | None = None
         self.varying: list[int] = []
+        #: The numbers that the program gets, by their places among all.
+        self.returned: list[int] = []
 
 
 def _patterns(roots: list[Any]) -> Iterator[list[Any]]:
@@ -167,12 +183,21 @@ def _flags(t: Any) -> Any:
 
 
 def _watched(
-    made: Recorded, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    made: Recorded,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    only: Any = None,
+    place: Callable[[Any], Any] | None = None,
 ) -> tuple[Any, Watching]:
-    """Call a function, always under a recorder: transforms take other ways where calls are observed."""
+    """Call a function, always under a recorder: transforms take other ways where calls are observed. `place` gives the
+    arguments of a call that is only tried, in which the code in `only` may run.
+    """
     recorder = _C._record(LIBRARY)
     try:
-        with Watching(function) as watch:
+        if place:
+            args, kwargs = place(recorder)
+        with Watching(function, only) as watch:
             made.result.append(function(*args, **kwargs))
     finally:
         recorder.close()
@@ -181,17 +206,27 @@ def _watched(
 
 
 def record(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], codes: Any
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    codes: Any,
+    earlier: list[Recorded],
 ) -> Recorded:
-    """Call a function and record it; `codes`: what ran in it the last time. Without, only that is found out."""
+    """Call a function and record it; `codes`: what ran in it the last time. Without, only that is found out. Where one of
+    the `earlier` recordings differs in numbers alone, the call is first made with these tracked.
+    """
     made = Recorded()
     if codes is None:
         _watched(made, function, args, kwargs)
         return made
     made.layout = layout = collect(function, args, kwargs, codes)
-    made.passed_on = passed_on(layout, function, args, kwargs, codes)
     given = {id(code) for code, _ in codes}
     try:
+        for one in earlier:
+            which = numbers_of(one, layout)
+            if which is not None and may_follow(layout, codes):
+                made.tracked = _track(layout, which, function, args, kwargs, codes)
+                break
         histories = [(_history(t), _flags(t)) for t in layout.tensors]
         mode = _C._mode_of_replay()
         recorder, watch = _watched(made, function, args, kwargs)
@@ -210,6 +245,32 @@ def record(
     finally:
         layout.release_tensors()
     return made
+
+
+def _track(
+    layout: Layout,
+    which: list[int],
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    codes: Any,
+) -> Recorded | None:
+    """What the call does with these numbers tracked. It is undone."""
+    values = [layout.numbers[k][1] for k in which]
+
+    def call(place: Any, function: Any) -> Recorded:
+        made = Recorded()
+        made.layout = layout
+        made.varying = which
+        histories = [(_history(t), _flags(t)) for t in layout.tensors]
+        recorder, watch = _watched(
+            made, function, (), {}, [code for code, _ in codes], lambda r: place(r.track(values))
+        )
+        _finish(made, layout, recorder, watch, histories)
+        made.result.clear()
+        return made
+
+    return follow(layout, which, function, args, kwargs, call)
 
 
 def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, histories: list[Any]) -> None:
@@ -233,7 +294,11 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, hist
         if _flags(t) != flags:
             raise Unfit("it changes whether a tensor that was there before requires or retains a gradient")
     returned = len(tensors)
+    inputs_of_call = [layout.numbers[k][1] for k in made.varying]
     for change in layout.changes():
+        node = _C._node_of(change.value)
+        if 0 <= node < len(inputs_of_call) and change.before is inputs_of_call[node]:
+            continue  # a number that is tracked stands there
         made.changes.append(_change(change, tensors, known))
     for k, t in enumerate(list(tensors)):
         if id(t) in known:
@@ -265,6 +330,8 @@ def _change(change: Change, tensors: Tensors, known: set[int]) -> tuple[Change, 
     def of(value: Any) -> tuple[Any, ...]:
         if isinstance(value, _Tensor):
             return ("tensor", tensors.number(value))
+        if type(value) in TRACKED:
+            return number(value)
         if type(value) not in PLAIN:
             raise Unfit(change.sentence())
         return plain(value)
@@ -286,6 +353,7 @@ class Trace:
         "mode",
         "outputs",
         "program",
+        "returned",
         "structure",
         "undone",
         "used",
@@ -297,6 +365,7 @@ class Trace:
         self.layout = made.layout
         self.program = _C._Replay(made.recording)  # type: ignore[call-arg]
         self.varying = len(made.varying)
+        self.returned = made.returned
         self.layout.let_vary(made.varying)
         self.structure = made.structure
         self.changes = made.changes
@@ -340,7 +409,7 @@ class Trace:
     ) -> Any:
         """What the call gives and stores, as tensors, or None where it has to be made by itself."""
         again = None if held is None else self.again(function, args, kwargs, held)
-        return self.program.run(tensors, again, self.varying)
+        return self.program.run(tensors, again, self.varying, self.returned)
 
     def change(
         self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Any, made: Any
@@ -393,24 +462,56 @@ class Trace:
 
 def agree(one: Recorded, other: Recorded) -> str | None:
     """None where two recordings of a function are the same, else where they part."""
+    assert one.layout is not None and other.layout is not None
+    if other.tracked is not None:
+        found = _vary(one, other, other.tracked)
+        if found is None:
+            return None
+        other.varying = []
     if one.structure != other.structure:
         return "it returns something else at each call"
-    assert one.layout is not None and other.layout is not None
     same = one.layout.same_structure(other.layout)
-    there, here = one.layout.floats, other.layout.floats
     if same is not True:
-        varying = [k for k in other.passed_on if k < len(there) and repr(there[k][1]) != repr(here[k][1])]
-        edges = other.layout._float_edges
-        if not varying or one.layout._difference(other.layout, [edges[k] for k in varying]):
-            return str(same)
-        other.varying = varying
+        return str(same)
     if [(*c.place, form) for c, form in one.changes] != [(*c.place, form) for c, form in other.changes]:
         return "it changes something else at each call"
-    if not other.varying:
-        return one.recording.difference(other.recording) or None
-    found = other.recording.vary(
-        one.recording, [here[k][1] for k in other.varying], [there[k][1] for k in other.varying]
-    )
-    if found:
-        other.varying = []
-    return found or None
+    return one.recording.difference(other.recording) or None
+
+
+def _vary(one: Recorded, other: Recorded, tracked: Recorded) -> str | None:
+    """None where two recordings are the same but for numbers that Python computes of those that changed."""
+    assert one.layout is not None and other.layout is not None
+    which = tracked.varying
+    edges = other.layout._number_edges
+    if found := one.layout._difference(other.layout, [edges[k] for k in which]):
+        return str(found)
+    returned: list[tuple[int, Any]] = []
+
+    def place(node: int) -> tuple[Any, ...]:
+        return ("tensor", other.outputs + len(returned) - 1)
+
+    try:
+        forms = (one.structure.form, other.structure.form, tracked.structure.form)  # type: ignore[union-attr]
+        form = merged(*forms, returned, place)
+        tracked_changes = {c.place: f for c, f in tracked.changes}
+        changes = []
+        for (c, f), (d, g) in zip(one.changes, other.changes, strict=True):
+            if c.place != d.place:
+                return "it changes something else at each call"
+            if d.kind == "counter":
+                changes.append((d, g))
+                tracked_changes.pop(d.place, None)
+            else:
+                changes.append((d, merged(f, g, tracked_changes.pop(d.place), returned, place)))
+    except (Unfit, KeyError, ValueError):
+        return "it returns or stores something else at each call"
+    if tracked_changes:
+        return "it changes something else at each call"
+    there = [one.layout.numbers[k][1] for k in which]
+    if found := other.recording.vary(one.recording, tracked.recording, there, returned):
+        return str(found)
+    other.varying = which
+    other.structure.form = form  # type: ignore[union-attr]
+    other.changes = changes
+    other.returned = [node for node, _ in returned]
+    return None
