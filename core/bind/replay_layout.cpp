@@ -221,7 +221,8 @@ void bind_replay_paths(nb::module_& m) {
             const char* kind = e.access == By::Argument  ? "argument"
                                : e.access == By::Keyword ? "keyword"
                                                          : name_of(e.access);
-            nb::object key = e.key.is_valid() && e.access != By::Argument ? e.key : nb::object(nb::int_(e.at));
+            nb::object key =
+                e.key.is_valid() && e.access != By::Argument ? e.key : nb::object(nb::int_(e.at));
             // The key of an entry stands before its value.
             if (e.access == By::Value) key = l.children.at(edge - 1);
             return nb::make_tuple(e.parent, kind, key);

@@ -405,7 +405,7 @@ OPTIMIZERS = {
     "NAdam": lambda p: ad.optim.NAdam(p, lr=0.1, decoupled_weight_decay=True, weight_decay=0.1),
     "RAdam": lambda p: ad.optim.RAdam(p, lr=0.1),
     "Rprop": lambda p: ad.optim.Rprop(p, lr=0.1),
-    "ASGD": lambda p: ad.optim.ASGD(p, lr=0.1, t0=8),
+    "ASGD": lambda p: ad.optim.ASGD(p, lr=0.1),
     "Adafactor": lambda p: ad.optim.Adafactor(p, lr=0.1),
     "LBFGS": None,
     "Muon": lambda p: ad.optim.Muon([q for q in p if q.ndim == 2], lr=0.1),

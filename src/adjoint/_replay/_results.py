@@ -73,13 +73,20 @@ def merged(
             raise Unfit("it returns or stores something else at each call")
         returned.append((tracked[1], one[3]))
         return of_number(tracked[1])
-    if one[0] != tracked[0] or other[0] != tracked[0] or len(one) != len(tracked) or len(other) != len(tracked):
+    if (
+        one[0] != tracked[0]
+        or other[0] != tracked[0]
+        or len(one) != len(tracked)
+        or len(other) != len(tracked)
+    ):
         raise Unfit("it returns or stores something else at each call")
     if tracked[0] in ("tensor", "plain"):
         if not one == other == tracked:
             raise Unfit("it returns or stores something else at each call")
         return tracked
-    if not len(one[-1]) == len(other[-1]) == len(tracked[-1]) or (tracked[0] == "named" and not one[1] is other[1] is tracked[1]):
+    if not len(one[-1]) == len(other[-1]) == len(tracked[-1]) or (
+        tracked[0] == "named" and not one[1] is other[1] is tracked[1]
+    ):
         raise Unfit("it returns or stores something else at each call")
     parts = list(zip(one[-1], other[-1], tracked[-1], strict=True))
     if tracked[0] is dict:

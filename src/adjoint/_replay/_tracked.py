@@ -24,8 +24,8 @@ __all__ = ["follow", "may_follow", "numbers_of"]
 
 #: Of the memory that a call reaches and may write, this much is kept to be put back.
 _MOST = 64 << 20
-#: What tells the objects from numbers.
-_TELLS = frozenset(("type", "__class__", "sum", "is_integer"))
+#: Functions that tell the objects from numbers, or add them up in another way.
+_TELLS = frozenset(("type", "sum"))
 _PLACES = frozenset(("argument", "keyword", "item", "value", "attribute", "slot", "content", "name"))
 
 
@@ -48,9 +48,15 @@ def may_follow(layout: Layout, codes: Iterable[Any]) -> bool:
         return False
     for code, _ in codes:
         facts = facts_of(code)
-        if not facts.library and not _TELLS.isdisjoint(code.co_names) and "contextlib" not in code.co_filename:
+        if (
+            not facts.library
+            and not _TELLS.isdisjoint(facts.globals)
+            and "contextlib" not in code.co_filename
+        ):
             return False
-    memory = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in layout.tensors if t is not None}
+    memory = {
+        t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in layout.tensors if t is not None
+    }
     return sum(memory.values()) <= _MOST
 
 

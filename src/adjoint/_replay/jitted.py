@@ -149,7 +149,9 @@ class Jitted(_C._Entry):
     def _record(self, mode: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         codes = self._codes  # other threads may forget it meanwhile
         earlier = [r for r, m in self._waiting if m == mode] if self._tried < _PATIENCE else []
-        made = record(self.function, args, kwargs, None if codes is None else [*codes.copy().values()], earlier)
+        made = record(
+            self.function, args, kwargs, None if codes is None else [*codes.copy().values()], earlier
+        )
         self._tried += made.tracked is not None
         self._counts["recorded"] += 1
         result = made.result.pop()
