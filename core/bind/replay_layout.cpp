@@ -55,8 +55,9 @@ const char* name_of(Guard guard) {
     case Guard::Address:
     case Guard::Code:
     case Guard::Builtin:
-    case Guard::Varying:
       return "unknown";
+    case Guard::Varying:
+      return "number";
     default:
       return "value";
   }

@@ -284,14 +284,20 @@ void bind_replay_numbers(nb::module_& m) {
   m.attr("_TrackedInt") = nb::borrow(reinterpret_cast<PyObject*>(tracked_int));
   m.def(
       "_number",
-      [](nb::handle o) { return is_tracked(o.ptr()) ? nb::borrow(o) : nb::steal(PyNumber_Float(o.ptr())); },
-      "float(o), but for a number that is tracked.", nb::arg("number"));
+      [](nb::handle o) {
+        if (is_tracked(o.ptr())) return nb::borrow(o);
+        if (thread_state.watched && is_tensor(o.ptr()) && is_floating(unwrap(o.ptr()).dtype()))
+          if (nb::object number = nb::steal(number_of_reading(item(unwrap(o.ptr()), "item"))); number.is_valid())
+            return number;
+        return nb::steal(PyNumber_Float(o.ptr()));
+      },
+      "float(o), but for a number that is tracked.", nb::arg("number").none());
   m.def(
       "_node_of", [](nb::handle o) -> int32_t { return is_tracked(o.ptr()) ? of(o.ptr())->node : -1; },
-      "Which number it is, among those that are tracked; -1 for others.");
+      "Which number it is, among those that are tracked; -1 for others.", nb::arg("o").none());
   m.def(
       "_plain", [](nb::handle o) { return is_tracked(o.ptr()) ? nb::steal(plain(o.ptr())) : nb::borrow(o); },
-      "A tracked number's value; others as they are.");
+      "A tracked number's value; others as they are.", nb::arg("o").none());
 }
 
 }  // namespace adjoint::bind

@@ -210,6 +210,25 @@ def second_order(wrap):
 
 
 @program
+def leaving_with_a_graph(wrap):
+    """Passes of the first order are recorded; others run the function again, with the numbers that it had."""
+    w = twice.numbers(4).requires_grad_()
+    clock = {"t": 0.3}
+
+    f = wrap(lambda x, u: ((x * w * clock["t"]).sin() * u).sum())
+
+    def both(k):
+        clock["t"] += 0.07
+        y = f(twice.numbers(4, seed=k), 0.1 * k + 0.3)
+        clock["t"] *= 1.01
+        (g,) = ad.autograd.grad(y, w, create_graph=True)
+        (h,) = ad.autograd.grad((g * g).sum(), w, retain_graph=True)
+        return [y, g, h, *ad.autograd.grad(f(twice.numbers(4, seed=k), 0.1 * k + 0.3), w)]
+
+    return both, lambda: clock
+
+
+@program
 def forward_mode(wrap):
     def f(x, t):
         return ad.func.jvp(lambda x: (x * t).tanh(), (x,), (x,))

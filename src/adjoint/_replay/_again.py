@@ -34,11 +34,12 @@ def is_one(a: Any, b: Any) -> bool:
 
 
 class _Past:
-    """What was where, by a layout, the objects that were looked into, and the tensors."""
+    """What was where, by a layout, the objects that were looked into, the tensors, and the numbers that vary."""
 
-    def __init__(self, layout: Layout, held: list[Any], tensors: list[Any]) -> None:
+    def __init__(self, layout: Layout, held: list[Any], tensors: list[Any], numbers: list[Any]) -> None:
         self.layout = layout
         self.tensors = tensors
+        self.numbers = numbers
         self.held = [o() if type(o) is weakref.ref else o for o in held]
         self.undo: list[Callable[[], Any]] = []
 
@@ -65,6 +66,8 @@ class _Past:
             return now if isinstance(now, Tensor) and is_one(now, found) else found
         if guard == "absent":
             return _MISSING
+        if guard == "number":
+            return self.numbers[node]
         if guard == "any" or (now is not _MISSING and self.layout._passes(i, now)):
             return now
         if guard == "weak":
@@ -93,7 +96,7 @@ class _Past:
             self._set(edge, now, *_of_object(object, holder, edge[2]))
         for edge in by.get("class", ()):
             now = getattr(holder, edge[2], _MISSING)
-            if edge[3] in ("value", "absent") and edge[2] in vars(holder):
+            if edge[3] in ("value", "number", "absent") and edge[2] in vars(holder):
                 self._set(edge, now, *_of_object(type, holder, edge[2]))
         for name in ("__defaults__", "__kwdefaults__"):
             for edge in by.get(name, ()):
@@ -161,9 +164,9 @@ def _of_object(kind: Any, holder: Any, key: str) -> tuple[Callable[[Any], Any], 
 
 
 @contextlib.contextmanager
-def as_it_was(layout: Layout, held: list[Any], tensors: list[Any]) -> Iterator[None]:
+def as_it_was(layout: Layout, held: list[Any], tensors: list[Any], numbers: list[Any]) -> Iterator[None]:
     """A block in which the program finds what the call found."""
-    past = _Past(layout, held, tensors)
+    past = _Past(layout, held, tensors, numbers)
     try:
         try:
             past.put_back()

@@ -8,7 +8,9 @@ the generator, Python's state. It runs only code that is known, and ends where i
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 
 from adjoint import _C
 from adjoint._replay._codes import facts_of
@@ -23,9 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["follow", "may_follow", "numbers_of"]
 
 #: Of the memory that a call reaches and may write, this much is kept to be put back.
-_MOST = 64 << 20
+_MOST = 512 << 20
 #: Functions that tell the objects from numbers, or add them up in another way.
 _TELLS = frozenset(("type", "sum"))
+_POOLS = (os.path.join("futures", "thread.py"), os.path.join("multiprocessing", "pool.py"))
 _PLACES = frozenset(("argument", "keyword", "item", "value", "attribute", "slot", "content", "name"))
 
 
@@ -44,7 +47,7 @@ def numbers_of(before: Any, layout: Layout) -> list[int] | None:
 
 def may_follow(layout: Layout, codes: Iterable[Any]) -> bool:
     """Whether a call may be made twice, with objects in the place of numbers."""
-    if len(sys._current_frames()) > 1:
+    if _others_run() or any(t is not None and t.grad_fn is not None for t in layout.tensors):
         return False
     for code, _ in codes:
         facts = facts_of(code)
@@ -58,6 +61,25 @@ def may_follow(layout: Layout, codes: Iterable[Any]) -> bool:
         t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in layout.tensors if t is not None
     }
     return sum(memory.values()) <= _MOST
+
+
+def _others_run() -> bool:
+    """Whether another thread may run the program's code, which would meet the objects, or whose writes would be undone."""
+    me = threading.get_ident()
+    return any(_may_run(frame) for thread, frame in sys._current_frames().items() if thread != me)
+
+
+def _may_run(frame: Any) -> bool:
+    """Threads of packages do not, and those that the standard library keeps for itself, but for pools."""
+    alone = True
+    while frame is not None:
+        file = frame.f_code.co_filename
+        packaged = "site-packages" in file or "dist-packages" in file
+        if (facts_of(frame.f_code).own and not packaged) or file.endswith(_POOLS):
+            return True
+        alone = alone and file == threading.__file__
+        frame = frame.f_back
+    return alone
 
 
 class _Placed:
@@ -98,7 +120,10 @@ def _store(kind: str, holder: Any, key: Any, value: Any, absent: bool = False) -
     if kind == "item":
         list.__setitem__(holder, key, value)
     elif kind == "cell":
-        holder.cell_contents = value
+        if absent:
+            del holder.cell_contents
+        else:
+            holder.cell_contents = value
     elif kind == "slot":
         object.__delattr__(holder, key) if absent else object.__setattr__(holder, key, value)
     elif kind == "class attribute":

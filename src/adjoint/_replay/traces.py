@@ -408,7 +408,8 @@ class Trace:
         held: list[Any] | None,
     ) -> Any:
         """What the call gives and stores, as tensors, or None where it has to be made by itself."""
-        again = None if held is None else self.again(function, args, kwargs, held)
+        numbers = tensors[len(tensors) - self.varying :]
+        again = None if held is None else self.again(function, args, kwargs, held, numbers)
         return self.program.run(tensors, again, self.varying, self.returned)
 
     def change(
@@ -423,7 +424,12 @@ class Trace:
                 change.apply(function, args, kwargs, value)
 
     def again(
-        self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], held: list[Any]
+        self,
+        function: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        held: list[Any],
+        numbers: list[Any],
     ) -> Callable[..., list[Any]]:
         """What a node calls where a pass asks for what was not recorded: see core/replay/derivative.h."""
         state = _C._default_generator().get_state() if self.draws else None
@@ -435,10 +441,11 @@ class Trace:
             as_now = (
                 found is not None
                 and all(map(is_one, found, inputs))
+                and list(map(repr, found[len(inputs) :])) == list(map(repr, numbers))
                 and _C._mode_of_replay() | 1 == self.mode
             )
             tensors = Tensors()
-            with contextlib.nullcontext() if as_now else as_it_was(self.layout, held, inputs):
+            with contextlib.nullcontext() if as_now else as_it_was(self.layout, held, inputs, numbers):
                 with drawing_from(state), with_default(self.dtype), enable_grad():
                     Structure(function(*args, **kwargs), tensors)
                 known = {id(t) for t in inputs}
