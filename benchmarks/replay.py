@@ -274,7 +274,9 @@ def latencies():
                 times.append((time.perf_counter() - begin) * 1e6)
     base = per_call(replayed, x)
     print(f"\n{'x + 1, a scalar, replayed':60}{base:8.2f} µs")
-    print(f"{'100 tensors and 100 plain values reached, beyond that':60}{per_call(reaching, x) - base:8.2f} µs")
+    print(
+        f"{'100 tensors and 100 plain values reached, beyond that':60}{per_call(reaching, x) - base:8.2f} µs"
+    )
     print(
         f"{'a function that cannot be replayed, beyond eager':60}{per_call(given_up, x) - per_call(never, x):8.2f} µs"
     )

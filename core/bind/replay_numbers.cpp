@@ -7,6 +7,8 @@
 // attempt. When nobody tracks any more they go on as plain numbers. Start reading at `arithmetic`.
 #include "bind/replay_numbers.h"
 
+#include <cmath>
+
 #include "bind/caster.h"
 #include "bind/object.h"
 #include "for_size.h"
@@ -158,6 +160,17 @@ PyObject* unary(PyObject* a) {
   }
   return make(r, note(op, r, of(a)->node));
 }
+/// math.floor, math.ceil.
+template <Op op>
+PyObject* rounded(PyObject* a, PyObject*) {
+  Scalar r;
+  if (tracing(a) && compute(op, of(a)->value, of(a)->value, r)) return make(r, note(op, r, of(a)->node));
+  nb::object p = nb::steal(looked_at(a));
+  return PyObject_CallMethod(p.ptr(), op == Op::Floor ? "__floor__" : "__ceil__", nullptr);
+}
+PyMethodDef methods[] = {{"__floor__", &rounded<Op::Floor>, METH_NOARGS, nullptr},
+                         {"__ceil__", &rounded<Op::Ceiling>, METH_NOARGS, nullptr},
+                         {nullptr, nullptr, 0, nullptr}};
 PyObject* itself(PyObject* a) { return Py_NewRef(a); }
 
 int truth(PyObject* a) {
@@ -221,6 +234,7 @@ void release(PyObject* o) {
 PyTypeObject* make_type(bool whole) {
   std::vector<PyType_Slot> slots{
       {Py_tp_dealloc, reinterpret_cast<void*>(&release)},
+      {Py_tp_methods, methods},
       {Py_tp_repr, reinterpret_cast<void*>(&repr)},
       {Py_tp_hash, reinterpret_cast<void*>(&hash)},
       {Py_tp_richcompare, reinterpret_cast<void*>(&compare)},
@@ -286,12 +300,23 @@ void bind_replay_numbers(nb::module_& m) {
       "_number",
       [](nb::handle o) {
         if (is_tracked(o.ptr())) return nb::borrow(o);
-        if (thread_state.watched && is_tensor(o.ptr()) && is_floating(unwrap(o.ptr()).dtype()))
-          if (nb::object number = nb::steal(number_of_reading(item(unwrap(o.ptr()), "item"))); number.is_valid())
-            return number;
+        if (thread_state.watched && is_tensor(o.ptr()) && is_floating(unwrap(o.ptr()).dtype())) {
+          const Scalar v = item(unwrap(o.ptr()), "item");
+          PyObject* const number = number_of_reading(v);
+          return nb::steal(number ? number : from_scalar(v));
+        }
         return nb::steal(PyNumber_Float(o.ptr()));
       },
       "float(o), but for a number that is tracked.", nb::arg("number").none());
+  m.def(
+      "_cosine",
+      [](nb::handle o) {
+        Scalar r;
+        if (is_tracked(o.ptr()) && tracing(o.ptr()) && compute(Op::Cosine, of(o.ptr())->value, Scalar(), r))
+          return nb::steal(make(r, note(Op::Cosine, r, of(o.ptr())->node)));
+        return nb::steal(PyFloat_FromDouble(std::cos(as_double(o.ptr(), "x"))));
+      },
+      "math.cos(x), also of a number that is tracked.", nb::arg("x"));
   m.def(
       "_node_of", [](nb::handle o) -> int32_t { return is_tracked(o.ptr()) ? of(o.ptr())->node : -1; },
       "Which number it is, among those that are tracked; -1 for others.", nb::arg("o").none());

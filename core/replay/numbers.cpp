@@ -56,7 +56,7 @@ bool same_number(const Scalar& a, const Scalar& b) {
 
 bool compute(NumberNode::Op op, const Scalar& a, const Scalar& b, Scalar& r) {
   using Op = NumberNode::Op;
-  const bool whole = a.is_integral() && b.is_integral();
+  const bool both_whole = a.is_integral() && b.is_integral();
   switch (op) {
     case Op::Negate:
     case Op::Magnitude:
@@ -67,6 +67,17 @@ bool compute(NumberNode::Op op, const Scalar& a, const Scalar& b, Scalar& r) {
       else
         r = Scalar(op == Op::Negate || a.as_int() < 0 ? -a.as_int() : a.as_int());
       return true;
+    case Op::Floor:
+    case Op::Ceiling: {
+      const double whole = op == Op::Floor ? std::floor(a.as_double()) : std::ceil(a.as_double());
+      if (a.is_integral() || !(std::fabs(whole) <= static_cast<double>(kExact))) return false;
+      r = Scalar(static_cast<int64_t>(whole));
+      return true;
+    }
+    case Op::Cosine:
+      if (!exact(a) || !std::isfinite(a.as_double())) return false;
+      r = Scalar(std::cos(a.as_double()));
+      return true;
     case Op::Truth:
       r = Scalar(a.is_integral() ? a.as_int() != 0 : a.as_double() != 0);
       return true;
@@ -76,17 +87,17 @@ bool compute(NumberNode::Op op, const Scalar& a, const Scalar& b, Scalar& r) {
     case Op::Less:
     case Op::LessEqual:
     case Op::Equal: {
-      if (!whole && (!exact(a) || !exact(b))) return false;
+      if (!both_whole && (!exact(a) || !exact(b))) return false;
       const auto outcome = [&](auto x, auto y) {
         return op == Op::Less ? x < y : op == Op::LessEqual ? x <= y : x == y;
       };
-      r = Scalar(whole ? outcome(a.as_int(), b.as_int()) : outcome(a.as_double(), b.as_double()));
+      r = Scalar(both_whole ? outcome(a.as_int(), b.as_int()) : outcome(a.as_double(), b.as_double()));
       return true;
     }
     default:
       break;
   }
-  if (whole) return compute_whole(op, a.as_int(), b.as_int(), r);
+  if (both_whole) return compute_whole(op, a.as_int(), b.as_int(), r);
   if (!exact(a) || !exact(b)) return false;
   const double x = a.as_double(), y = b.as_double();
   switch (op) {

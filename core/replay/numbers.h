@@ -26,6 +26,9 @@ struct NumberNode {
     Power,
     Negate,
     Magnitude,
+    Floor,
+    Ceiling,
+    Cosine,
     // Decisions: their outcome is that of the recording.
     Less,
     LessEqual,

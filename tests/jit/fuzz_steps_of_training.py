@@ -318,7 +318,8 @@ class World:
     def look(self):
         """All that can be seen, but for what a call gave."""
         own = [
-            (m.calls, m.kept, list(m.log), m.seen, m.training, m.scale, m.count, m.clock, m.rates) for m in self.model
+            (m.calls, m.kept, list(m.log), m.seen, m.training, m.scale, m.count, m.clock, m.rates)
+            for m in self.model
         ]
         groups = [{k: v for k, v in g.items() if k != "params"} for g in self.optimizer.param_groups]
         state = [self.optimizer.state.get(p) for g in self.optimizer.param_groups for p in g["params"]]

@@ -21,6 +21,7 @@ __all__ = [
     "Unfit",
     "build",
     "counts",
+    "held_by",
     "merged",
     "number",
     "plain",
@@ -163,19 +164,27 @@ def with_numbers(form: Any, outputs: int, made: Any) -> Any:
     return (*form[:-1], [with_numbers(v, outputs, made) for v in form[-1]])
 
 
-def counts(held: list[Any]) -> Iterator[int]:
-    """How often each list and dict is referred to, that stands alone in `held`, and all within."""
+def counts(held: list[Any], but: int = 0) -> Iterator[int]:
+    """How often each list and dict is referred to, that stands alone in `held`, and all within; `but` the first few."""
     open_: list[Any] = [held]
     while open_:
         part = open_.pop()
         inner = part.values() if type(part) is dict else part
         for value in inner:
             if type(value) in (list, dict):
-                yield sys.getrefcount(value)
+                if but:
+                    but -= 1
+                else:
+                    yield sys.getrefcount(value)
             if isinstance(value, (list, dict, tuple)):
                 open_.append(value)
         if len(open_) > 10_000:
             raise Unfit("the result contains itself, or is very large")
+
+
+def held_by(change: Any) -> int:
+    """How often what a change stored is referred to."""
+    return sys.getrefcount(change.value) if type(change.value) in (list, dict) else 0
 
 
 #: The count of a list that nobody but its container holds.

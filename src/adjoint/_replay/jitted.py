@@ -37,7 +37,7 @@ class Jitted(_C._Entry):
 
     _OWN = frozenset(
         "function limit __wrapped__ __name__ __qualname__ __doc__ __module__ "
-        "_traces _waiting _codes _replayed _failed _missed _tried _eager _counts _reasons _never".split()
+        "_traces _waiting _agreed _codes _replayed _failed _missed _tried _eager _counts _reasons _never".split()
     )
 
     def __init__(self, function: Callable[..., Any], limit: int) -> None:
@@ -56,6 +56,8 @@ class Jitted(_C._Entry):
         self._traces: list[Trace] = []
         #: Recordings that no other agreed with so far, and all code that ran in any.
         self._waiting: list[tuple[Recorded, int]] = []
+        #: The last one that agreed with another: where the next one differs in numbers alone, these may vary.
+        self._agreed: list[tuple[Recorded, int]] = []
         self._codes: dict[tuple[int, int], Any] | None = None
         self._enter_short()
         self._replayed = 0
@@ -148,7 +150,8 @@ class Jitted(_C._Entry):
 
     def _record(self, mode: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         codes = self._codes  # other threads may forget it meanwhile
-        earlier = [r for r, m in self._waiting if m == mode] if self._tried < _PATIENCE else []
+        known = [*self._waiting, *self._agreed] if self._tried < _PATIENCE else []
+        earlier = [r for r, m in known if m == mode]
         made = record(
             self.function, args, kwargs, None if codes is None else [*codes.copy().values()], earlier
         )
@@ -173,7 +176,7 @@ class Jitted(_C._Entry):
         answer is why it had to.
         """
         reason = ""
-        for before in tuple(self._waiting):
+        for before in (*self._waiting, *(self._agreed if made.tracked else ())):
             if before[1] != mode:
                 continue
             differs = agree(before[0], made)
@@ -184,7 +187,10 @@ class Jitted(_C._Entry):
                 trace = Trace(made, mode, codes=traces.CHECK)
             except RuntimeError as error:
                 return str(error)
-            self._failed = self._tried = 0
+            self._failed = 0
+            if made.varying:
+                self._tried = 0
+            self._agreed = [(made, mode)]
             self._waiting = [w for w in self._waiting if w is not before]
             self._keep([trace, *self._traces])
             return ""
@@ -213,6 +219,7 @@ class Jitted(_C._Entry):
         if self._failed >= _PATIENCE and not self._traces:
             self._eager = True
             self._waiting = []
+            self._agreed = []
             self._codes = None
             name = getattr(self.function, "__qualname__", type(self.function).__qualname__)
             self._tell(name, reason)

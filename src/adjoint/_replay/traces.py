@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import types
 
 from adjoint import _C
 from adjoint._replay._again import as_it_was, drawing_from, is_one, with_default
@@ -20,6 +21,7 @@ from adjoint._replay._results import (
     Unfit,
     build,
     counts,
+    held_by,
     merged,
     number,
     plain,
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 __all__ = ["Recorded", "Structure", "Trace", "Unfit", "agree", "record"]
 
 _Tensor = _C.Tensor
+#: How often a list is referred to that stands in one place.
+_HELD = held_by(types.SimpleNamespace(value=[])) + 1
 #: Whether each replay is checked: see _check.
 CHECK = os.environ.get("ADJOINT_JIT_CHECK") == "1"
 
@@ -338,7 +342,16 @@ def _change(change: Change, tensors: Tensors, known: set[int]) -> tuple[Change, 
 
     if change.kind == "append":
         return change, (list, [of(v) for v in change.value])
+    if type(change.value) in (list, dict, tuple) and change.kind in _HOLD:
+        # A new one at each call, which nothing else holds, is a new one at each replay.
+        if held_by(change) <= _HELD and all(count <= ALONE for count in counts([change.value], 1)):
+            return change, Structure(change.value, tensors).form
+        raise Unfit(change.sentence())
     return change, of(change.value)
+
+
+#: What may hold a new list, dict or tuple.
+_HOLD = frozenset(("attribute", "key", "item"))
 
 
 class Trace:
@@ -469,12 +482,15 @@ class Trace:
 
 def agree(one: Recorded, other: Recorded) -> str | None:
     """None where two recordings of a function are the same, else where they part."""
+    why = other.tracked and _vary(one, other, other.tracked)
+    if other.tracked and why is None:
+        return None
+    reason = _differ(one, other)
+    return f"{reason}; {why}" if reason and why else reason
+
+
+def _differ(one: Recorded, other: Recorded) -> str | None:
     assert one.layout is not None and other.layout is not None
-    if other.tracked is not None:
-        found = _vary(one, other, other.tracked)
-        if found is None:
-            return None
-        other.varying = []
     if one.structure != other.structure:
         return "it returns something else at each call"
     same = one.layout.same_structure(other.layout)
@@ -483,6 +499,16 @@ def agree(one: Recorded, other: Recorded) -> str | None:
     if [(*c.place, form) for c, form in one.changes] != [(*c.place, form) for c, form in other.changes]:
         return "it changes something else at each call"
     return one.recording.difference(other.recording) or None
+
+
+def _number_at(change: Change) -> int:
+    """Which number of its layout stands where a change stores one."""
+    layout = change._layout
+    for k, edge in enumerate(layout._number_edges):
+        node, _, key = layout._place(edge)
+        if node == change._node and (key is change.key or (type(key) in (str, int) and key == change.key)):
+            return k
+    raise LookupError
 
 
 def _vary(one: Recorded, other: Recorded, tracked: Recorded) -> str | None:
@@ -500,7 +526,7 @@ def _vary(one: Recorded, other: Recorded, tracked: Recorded) -> str | None:
     try:
         forms = (one.structure.form, other.structure.form, tracked.structure.form)  # type: ignore[union-attr]
         form = merged(*forms, returned, place)
-        tracked_changes = {c.place: f for c, f in tracked.changes}
+        tracked_changes = {c.place: (c, f) for c, f in tracked.changes}
         changes = []
         for (c, f), (d, g) in zip(one.changes, other.changes, strict=True):
             if c.place != d.place:
@@ -509,11 +535,15 @@ def _vary(one: Recorded, other: Recorded, tracked: Recorded) -> str | None:
                 changes.append((d, g))
                 tracked_changes.pop(d.place, None)
             else:
-                changes.append((d, merged(f, g, tracked_changes.pop(d.place), returned, place)))
-    except (Unfit, KeyError, ValueError):
+                changes.append((d, merged(f, g, tracked_changes.pop(d.place)[1], returned, place)))
+        # Numbers that were stored where they stood already.
+        for c, f in tracked_changes.values():
+            stood = (
+                plain(numbers[_number_at(c)][1]) for numbers in (one.layout.numbers, other.layout.numbers)
+            )
+            changes.append((c, merged(*stood, f, returned, place)))
+    except (Unfit, LookupError, ValueError):
         return "it returns or stores something else at each call"
-    if tracked_changes:
-        return "it changes something else at each call"
     there = [one.layout.numbers[k][1] for k in which]
     if found := other.recording.vary(one.recording, tracked.recording, there, returned):
         return str(found)

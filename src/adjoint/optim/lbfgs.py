@@ -177,7 +177,7 @@ class LBFGS(Optimizer):
             weights.append(s.dot(q) * inverse)
             q = q - y * weights[-1]
         # As torch keeps them: the weights, by their places among the newest changes.
-        state["al"] = [*reversed(weights), *[None] * (group["history_size"] - len(weights))]
+        state.setdefault("al", [])[:] = [*reversed(weights), *[None] * (group["history_size"] - len(weights))]
         r = q * state["H_diag"]
         for y, s, inverse, weight in zip(changes, steps, inverses, reversed(weights), strict=True):
             r = r + s * (weight - y.dot(r) * inverse)
