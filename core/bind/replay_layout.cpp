@@ -209,7 +209,7 @@ void bind_replay_paths(nb::module_& m) {
             nb::list r;
             for (size_t i = 0; i < std::min(a.numbers.size(), b.numbers.size()); ++i) {
               const Edge &x = a.edges[a.numbers[i]], &y = b.edges[b.numbers[i]];
-              if (x.guard == y.guard && x.bits != y.bits) r.append(i);
+              if (number_guard(x) == number_guard(y) && x.bits != y.bits) r.append(i);
             }
             return r;
           },

@@ -164,6 +164,7 @@ PyObject* unary(PyObject* a) {
 template <Op op>
 PyObject* rounded(PyObject* a, PyObject*) {
   Scalar r;
+  if (of(a)->value.is_integral()) return Py_NewRef(a);
   if (tracing(a) && compute(op, of(a)->value, of(a)->value, r)) return make(r, note(op, r, of(a)->node));
   nb::object p = nb::steal(looked_at(a));
   return PyObject_CallMethod(p.ptr(), op == Op::Floor ? "__floor__" : "__ceil__", nullptr);

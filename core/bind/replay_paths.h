@@ -93,6 +93,12 @@ struct Edge {
   int64_t bits = 0, more = 0;
 };
 
+/// The guard of a plain value, also where it may vary.
+inline Guard number_guard(const Edge& e) {
+  if (e.guard != Guard::Varying) return e.guard;
+  return PyFloat_CheckExact(e.expected.ptr()) ? Guard::Float : Guard::Int;
+}
+
 enum class Kind : uint8_t {
   Call,
   Plain,  // members by name, or nothing but attributes

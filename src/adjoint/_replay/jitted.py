@@ -27,6 +27,7 @@ __all__ = ["Jitted", "jit"]
 _PATIENCE = 8
 #: Recordings that are kept to be compared with later ones.
 _WAITING = 8
+_AGREED = 4
 #: Calls in a row that no trace fitted, after which only few of them are recorded.
 _MISSES = 32
 _OFF = os.environ.get("ADJOINT_JIT") == "0"
@@ -56,7 +57,7 @@ class Jitted(_C._Entry):
         self._traces: list[Trace] = []
         #: Recordings that no other agreed with so far, and all code that ran in any.
         self._waiting: list[tuple[Recorded, int]] = []
-        #: The last one that agreed with another: where the next one differs in numbers alone, these may vary.
+        #: The last few that agreed with another: where one differs from them in numbers alone, these may vary.
         self._agreed: list[tuple[Recorded, int]] = []
         self._codes: dict[tuple[int, int], Any] | None = None
         self._enter_short()
@@ -190,7 +191,7 @@ class Jitted(_C._Entry):
             self._failed = 0
             if made.varying:
                 self._tried = 0
-            self._agreed = [(made, mode)]
+            self._agreed = [(made, mode), *self._agreed[: _AGREED - 1]]
             self._waiting = [w for w in self._waiting if w is not before]
             self._keep([trace, *self._traces])
             return ""

@@ -60,6 +60,7 @@ class Recorded:
         "recording",
         "result",
         "returned",
+        "stood",
         "structure",
         "tracked",
         "unfit",
@@ -79,6 +80,7 @@ class Recorded:
         #: The same call with its numbers tracked, where that was made: those that changed, by their places in the layout.
         self.tracked: Recorded | None = None
         self.varying: list[int] = []
+        self.stood: dict[Any, int] = {}
         #: The numbers that the program gets, by their places among all.
         self.returned: list[int] = []
 
@@ -271,6 +273,7 @@ def _track(
             made, function, (), {}, [code for code, _ in codes], lambda r: place(r.track(values))
         )
         _finish(made, layout, recorder, watch, histories)
+        made.stood = _stood(layout, made.changes)
         made.result.clear()
         return made
 
@@ -501,14 +504,15 @@ def _differ(one: Recorded, other: Recorded) -> str | None:
     return one.recording.difference(other.recording) or None
 
 
-def _number_at(change: Change) -> int:
-    """Which number of its layout stands where a change stores one."""
-    layout = change._layout
-    for k, edge in enumerate(layout._number_edges):
-        node, _, key = layout._place(edge)
-        if node == change._node and (key is change.key or (type(key) in (str, int) and key == change.key)):
-            return k
-    raise LookupError
+def _stood(layout: Layout, changes: list[tuple[Change, tuple[Any, ...]]]) -> dict[Any, int]:
+    """Of the places where numbers are stored, which numbers of the layout stood there."""
+    stored = {(c._node, c.key): c.place for c, form in changes if form[0] == "number"}
+    places = map(layout._place, layout._number_edges)
+    # Keys that tensors are, say, cannot be compared.
+    found = (
+        (stored.get((node, key)), k) for k, (node, _, key) in enumerate(places) if type(key) in (str, int)
+    )
+    return {place: k for place, k in found if place}
 
 
 def _vary(one: Recorded, other: Recorded, tracked: Recorded) -> str | None:
@@ -538,9 +542,8 @@ def _vary(one: Recorded, other: Recorded, tracked: Recorded) -> str | None:
                 changes.append((d, merged(f, g, tracked_changes.pop(d.place)[1], returned, place)))
         # Numbers that were stored where they stood already.
         for c, f in tracked_changes.values():
-            stood = (
-                plain(numbers[_number_at(c)][1]) for numbers in (one.layout.numbers, other.layout.numbers)
-            )
+            at = tracked.stood[c.place]
+            stood = (plain(numbers[at][1]) for numbers in (one.layout.numbers, other.layout.numbers))
             changes.append((c, merged(*stood, f, returned, place)))
     except (Unfit, LookupError, ValueError):
         return "it returns or stores something else at each call"
