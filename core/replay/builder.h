@@ -3,6 +3,7 @@
 //     builder_plan.cpp   what becomes of each step: a loop, a move, a row
 //     builder.cpp        what is needed, what is constant, in which order, in which memory
 //     builder_emit.cpp   the instructions
+//     builder_numbers.cpp   numbers of Python among them
 //
 // Start reading at `Builder::build`.
 #pragma once
@@ -55,6 +56,7 @@ class Builder {
 
   void find_inputs_and_outputs();
   void find_numbers();
+  void emit_targets();
   void target(const Number& n, void* at, Program::Target::Kind kind);
   void plan_steps();
   /// What a step is called with. Of an element-wise call, `places` leaves out what the call does.

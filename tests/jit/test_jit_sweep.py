@@ -210,7 +210,6 @@ OPTIMIZERS = [
 #: Those whose steps are another program at each of the first calls, by words of the reason.
 LEFT_STEPS = {
     "SparseAdam": "sparse",
-    "LBFGS": "became a list",
 }
 
 

@@ -129,6 +129,13 @@ class Structure:
             return ("named", kind, [self._of(v, tensors, inside) for v in value])
         raise Unfit(f"it returns an object of type {kind.__qualname__}")
 
+    @staticmethod
+    def of_form(form: Any) -> Structure:
+        """One that has this form."""
+        structure: Structure = object.__new__(Structure)
+        structure.form = form
+        return structure
+
     def build(self, tensors: Any) -> Any:
         """The result, with these tensors."""
         return build(self.form, tensors)

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-    from adjoint._replay._paths import Layout
+    from adjoint._replay._paths import Change, Layout
 
-__all__ = ["follow", "may_follow", "numbers_of"]
+__all__ = ["follow", "may_follow", "numbers_of", "stood"]
 
 #: Of the memory that a call reaches and may write, this much is kept to be put back.
 _MOST = 512 << 20
@@ -155,3 +155,14 @@ def follow(
         return None
     finally:
         placed.put_back()
+
+
+def stood(layout: Layout, changes: list[tuple[Change, tuple[Any, ...]]]) -> dict[Any, int]:
+    """Of the places where numbers are stored, which numbers of the layout stood there."""
+    stored = {(c._node, c.key): c.place for c, form in changes if form[0] == "number"}
+    places = map(layout._place, layout._number_edges)
+    # Keys that tensors are, say, cannot be compared.
+    found = (
+        (stored.get((node, key)), k) for k, (node, _, key) in enumerate(places) if type(key) in (str, int)
+    )
+    return {place: k for place, k in found if place}

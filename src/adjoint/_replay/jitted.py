@@ -13,8 +13,9 @@ from itertools import takewhile
 
 from adjoint import _C
 from adjoint._replay import traces
+from adjoint._replay._agree import agree
 from adjoint._replay._paths import reasons
-from adjoint._replay.traces import Recorded, Trace, agree, record
+from adjoint._replay.traces import Recorded, Trace, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -168,6 +169,7 @@ class Jitted(_C._Entry):
             for code, names in made.codes:
                 codes[id(code), id(names)] = code, names
         reason = made.unfit or (self._compare(made, mode) if made.recording else "")
+        made.tracked = None
         if reason:
             self._fail(reason, lasting=bool(made.unfit))
         return result

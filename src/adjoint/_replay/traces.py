@@ -22,11 +22,10 @@ from adjoint._replay._results import (
     build,
     counts,
     held_by,
-    merged,
     number,
     plain,
 )
-from adjoint._replay._tracked import follow, may_follow, numbers_of
+from adjoint._replay._tracked import follow, may_follow, numbers_of, stood
 from adjoint._replay._watch import Watching
 
 TYPE_CHECKING = False
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
     from adjoint._replay._paths import LIBRARY, Change, Layout
 
-__all__ = ["Recorded", "Structure", "Trace", "Unfit", "agree", "record"]
+__all__ = ["Recorded", "Structure", "Trace", "Unfit", "record"]
 
 _Tensor = _C.Tensor
 #: How often a list is referred to that stands in one place.
@@ -65,6 +64,7 @@ class Recorded:
         "tracked",
         "unfit",
         "varying",
+        "with_numbers",
     )
 
     def __init__(self) -> None:
@@ -80,6 +80,8 @@ class Recorded:
         #: The same call with its numbers tracked, where that was made: those that changed, by their places in the layout.
         self.tracked: Recorded | None = None
         self.varying: list[int] = []
+        #: What it returns and changes, with numbers that are computed again among the tensors.
+        self.with_numbers: tuple[Any, list[tuple[Change, tuple[Any, ...]]]] | None = None
         self.stood: dict[Any, int] = {}
         #: The numbers that the program gets, by their places among all.
         self.returned: list[int] = []
@@ -273,7 +275,7 @@ def _track(
             made, function, (), {}, [code for code, _ in codes], lambda r: place(r.track(values))
         )
         _finish(made, layout, recorder, watch, histories)
-        made.stood = _stood(layout, made.changes)
+        made.stood = stood(layout, made.changes)
         made.result.clear()
         return made
 
@@ -383,8 +385,8 @@ class Trace:
         self.varying = len(made.varying)
         self.returned = made.returned
         self.layout.let_vary(made.varying)
-        self.structure = made.structure
-        self.changes = made.changes
+        form, self.changes = made.with_numbers or (made.structure.form, made.changes)
+        self.structure = made.structure.of_form(form)
         self.mode = mode
         self.dtype = _C.get_default_dtype()
         self.outputs = made.outputs
@@ -481,77 +483,3 @@ class Trace:
                 )
 
         return gradients
-
-
-def agree(one: Recorded, other: Recorded) -> str | None:
-    """None where two recordings of a function are the same, else where they part."""
-    why = other.tracked and _vary(one, other, other.tracked)
-    if other.tracked and why is None:
-        return None
-    reason = _differ(one, other)
-    return f"{reason}; {why}" if reason and why else reason
-
-
-def _differ(one: Recorded, other: Recorded) -> str | None:
-    assert one.layout is not None and other.layout is not None
-    if one.structure != other.structure:
-        return "it returns something else at each call"
-    same = one.layout.same_structure(other.layout)
-    if same is not True:
-        return str(same)
-    if [(*c.place, form) for c, form in one.changes] != [(*c.place, form) for c, form in other.changes]:
-        return "it changes something else at each call"
-    return one.recording.difference(other.recording) or None
-
-
-def _stood(layout: Layout, changes: list[tuple[Change, tuple[Any, ...]]]) -> dict[Any, int]:
-    """Of the places where numbers are stored, which numbers of the layout stood there."""
-    stored = {(c._node, c.key): c.place for c, form in changes if form[0] == "number"}
-    places = map(layout._place, layout._number_edges)
-    # Keys that tensors are, say, cannot be compared.
-    found = (
-        (stored.get((node, key)), k) for k, (node, _, key) in enumerate(places) if type(key) in (str, int)
-    )
-    return {place: k for place, k in found if place}
-
-
-def _vary(one: Recorded, other: Recorded, tracked: Recorded) -> str | None:
-    """None where two recordings are the same but for numbers that Python computes of those that changed."""
-    assert one.layout is not None and other.layout is not None
-    which = tracked.varying
-    edges = other.layout._number_edges
-    if found := one.layout._difference(other.layout, [edges[k] for k in which]):
-        return str(found)
-    returned: list[tuple[int, Any]] = []
-
-    def place(node: int) -> tuple[Any, ...]:
-        return ("tensor", other.outputs + len(returned) - 1)
-
-    try:
-        forms = (one.structure.form, other.structure.form, tracked.structure.form)  # type: ignore[union-attr]
-        form = merged(*forms, returned, place)
-        tracked_changes = {c.place: (c, f) for c, f in tracked.changes}
-        changes = []
-        for (c, f), (d, g) in zip(one.changes, other.changes, strict=True):
-            if c.place != d.place:
-                return "it changes something else at each call"
-            if d.kind == "counter":
-                changes.append((d, g))
-                tracked_changes.pop(d.place, None)
-            else:
-                changes.append((d, merged(f, g, tracked_changes.pop(d.place)[1], returned, place)))
-        # Numbers that were stored where they stood already.
-        for c, f in tracked_changes.values():
-            at = tracked.stood[c.place]
-            stood = (plain(numbers[at][1]) for numbers in (one.layout.numbers, other.layout.numbers))
-            changes.append((c, merged(*stood, f, returned, place)))
-    except (Unfit, LookupError, ValueError):
-        return "it returns or stores something else at each call"
-    there = [one.layout.numbers[k][1] for k in which]
-    if found := other.recording.vary(one.recording, tracked.recording, there, returned):
-        return str(found)
-    other.varying = which
-    other.structure.form = form  # type: ignore[union-attr]
-    other.changes = changes
-    other.returned = [node for node, _ in returned]
-    return None
