@@ -342,7 +342,9 @@ void Arguments::set(const Parameter& p, PyObject* o) {
       v.d = as_double(o, p.name.c_str());
       return;
     case Form::Bool:
-      v.b = PyBool_Check(o) ? o == Py_True : as_scalar(o)->as_int() != 0;
+      v.b = PyBool_Check(o) ? o == Py_True
+            : is_tracked(o) ? PyObject_IsTrue(o) == 1
+                            : as_scalar(o)->as_int() != 0;
       return;
     case Form::Ints:
       if (!plain_ints(o, v))

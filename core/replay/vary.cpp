@@ -66,10 +66,12 @@ class Finder {
       const auto place = std::ranges::find(h.places, slot, &Place::slot);
       if (place == h.places.end()) continue;
       const DType type = h.geometry(*place).dtype;
-      if (static_cast<size_t>(itemsize(type)) != x.nbytes || is_complex(type) || type == DType::Bool)
-        continue;
+      const auto item = static_cast<size_t>(itemsize(type));
       char* const p = h.bytes.data() + x.bytes;
       char* const q = t.bytes.data() + y.bytes;
+      for (size_t k = 0; k + item <= x.nbytes; k += item)
+        doubt(read_element(p + k, type), read_element(q + k, type), type);
+      if (item != x.nbytes || is_complex(type) || type == DType::Bool) continue;
       Number n{.number = 0, .slot = slot, .dtype = type};
       if (find(n, read_element(p, type), read_element(q, type), type)) std::memcpy(q, p, x.nbytes);
     }
@@ -109,12 +111,7 @@ class Finder {
                        same_number(Scalar(number.as_double()), argument);
     };
     if (same_number(here, there)) {
-      // Two numbers may be one where they are rounded.
-      for (size_t k = 0; k < used_.size(); ++k)
-        if (const NumberNode& node = here_.trace.numbers[k]; node.given &&
-                                                             !same_number(node.value, before_[k]) &&
-                                                             (is(node.value, here) || is(before_[k], here)))
-          in_doubt_ = true;
+      if (!type) doubt(here, there, type);
       return false;
     }
     int64_t found = -1;
@@ -140,6 +137,20 @@ class Finder {
     n.number = static_cast<uint32_t>(found);
     here_.numbers.push_back(n);
     return true;
+  }
+  /// What stayed the same although a number that changed may have become it both times, where it was rounded:
+  /// nobody can say whether it is that number.
+  void doubt(const Scalar& here, const Scalar& there, std::optional<DType> type) {
+    if (!type && !same_number(here, there)) return;
+    const auto becomes = [&](const Scalar& number, const Scalar& argument) {
+      if (!type) return number.as_double() == argument.as_complex().re;
+      if (is_integral(*type) && !fits(number, *type)) return true;
+      return Written(number, *type) == Written(argument, *type);
+    };
+    if (type && !(Written(here, *type) == Written(there, *type))) return;
+    for (size_t k = 0; k < used_.size(); ++k)
+      if (const NumberNode& node = here_.trace.numbers[k]; node.given && !same_number(node.value, before_[k]))
+        in_doubt_ = in_doubt_ || (becomes(node.value, here) && becomes(before_[k], there));
   }
   void decide(Op op, size_t a, int32_t b) {
     std::vector<NumberNode>& all = here_.trace.numbers;

@@ -192,6 +192,14 @@ FUNCTIONS = {
     "gelu": lambda x, t: F.glu(ad.cat([x, x * t], 1)) + F.prelu(x, ad.tensor(t)),
     "std over": lambda x, t: x.var(dim=0, correction=int(abs(t)) if t == t and abs(t) < 3 else 1),
     "trapezoid": lambda x, t: ad.trapezoid(x, dx=t) + ad.cumulative_trapezoid(x, dx=t)[:, 0],
+    "rounded": lambda x, t: (
+        x * t
+        + ad.tensor([t, 1.0]).sum()
+        + ad.tensor([t, 1.0], dtype=ad.int8).sum()
+        + (x > 0).masked_fill(x > 1, t)
+        + ad.tensor([t], dtype=ad.complex64).real
+    ),
+    "flag": lambda x, t: x * t + x.sum(0, keepdim=bool(t)) + x.sum(1, keepdim=True),
     "heaviside": lambda x, t: (
         ad.heaviside(x, ad.tensor(t)) + ad.copysign(x, t) + ad.nextafter(x, ad.tensor(t))
     ),
