@@ -14,6 +14,7 @@ import threading
 
 from adjoint import _C
 from adjoint._replay._codes import facts_of
+from adjoint._replay._memory import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,11 +87,9 @@ class _Placed:
     """Objects in the place of numbers, for a block; afterwards all is as it was before, whatever changed meanwhile."""
 
     def __init__(self, layout: Layout, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        from adjoint._replay._check import _State
-
         self.layout = layout
         self.args, self.kwargs = list(args), dict(kwargs)
-        self.state = _State(layout.tensors)
+        self.state = State(layout.tensors)
 
     def put(self, edge: int, value: Any) -> None:
         parent, kind, key = self.layout._place(edge)
