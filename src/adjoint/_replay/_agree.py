@@ -62,8 +62,8 @@ def _vary(one: Recorded, other: Recorded, tracked: Recorded) -> str | None:
         # Numbers that were stored where they stood already.
         for c, f in tracked_changes.values():
             at = tracked.stood[c.place]
-            stood = (plain(numbers[at][1]) for numbers in (one.layout.numbers, other.layout.numbers))
-            changes.append((c, merged(*stood, f, returned, place)))
+            before, now = plain(one.layout.numbers[at][1]), plain(other.layout.numbers[at][1])
+            changes.append((c, merged(before, now, f, returned, place)))
     except (Unfit, LookupError, ValueError):
         return "it returns or stores something else at each call"
     there = [one.layout.numbers[k][1] for k in which]

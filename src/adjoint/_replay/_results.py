@@ -95,7 +95,7 @@ def merged(
             raise Unfit("it returns or stores something else at each call")
         inner = [(c[0], merged(a[1], b[1], c[1], returned, of_number)) for a, b, c in parts]
     else:
-        inner = [merged(a, b, c, returned, of_number) for a, b, c in parts]  # type: ignore[misc]
+        inner = [merged(a, b, c, returned, of_number) for a, b, c in parts]
     return (*tracked[:-1], inner)
 
 
