@@ -8,6 +8,7 @@ checked before anything is timed. Start reading at `programs`.
 import argparse
 import statistics
 import time
+import warnings
 
 import adjoint as ad
 
@@ -66,6 +67,28 @@ def programs():
 
     def another_rate():
         steps.param_groups[0]["lr"] *= 0.9999
+
+    counted = ad.nn.Sequential(ad.nn.Linear(64, 64), ad.nn.Tanh(), ad.nn.Linear(64, 10))
+    radam = ad.optim.RAdam(counted.parameters(), lr=1e-3)
+
+    def mlp_step_that_counts():
+        return step(counted, radam)
+
+    clock = {"t": 0.0, "h": 0.05}
+    state = ad.randn(16, 2)
+
+    def time_step():
+        t, h = clock["t"], clock["h"]
+
+        def slope(t, y):
+            return (y * (1 + 0.1 * t)).sin() - 0.5 * y / (1 + t * t)
+
+        y = state
+        a = slope(t, y)
+        b = slope(t + h / 2, y + h / 2 * a)
+        c = slope(t + h / 2, y + h / 2 * b)
+        clock["t"], clock["h"] = t + h, h * 0.999
+        return y + h / 6 * (a + 2 * b + 2 * c + slope(t + h, y + h * c))
 
     field = ad.nn.Sequential(ad.nn.Linear(2, 32), ad.nn.Tanh(), ad.nn.Linear(32, 2))
     adam = ad.optim.Adam(field.parameters(), lr=1e-3)
@@ -155,6 +178,8 @@ def programs():
         ("MLP 64-64-10, gradient", mlp_gradient),
         ("MLP 64-64-10, SGD step", mlp_step),
         ("MLP 64-64-10, SGD step, another rate each", mlp_step_with_a_new_rate, another_rate),
+        ("MLP 64-64-10, RAdam step", mlp_step_that_counts),
+        ("RK4, time and step size change", time_step),
         ("neural ODE, RK4, Adam step", neural_ode),
         ("HMC, 20 leapfrogs, 100 × 8", hmc),
         ("Kalman filter, 50 steps, gradient", kalman),
@@ -298,6 +323,84 @@ def show(name, function, replayed):
     print(f"{name:48}{plain:14.1f}{jit:14.1f}{jit / plain:8.3f}{memory:8.2f}", flush=True)
 
 
+class Holder:
+    """Four tensors and four plain values."""
+
+    def __init__(self, k):
+        self.a, self.b, self.c, self.d = (ad.ones(1) for _ in range(4))
+        self.p, self.q, self.r, self.s = k + 0.1, k + 0.2, k, str(k)
+
+
+def per_call(function, *args, calls=2000, samples=15):
+    """The least time of a call, in microseconds."""
+    best = []
+    for _ in range(samples):
+        begin = time.perf_counter()
+        for _ in range(calls):
+            function(*args)
+        best.append((time.perf_counter() - begin) / calls * 1e6)
+    return min(best)
+
+
+def latencies():
+    """Print what the way into a replay takes, and what recording takes."""
+    x = ad.ones(())
+
+    def plain(x):
+        return x + 1
+
+    replayed = ad.jit(plain)
+    holders = [Holder(k) for k in range(25)]
+
+    def reaches(x):
+        for h in holders:
+            h.a, h.b, h.c, h.d, h.p, h.q, h.r, h.s
+        return x + 1
+
+    reaching = ad.jit(reaches)
+    for _ in range(12):
+        replayed(x), reaching(x)
+
+    def never(x):
+        time.perf_counter()
+        return x + 1
+
+    given_up = ad.jit(never)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(12):
+            given_up(x)
+    net = ad.nn.Sequential(ad.nn.Linear(64, 64), ad.nn.Tanh(), ad.nn.Linear(64, 10))
+    inputs, weights = ad.randn(32, 64), list(net.parameters())
+
+    def gradient(scale):
+        return ad.autograd.grad((net(inputs) * scale).square().mean(), weights)
+
+    eager = per_call(gradient, 0.3, calls=200)
+    fixed, varying = [], []
+    for times, scale in ((fixed, lambda k: 0.3), (varying, lambda k: 0.3 + 0.1 * k)):
+        for _ in range(30):
+            f = ad.jit(gradient)
+            f(scale(0))
+            for k in (1, 2):
+                begin = time.perf_counter()
+                f(scale(k))
+                times.append((time.perf_counter() - begin) * 1e6)
+    base = per_call(replayed, x)
+    print(f"\n{'x + 1, a scalar, replayed':60}{base:8.2f} µs")
+    print(
+        f"{'100 tensors and 100 plain values reached, beyond that':60}{per_call(reaching, x) - base:8.2f} µs"
+    )
+    print(
+        f"{'a function that cannot be replayed, beyond eager':60}{per_call(given_up, x) - per_call(never, x):8.2f} µs"
+    )
+    for name, times in (("", fixed), (", with a number that changes", varying)):
+        second, third = statistics.median(times[::2]), statistics.median(times[1::2])
+        print(
+            f"{'recording ' + format(eager, '.0f') + ' µs of gradient' + name:60}{second / eager:8.2f} and {third / eager:.2f} calls"
+        )
+
+
 def main():
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -323,6 +426,8 @@ def main():
     for name, row, written in by_hand():
         if not wanted or any(word in name for word in wanted):
             show(name, row, replays(written))
+    if not wanted or "latency" in wanted:
+        latencies()
 
 
 if __name__ == "__main__":

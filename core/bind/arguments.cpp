@@ -4,6 +4,7 @@
 
 #include "bind/object.h"
 #include "bind/operators.h"
+#include "bind/replay_numbers.h"
 #include "bind/words.h"
 #include "runtime/random.h"
 #include "transforms/interpreter.h"
@@ -18,7 +19,9 @@ bool is_sequence(PyObject* o) {
   return PyTuple_Check(o) || PyList_Check(o) ||
          (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o));
 }
-bool is_number(PyObject* o) { return PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o); }
+bool is_number(PyObject* o) {
+  return PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o) || is_tracked(o);
+}
 bool is_whole(PyObject* o) { return PyIndex_Check(o) && !PyFloat_Check(o); }
 
 /// Whether all elements of a list or tuple are as `fits` asks; of other sequences it is seen when they are
@@ -48,8 +51,10 @@ Fit fit_of(const ArgKind& kind, PyObject* o) {
       return when(is_tensor(o) ? unwrap(o).numel() == 1 : as_scalar(o).has_value(), Fit::Converted);
     case Form::Int:
       if (PyLong_Check(o)) return PyBool_Check(o) ? Fit::No : Fit::Exact;
+      if (is_tracked(o)) return when(is_whole(o), Fit::Exact);
       return when(is_whole(o), Fit::Converted);
     case Form::Float:
+      if (is_tracked(o)) return Fit::Exact;
       if (PyFloat_Check(o) || PyLong_Check(o)) return PyBool_Check(o) ? Fit::Converted : Fit::Exact;
       // A tensor that is more than a number is for another form of the operator, which does not lose its
       // history.
@@ -337,7 +342,9 @@ void Arguments::set(const Parameter& p, PyObject* o) {
       v.d = as_double(o, p.name.c_str());
       return;
     case Form::Bool:
-      v.b = PyBool_Check(o) ? o == Py_True : as_scalar(o)->as_int() != 0;
+      v.b = PyBool_Check(o) ? o == Py_True
+            : is_tracked(o) ? PyObject_IsTrue(o) == 1
+                            : as_scalar(o)->as_int() != 0;
       return;
     case Form::Ints:
       if (!plain_ints(o, v))

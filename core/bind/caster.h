@@ -98,5 +98,6 @@ void bind_replay_watch(nanobind::module_& m);
 void bind_primitive(nanobind::module_& m);
 void bind_replay(nanobind::module_& m);
 void bind_replay_entry(nanobind::module_& m);
+void bind_replay_numbers(nanobind::module_& m);
 void bind_runtime(nanobind::module_& m);
 }  // namespace adjoint::bind

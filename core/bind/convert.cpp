@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "bind/object.h"
+#include "bind/replay_numbers.h"
 #include "for_size.h"
 #include "transforms/interpreter.h"
 
@@ -151,6 +152,7 @@ std::optional<Scalar> as_scalar(PyObject* o) {
     return Scalar(Complex<double>(z.real, z.imag));
   }
   if (is_tensor(o) || PySequence_Check(o)) return {};
+  if (is_tracked(o)) return given_on(o);
   // NumPy's scalars and whatever else converts like a number. A span of time does so too, and its unit would
   // be lost.
   const char* type = Py_TYPE(o)->tp_name;

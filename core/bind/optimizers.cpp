@@ -1,6 +1,7 @@
 // The steps of the optimisers: lists of tensors in, one call of a row (ops/optimizer.h) for all that it can
 // update.
 #include "bind/caster.h"
+#include "bind/convert.h"
 #include "dispatch/operator.h"
 #include "for_size.h"
 #include "kernels/cpu/optimizer.h"
@@ -19,6 +20,13 @@ const Tensor* at(PyObject* list, size_t i) {
                     : nullptr;
   return o && is_tensor(o) ? &unwrap(o) : nullptr;
 }
+
+/// A float, or a number that is tracked.
+struct Number {
+  double value;
+  Number(nb::handle o) : value(as_double(o.ptr(), "an option")) {}
+  operator double() const { return value; }
+};
 
 /// The parameters that one call updates, with what belongs to them, and the positions of the others: of
 /// another type than the kernels know, on another device than the first, with a state of another shape, or
@@ -76,37 +84,41 @@ struct Step {
 }  // namespace
 
 void bind_optimizers(nb::module_& m) {
-  m.def("sgd_step", [](nb::list params, nb::list grads, nb::list buffers, double lr, double momentum,
-                       double dampening, double weight_decay, bool nesterov, bool maximize) {
+  m.def("sgd_step", [](nb::list params, nb::list grads, nb::list buffers, nb::handle lr, nb::handle momentum,
+                       nb::handle dampening, nb::handle weight_decay, bool nesterov, bool maximize) {
     const Step s({params, grads, buffers}, false);
     if (!s.lists[0].empty())
-      call_all<SgdStep>(TensorList(s.lists[0]), TensorList(s.lists[1]), TensorList(s.lists[2]), lr, momentum,
-                        dampening, weight_decay, nesterov, maximize);
+      call_all<SgdStep>(TensorList(s.lists[0]), TensorList(s.lists[1]), TensorList(s.lists[2]), Number(lr),
+                        Number(momentum), Number(dampening), Number(weight_decay), nesterov, maximize);
     return s.rest;
   });
   m.def("adam_step", [](nb::list params, nb::list grads, nb::list m1, nb::list m2, nb::list most,
-                        nb::list steps, double lr, double beta1, double beta2, double eps,
-                        double weight_decay, bool decoupled, bool maximize) {
+                        nb::list steps, nb::handle lr, nb::handle beta1, nb::handle beta2, nb::handle eps,
+                        nb::handle weight_decay, bool decoupled, bool maximize) {
     const Step s({params, grads, m1, m2, most, steps}, true);
     if (!s.lists[0].empty())
       call_all<AdamStep>(TensorList(s.lists[0]), TensorList(s.lists[1]), TensorList(s.lists[2]),
-                         TensorList(s.lists[3]), TensorList(s.lists[4]), TensorList(s.lists[5]), lr, beta1,
-                         beta2, eps, weight_decay, decoupled, maximize);
+                         TensorList(s.lists[3]), TensorList(s.lists[4]), TensorList(s.lists[5]), Number(lr),
+                         Number(beta1), Number(beta2), Number(eps), Number(weight_decay), decoupled,
+                         maximize);
     return s.rest;
   });
   m.def("rmsprop_step", [](nb::list params, nb::list grads, nb::list squares, nb::list means,
-                           nb::list buffers, nb::list steps, double lr, double alpha, double eps,
-                           double weight_decay, double momentum, bool maximize) {
+                           nb::list buffers, nb::list steps, nb::handle lr, nb::handle alpha, nb::handle eps,
+                           nb::handle weight_decay, nb::handle momentum, bool maximize) {
     const Step s({params, grads, squares, means, buffers, steps}, true);
     if (!s.lists[0].empty())
       call_all<RmspropStep>(TensorList(s.lists[0]), TensorList(s.lists[1]), TensorList(s.lists[2]),
-                            TensorList(s.lists[3]), TensorList(s.lists[4]), TensorList(s.lists[5]), lr, alpha,
-                            eps, weight_decay, momentum, maximize);
+                            TensorList(s.lists[3]), TensorList(s.lists[4]), TensorList(s.lists[5]),
+                            Number(lr), Number(alpha), Number(eps), Number(weight_decay), Number(momentum),
+                            maximize);
     return s.rest;
   });
   m.def("program_step",
         [](nb::list params, nb::list grads, nb::list firsts, nb::list seconds, nb::list thirds,
-           nb::list steps, const std::vector<int64_t>& program, const std::vector<double>& numbers) {
+           nb::list steps, const std::vector<int64_t>& program, nb::list numbers_of_program) {
+          std::vector<double> numbers;
+          for (nb::handle n : numbers_of_program) numbers.push_back(Number(n));
           const Step s({params, grads, firsts, seconds, thirds, steps}, true);
           if (!s.lists[0].empty())
             call_all<ProgramStep>(TensorList(s.lists[0]), TensorList(s.lists[1]), TensorList(s.lists[2]),

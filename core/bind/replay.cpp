@@ -8,8 +8,10 @@
 #include "autograd/meta.h"
 #include "autograd/views.h"
 #include "bind/computing.h"
+#include "bind/convert.h"
 #include "bind/node_object.h"
 #include "bind/overrides.h"
+#include "bind/replay_numbers.h"
 #include "bind/words.h"
 #include "for_size.h"
 
@@ -72,7 +74,9 @@ struct Recorder {
   std::string refused;  // when it was opened last
   explicit Recorder(Ref<Tracer> t) : tracer(std::move(t)) { push(Ref<Observer>(tracer)); }
   ~Recorder() {
-    if (open) pop(tracer.get());
+    if (!open) return;
+    stop_tracking();
+    pop(tracer.get());
   }
   Recorder(const Recorder&) = delete;
 };
@@ -122,13 +126,14 @@ struct AgainInPython final : Again {
 };
 
 /// The outputs, or None where the call has to be made by itself. `again`: None where nothing is recorded.
-nb::object run(const std::shared_ptr<Replay>& replay, nb::handle given, nb::handle again, size_t varying) {
+nb::object run(const std::shared_ptr<Replay>& replay, nb::handle given, nb::handle again, size_t varying,
+               const std::vector<uint32_t>& returned) {
   PyObject* const list = given.ptr();
   // Tensors, then numbers.
   const size_t n = static_cast<size_t>(PyList_GET_SIZE(list)) - varying;
-  std::vector<double> numbers;
+  std::vector<Scalar> numbers;
   for (size_t i = 0; i < varying; ++i)
-    numbers.push_back(PyFloat_AS_DOUBLE(PyList_GET_ITEM(list, static_cast<Py_ssize_t>(n + i))));
+    numbers.push_back(*as_scalar(PyList_GET_ITEM(list, static_cast<Py_ssize_t>(n + i))));
   Tensors inputs(n), outputs(replay->outputs());
   for (size_t i = 0; i < n; ++i)
     if (PyObject* o = PyList_GET_ITEM(list, static_cast<Py_ssize_t>(i)); is_tensor(o)) inputs[i] = unwrap(o);
@@ -142,7 +147,10 @@ nb::object run(const std::shared_ptr<Replay>& replay, nb::handle given, nb::hand
     outcome = replay->run(inputs, outputs, recorded, numbers);
   }
   if (outcome != Program::Outcome::Done) return nb::none();
-  nb::object made = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(outputs.size())));
+  nb::object made = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(outputs.size() + returned.size())));
+  for (size_t i = 0; i < returned.size(); ++i)
+    PyTuple_SET_ITEM(made.ptr(), static_cast<Py_ssize_t>(outputs.size() + i),
+                     from_scalar(numbers.at(returned[i])));
   for (size_t i = 0; i < outputs.size(); ++i) {
     const int32_t k = replay->program().output_is_input()[i];
     PyObject* const o = k >= 0 ? Py_NewRef(PyList_GET_ITEM(list, k)) : wrap(outputs[i]);
@@ -214,8 +222,17 @@ void bind_replay(nb::module_& m) {
   nb::class_<Recording>(m, "_Recording", "What a call did to elements.")
       .def_prop_ro("refused", [](const Recording& r) { return r.trace.refused; })
       .def("difference", &Recording::difference)
-      .def("vary", [](Recording& r, const Recording& other, std::vector<double> here,
-                      std::vector<double> there) { return r.vary(other, here, there); })
+      .def("vary",
+           [](Recording& r, const Recording& before, const Recording& tracked, nb::list there,
+              nb::list returned) {
+             std::vector<Scalar> numbers;
+             for (nb::handle n : there) numbers.push_back(as_scalar(n.ptr()).value());
+             std::vector<std::pair<uint32_t, Scalar>> given_back;
+             for (nb::handle n : returned)
+               given_back.emplace_back(nb::cast<uint32_t>(n[0]), as_scalar(nb::object(n[1]).ptr()).value());
+             return r.vary(before, tracked, numbers, given_back);
+           })
+      .def_prop_ro("items", [](const Recording& r) { return r.trace.items; })
       .def_prop_ro("steps", [](const Recording& r) { return r.trace.steps.size(); })
       .def_prop_ro("draws",
                    [](const Recording& r) {
@@ -227,6 +244,10 @@ void bind_replay(nb::module_& m) {
       .def("refuse", [](Recorder& r, const std::string& why) { r.tracer->refuse(why); })
       .def_prop_ro("refused", [](const Recorder& r) { return r.tracer->trace.refused; })
       .def_prop_ro("steps", [](const Recorder& r) { return r.tracer->trace.steps.size(); })
+      .def(
+          "track", [](Recorder& r, nb::list numbers) { return track(r.tracer, numbers); },
+          "Objects in the place of these numbers, until it is closed: what Python computes with them is "
+          "noted.")
       .def("open",
            [](Recorder& r, nb::list made) {
              for (nb::handle t : made)
@@ -241,6 +262,7 @@ void bind_replay(nb::module_& m) {
           "An error since it was opened comes of no elements.")
       .def("close",
            [](Recorder& r) {
+             stop_tracking();
              if (r.open && !pop(r.tracer.get())) r.tracer->refuse("a context was left open");
              r.open = false;
              return r.tracer->trace.steps.size();
@@ -278,10 +300,12 @@ void bind_replay(nb::module_& m) {
       .def("__init__", [](Replayed* p, const Recording& r) { new (p) Replayed{std::make_shared<Replay>(r)}; })
       .def(
           "run",
-          [](const Replayed& p, nb::handle inputs, nb::handle again, size_t varying) {
-            return run(p.replay, inputs, again, varying);
+          [](const Replayed& p, nb::handle inputs, nb::handle again, size_t varying,
+             const std::vector<uint32_t>& returned) {
+            return run(p.replay, inputs, again, varying, returned);
           },
-          nb::arg("inputs"), nb::arg("again").none(), nb::arg("varying") = 0)
+          nb::arg("inputs"), nb::arg("again").none(), nb::arg("varying") = 0,
+          nb::arg("returned") = std::vector<uint32_t>())
       .def("statistics", [](const Replayed& p) { return statistics(p.replay); })
       .def_prop_ro("writes", [](const Replayed& p) { return p.replay->writes(); })
       .def_prop_ro("differentiated",
@@ -305,6 +329,7 @@ void bind_replay(nb::module_& m) {
         "The version of a tensor, for a check of the library's own, which a replay need not make.");
   m.def("_reason_not_to_replay", &reason_not_to_replay);
   m.def("_mode_of_replay", &mode_of_replay);
+  bind_replay_numbers(m);
   bind_replay_entry(m);
   bind_replay_graph(m);
 }

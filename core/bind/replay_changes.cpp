@@ -303,7 +303,8 @@ nb::object reach(Layout& l, int32_t number, PyObject* function, PyObject* args, 
 
 std::string difference(const Layout& a, const Layout& b, const std::vector<int32_t>& but) {
   const auto equal_but = [](const Edge& x, const Edge& y) {
-    return x.guard == Guard::Float && y.guard == Guard::Float;
+    const Guard g = number_guard(x);
+    return g == number_guard(y) && (g == Guard::Float || g == Guard::Int);
   };
   const auto fact = [](const Node& n) {
     PyObject* o = n.fact.ptr();

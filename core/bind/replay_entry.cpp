@@ -42,10 +42,11 @@ PyObject* entered(PyObject* self, PyObject* args, PyObject* kwargs) {
         what.why.clear();
         if (!walk.call(entry.function.ptr(), args, kwargs ? kwargs : none)) continue;
         // What the collector let run meanwhile may have put another trace there.
-        if (i >= entry.traces.size() || !entry.traces[i].layout.is(layout) || !walk.floats().empty()) break;
+        if (i >= entry.traces.size() || !entry.traces[i].layout.is(layout)) break;
         const std::shared_ptr<replay::Replay> replay = entry.traces[i].replay;
         if (replay->outputs() != 1) break;
         Tensor result;
+        std::vector<Scalar> numbers = walk.numbers();
         replay::Program::Outcome outcome;
         // Borrowed while Python's lock is held, else owned.
         runtime::SmallVector<TensorImpl*, 16> borrowed(walk.count());
@@ -56,9 +57,9 @@ PyObject* entered(PyObject* self, PyObject* args, PyObject* kwargs) {
           const Computing computing(true, [&](auto&& add) {
             for (const Tensor& t : owned) add(t.get());
           });
-          outcome = replay->run(owned, {&result, 1}, {});
+          outcome = replay->run(owned, {&result, 1}, {}, numbers);
         } else {
-          outcome = replay->run(inputs, {&result, 1}, {});
+          outcome = replay->run(inputs, {&result, 1}, {}, numbers);
         }
         // A decision came out otherwise, as it may have in another trace, which is asked first from now on.
         if (outcome != replay::Program::Outcome::Done) continue;

@@ -352,28 +352,38 @@ bool Collector::matters(PyObject* key, PyObject* value) const {
   return is_special(key, value);
 }
 
+void Layout::find_leads() {
+  leads.clear();
+  const auto lead = [&](int32_t first, int32_t end) {
+    for (int32_t i = first; i < end; ++i)
+      if (const Guard g = edges[i].guard; g == Guard::Node || g == Guard::Tensor || g == Guard::Varying)
+        leads.push_back(i);
+    return static_cast<int32_t>(leads.size());
+  };
+  for (Node& n : nodes) {
+    n.leads = static_cast<int32_t>(leads.size());
+    n.leads_of_attributes = n.kind == Kind::Dict ? lead(n.first, n.split) : n.leads;
+    n.leads_end = n.attributes ? lead(n.split, n.slots) : n.leads_of_attributes;
+    // What they led to is found by the next walk.
+    n.attributes_version = 0;
+    if (n.kind == Kind::Dict) n.version = 0;
+  }
+  led_to.assign(leads.size(), nullptr);
+}
+
 void Collector::finish() {
   std::vector<TensorImpl*> tensors;
   for (const Tensor& t : l_.found) tensors.push_back(t.get());
   const Sharing shared = sharing_of(tensors, l_.external);
-  const auto lead = [&](int32_t first, int32_t end) {
-    for (int32_t i = first; i < end; ++i)
-      if (const Guard g = l_.edges[i].guard; g == Guard::Node || g == Guard::Tensor || g == Guard::Float)
-        l_.leads.push_back(i);
-    return static_cast<int32_t>(l_.leads.size());
-  };
-  for (Node& n : l_.nodes) {
-    n.leads = static_cast<int32_t>(l_.leads.size());
-    n.leads_of_attributes = n.kind == Kind::Dict ? lead(n.first, n.split) : n.leads;
-    n.leads_end = n.attributes ? lead(n.split, n.slots) : n.leads_of_attributes;
-  }
-  l_.led_to.resize(l_.leads.size());
+  l_.find_leads();
   for (size_t i = 0; i < l_.tensors.size(); ++i) {
     l_.tensors[i].owner = shared.of[i].first;
     l_.tensors[i].distance = shared.of[i].second;
   }
   for (size_t i = 0; i < l_.edges.size(); ++i)
-    if (l_.edges[i].guard == Guard::Float) l_.floats.push_back(static_cast<int32_t>(i));
+    if (const Guard g = l_.edges[i].guard;
+        (g == Guard::Float || g == Guard::Int) && l_.edges[i].access != By::Key)
+      l_.numbers.push_back(static_cast<int32_t>(i));
   if (shared.overlap.first >= 0)
     l_.unknown.emplace_back(
         l_.tensors[shared.overlap.second].found_by,

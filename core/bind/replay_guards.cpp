@@ -184,7 +184,13 @@ bool passes(const Edge& e, PyObject* v) {
     case Guard::Float:
       return v == expected || (v && PyFloat_CheckExact(v) && bits_of(PyFloat_AS_DOUBLE(v)) == e.bits);
     case Guard::Varying:
-      return v && PyFloat_CheckExact(v);
+      if (!v || Py_TYPE(v) != Py_TYPE(expected)) return false;
+      if (PyFloat_CheckExact(v)) return true;
+      {
+        int overflow = 0;
+        PyLong_AsLongLongAndOverflow(v, &overflow);
+        return !overflow;
+      }
     case Guard::Complex:
       return v && PyComplex_CheckExact(v) && bits_of(PyComplex_RealAsDouble(v)) == e.bits &&
              bits_of(PyComplex_ImagAsDouble(v)) == e.more;

@@ -59,8 +59,9 @@ const char* name_of(Guard guard) {
     case Guard::Address:
     case Guard::Code:
     case Guard::Builtin:
-    case Guard::Varying:
       return "unknown";
+    case Guard::Varying:
+      return "number";
     default:
       return "value";
   }
@@ -96,17 +97,16 @@ void bind_replay_paths(nb::module_& m) {
             if (!walk.call(function.ptr(), args.ptr(), kwargs.ptr())) return nb::none();
             if (PyList_Check(into.ptr())) walk.hold(into.ptr());
             const auto tensors = static_cast<Py_ssize_t>(walk.count());
-            const std::vector<double>& floats = walk.floats();
-            nb::object list = nb::steal(PyList_New(tensors + static_cast<Py_ssize_t>(floats.size())));
+            const std::vector<Scalar>& numbers = walk.numbers();
+            nb::object list = nb::steal(PyList_New(tensors + static_cast<Py_ssize_t>(numbers.size())));
             for (Py_ssize_t i = 0; i < tensors; ++i)
               PyList_SET_ITEM(list.ptr(), i, walk.take(static_cast<size_t>(i)));
-            for (size_t i = 0; i < floats.size(); ++i)
-              PyList_SET_ITEM(list.ptr(), tensors + static_cast<Py_ssize_t>(i),
-                              PyFloat_FromDouble(floats[i]));
+            for (size_t i = 0; i < numbers.size(); ++i)
+              PyList_SET_ITEM(list.ptr(), tensors + static_cast<Py_ssize_t>(i), from_scalar(numbers[i]));
             return list;
           },
           nb::arg("function"), nb::arg("args"), nb::arg("kwargs"), nb::arg("into") = nb::none(),
-          "The tensors as found now, then the floats that vary; None where something differs: see `why`. "
+          "The tensors as found now, then the numbers that vary; None where something differs: see `why`. "
           "Into the "
           "list `into` go the objects that were looked into: by weak references, where there may be such.")
       .def_prop_ro("_edges",
@@ -155,10 +155,10 @@ void bind_replay_paths(nb::module_& m) {
                      }
                      return r;
                    })
-      .def_prop_ro("floats",
+      .def_prop_ro("numbers",
                    [path_or_function](const Layout& l) {
                      nb::list r;
-                     for (int32_t i : l.floats)
+                     for (int32_t i : l.numbers)
                        r.append(nb::make_tuple(path_or_function(l, i), l.edges[i].expected));
                      return r;
                    })
@@ -177,14 +177,16 @@ void bind_replay_paths(nb::module_& m) {
           "let_vary",
           [](Layout& l, const std::vector<int32_t>& numbers) {
             for (int32_t number : numbers) {
-              Edge& e = l.edges[l.floats.at(static_cast<size_t>(number))];
+              Edge& e = l.edges[l.numbers.at(static_cast<size_t>(number))];
               if (e.guard == Guard::Varying) continue;
               e.guard = Guard::Varying;
+              l.nodes[static_cast<size_t>(e.parent)].varies = e.access == By::Name;
               e.node = static_cast<int32_t>(l.varying.size());
-              l.varying.push_back(l.floats[static_cast<size_t>(number)]);
+              l.varying.push_back(l.numbers[static_cast<size_t>(number)]);
             }
+            l.find_leads();
           },
-          "Let floats, by their numbers in `floats`, be any from now on: `match` gives them after the "
+          "Let numbers, by their places in `numbers`, be any from now on: `match` gives them after the "
           "tensors.")
       .def("release_tensors",
            [](Layout& l) {
@@ -204,7 +206,33 @@ void bind_replay_paths(nb::module_& m) {
             return difference(a, b, but);
           },
           nb::arg("other"), nb::arg("but") = std::vector<int32_t>())
-      .def_ro("_float_edges", &Layout::floats)
+      .def_ro("_number_edges", &Layout::numbers)
+      .def(
+          "_others",
+          [](const Layout& a, const Layout& b) {
+            nb::list r;
+            for (size_t i = 0; i < std::min(a.numbers.size(), b.numbers.size()); ++i) {
+              const Edge &x = a.edges[a.numbers[i]], &y = b.edges[b.numbers[i]];
+              if (number_guard(x) == number_guard(y) && x.bits != y.bits) r.append(i);
+            }
+            return r;
+          },
+          "The numbers that are others in another layout.")
+      .def("_object", [](const Layout& l, size_t node) { return l.objects.at(node); })
+      .def(
+          "_place",
+          [](const Layout& l, size_t edge) {
+            const Edge& e = l.edges.at(edge);
+            const char* kind = e.access == By::Argument  ? "argument"
+                               : e.access == By::Keyword ? "keyword"
+                                                         : name_of(e.access);
+            nb::object key =
+                e.key.is_valid() && e.access != By::Argument ? e.key : nb::object(nb::int_(e.at));
+            // The key of an entry stands before its value.
+            if (e.access == By::Value) key = l.children.at(edge - 1);
+            return nb::make_tuple(e.parent, kind, key);
+          },
+          "Where an edge leads from: a node, how, and the key.")
       .def_prop_ro("_found_by",
                    [](const Layout& l) {
                      std::vector<int32_t> found;

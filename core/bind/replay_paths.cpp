@@ -63,8 +63,9 @@ inline bool Walk::edge(const Edge& e, PyObject* v) {
     if (!v || !is_tensor(v)) return fails(e, v);
     return found(e.node, v, unwrap(v).get());
   }
-  if (e.guard == Guard::Varying && v && PyFloat_CheckExact(v)) {
-    scratch_.floats[e.node] = PyFloat_AS_DOUBLE(v);
+  if (e.guard == Guard::Varying && v && passes(e, v)) {
+    scratch_.numbers[e.node] =
+        PyFloat_CheckExact(v) ? Scalar(PyFloat_AS_DOUBLE(v)) : Scalar(int64_t{PyLong_AsLongLong(v)});
     return true;
   }
   return passes(e, v) || fails(e, v);
@@ -131,7 +132,7 @@ void Walk::hold(PyObject* list) const {
 inline bool Walk::led(int32_t first, int32_t end) {
   for (int32_t i = first; i < end; ++i) {
     const Edge& e = layout.edges[layout.leads[i]];
-    if (e.guard != Guard::Float && !edge(e, layout.led_to[i])) return false;
+    if (!edge(e, layout.led_to[i])) return false;
   }
   return true;
 }
@@ -190,7 +191,7 @@ bool Walk::dict(Node& n, PyObject* o) {
 bool Walk::globals(Node& n, PyObject* dict) {
   if (!PyDict_Check(dict)) return fails(n, dict, ", was globals");
   const uint64_t version = version_of_dict(dict);
-  const bool known = version && version == n.version;
+  const bool known = version && version == n.version && !n.varies;
   for (int32_t i = known ? n.split : n.first; i < n.end; ++i) {
     const Edge& e = layout.edges[i];
     PyObject* value = PyDict_GetItemWithError(dict, e.key.ptr());
@@ -432,7 +433,7 @@ bool Walk::call(PyObject* function, PyObject* args, PyObject* kwargs) {
   const Node& top = layout.nodes.front();
   nodes.assign(layout.nodes.size(), nullptr);
   scratch_.tensors.assign(layout.tensors.size(), Found());
-  scratch_.floats.assign(layout.varying.size(), 0.0);
+  scratch_.numbers.assign(layout.varying.size(), Scalar());
   if (PyTuple_GET_SIZE(args) != top.length)
     return fails(adjoint::text(PyTuple_GET_SIZE(args), " positional arguments, were ", top.length));
   if ((kwargs ? PyDict_GET_SIZE(kwargs) : 0) != top.named)

@@ -68,7 +68,7 @@ enum class Guard : uint8_t {
   Same,    // this object
   Int,
   Float,
-  Varying,  // any float
+  Varying,  // any float, or any int
   Complex,
   Text,
   Bytes,
@@ -92,6 +92,12 @@ struct Edge {
   /// An int, a float, a real part, an address; an imaginary part.
   int64_t bits = 0, more = 0;
 };
+
+/// The guard of a plain value, also where it may vary.
+inline Guard number_guard(const Edge& e) {
+  if (e.guard != Guard::Varying) return e.guard;
+  return PyFloat_CheckExact(e.expected.ptr()) ? Guard::Float : Guard::Int;
+}
 
 enum class Kind : uint8_t {
   Call,
@@ -121,6 +127,8 @@ struct Node {
   /// Of globals: whether they are read as attributes of a module, too. Of a dict: whether it is an
   /// OrderedDict.
   bool by_attributes = false, ordered = false;
+  /// Of globals: whether there are numbers among them that vary.
+  bool varies = false;
   /// Whether it can be written, so that it must not be another node too.
   bool changes = false;
   /// The edge by which it was found first; -1: itself, by `fact`.
@@ -194,8 +202,8 @@ struct Layout {
   std::vector<int32_t> own, changing;
   /// What could not be followed, with the edge that leads there.
   std::vector<std::pair<int32_t, std::string>> unknown;
-  /// Edges to floats, and those of them that may be any.
-  std::vector<int32_t> floats, varying;
+  /// Edges to floats and ints, and those of them that may be any.
+  std::vector<int32_t> numbers, varying;
   std::string why;
 
   /// Edges that lead on from dicts, and what they led to when the dict had the version that its node notes:
@@ -207,6 +215,8 @@ struct Layout {
   std::vector<nb::object> objects, children;
   std::vector<Tensor> found;
 
+  /// Fill `leads`.
+  void find_leads();
   /// As a program would write it; of what lies deeper than `kDeepest`, the end.
   std::string path(int32_t edge, int depth = 0) const;
   std::string path_of_node(int32_t node, int depth = 0) const;
@@ -229,7 +239,7 @@ class Walk {
   size_t count() const { return scratch_.tensors.size(); }
   /// Append the objects of nodes, in order: by weak references, where there may be such.
   void hold(PyObject* list) const;
-  const std::vector<double>& floats() const { return scratch_.floats; }
+  const std::vector<Scalar>& numbers() const { return scratch_.numbers; }
 
  private:
   struct Found {
@@ -240,7 +250,7 @@ class Walk {
   struct Scratch {
     std::vector<PyObject*> nodes;  // owned
     std::vector<Found> tensors;
-    std::vector<double> floats;
+    std::vector<Scalar> numbers;
     std::vector<std::pair<const void*, int32_t>> addresses;
   };
   static Scratch& kept();

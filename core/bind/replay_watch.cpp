@@ -20,6 +20,9 @@ namespace adjoint::bind {
 
 namespace {
 
+/// What is raised in a run that is only tried.
+PyObject* ended_type = nullptr;
+
 /// What a run was seen to do.
 class Watch {
  public:
@@ -40,6 +43,8 @@ class Watch {
   /// The folders of the library and of the standard library, and what code in there may call besides.
   std::vector<std::string> inner_folders;
   nb::object inner_names, library_names;
+  /// Where a run is only tried: the code that may run. Whatever else is about to happen ends it.
+  nb::object only;
 
   void called(PyFrameObject* frame) {
     PyCodeObject* code = PyFrame_GetCode(frame);
@@ -55,6 +60,7 @@ class Watch {
       return;
     }
     order.push_back(nb::steal(key));
+    if (only.is_valid() && PySet_Contains(only.ptr(), nb::steal(PyLong_FromVoidPtr(key)).ptr()) != 1) end();
 #if PY_VERSION_HEX < 0x030B0000
     at->second = nb::borrow(frame->f_globals);
 #else
@@ -87,9 +93,14 @@ class Watch {
     impure.push_back({name_of(definition, self, module), code_of(at),
                       PyFrame_GetLineNumber(reinterpret_cast<PyFrameObject*>(at.ptr()))});
     held.push_back(code);
+    if (only.is_valid()) end();
   }
 
  private:
+  [[noreturn]] static void end() {
+    PyErr_SetString(ended_type, "a run that was only tried took another way");
+    throw PythonError{};
+  }
   bool has(const nb::object& set, PyObject* o) const {
     const int in = PySet_Contains(set.ptr(), o);
     if (in < 0) PyErr_Clear();
@@ -187,12 +198,13 @@ void free_holder(PyObject* o) {
 class Watched {
  public:
   Watched(nb::object types, nb::object modules, nb::object names, nb::object inner, nb::object library,
-          nb::list folders) {
+          nb::list folders, nb::object only) {
     watch_.pure_types = std::move(types);
     watch_.pure_modules = std::move(modules);
     watch_.impure_names = std::move(names);
     watch_.inner_names = std::move(inner);
     watch_.library_names = std::move(library);
+    if (!only.is_none()) watch_.only = std::move(only);
     for (nb::handle folder : folders) watch_.inner_folders.push_back(words(folder.ptr()));
   }
   ~Watched() {
@@ -250,8 +262,13 @@ void bind_replay_watch(nb::module_& m) {
   PyType_Spec spec = {"adjoint._C._Hook", sizeof(Holder), 0, Py_TPFLAGS_DEFAULT, slots};
   holder_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (!holder_type) throw nb::python_error();
+  ended_type = PyErr_NewException("adjoint._C._Ended", PyExc_BaseException, nullptr);
+  if (!ended_type) throw nb::python_error();
+  m.attr("_Ended") = nb::borrow(ended_type);
   nb::class_<Watched>(m, "_Watched", "A profile hook: see _replay/_watch.py.")
-      .def(nb::init<nb::object, nb::object, nb::object, nb::object, nb::object, nb::list>())
+      .def(nb::init<nb::object, nb::object, nb::object, nb::object, nb::object, nb::list, nb::object>(),
+           nb::arg("types"), nb::arg("modules"), nb::arg("names"), nb::arg("inner"), nb::arg("library"),
+           nb::arg("folders"), nb::arg("only").none())
       .def("start", &Watched::start)
       .def("stop", &Watched::stop)
       .def_prop_ro("codes", &Watched::codes)

@@ -11,6 +11,7 @@
 #include "bind/object.h"
 #include "bind/overrides.h"
 #include "bind/replay.h"
+#include "bind/replay_numbers.h"
 #include "for_size.h"
 #include "kernels/copy.h"
 #include "tensor/device.h"
@@ -238,7 +239,12 @@ PyObject* m_is_contiguous(PyObject* s, PyObject* const* args, Py_ssize_t nargs, 
 PyObject* m_is_floating(PyObject* s, PyObject*) { return PyBool_FromLong(unwrap(s).is_floating()); }
 PyObject* m_is_complex(PyObject* s, PyObject*) { return PyBool_FromLong(unwrap(s).is_complex()); }
 PyObject* m_item(PyObject* s, PyObject*) {
-  return guard([&] { return from_scalar(item(unwrap(s), "item")); });
+  return guard([&] {
+    const Scalar v = item(unwrap(s), "item");
+    if (thread_state.watched) [[unlikely]]
+      if (PyObject* number = number_of_reading(v)) return number;
+    return from_scalar(v);
+  });
 }
 PyObject* m_detach(PyObject* s, PyObject*) {
   return guard([&] { return wrap(detach(unwrap(s))); });

@@ -18,6 +18,7 @@ constexpr size_t kMostConstant = size_t{1} << 20;
 void Builder::build() {
   p_.memory_.resize(t_.slots.size());
   plans_.resize(t_.steps.size());
+  find_numbers();
   find_inputs_and_outputs();
   merge_equal();
   plan_steps();
@@ -50,6 +51,7 @@ void Builder::build() {
       is_pass(steps) ? emit_pass(steps) : emit_chain(steps);
     else
       emit(steps[0]);
+  emit_targets();
   // Loops were planned with tensors that no row takes.
   for (Memory& m : p_.memory_)
     std::erase_if(m.tensors,
@@ -140,13 +142,15 @@ void Builder::find_constants() {
   std::vector<bool> constant(t_.slots.size());
   for (size_t s = 0; s < constant.size(); ++s) {
     const Slot& slot = t_.slots[s];
-    constant[s] = slot.kind == Slot::Kind::Number || (slot.kind == Slot::Kind::Given && !slot.writes &&
-                                                      !memory(static_cast<int32_t>(s)).escapes);
+    constant[s] =
+        !varies_[s] && (slot.kind == Slot::Kind::Number || (slot.kind == Slot::Kind::Given && !slot.writes &&
+                                                            !memory(static_cast<int32_t>(s)).escapes));
   }
   for (size_t i = 0; i < plans_.size(); ++i) {
     Plan& plan = plans_[i];
     const Step& s = t_.steps[i];
-    if (!plan.live || plan.how == How::Guard || plan.how == How::Nothing || s.op->draws || plan.inplace)
+    if (!plan.live || plan.how == How::Guard || plan.how == How::Nothing || s.op->draws || plan.inplace ||
+        steps_that_take_[i])
       continue;
     bool once = s.results.size() > 0;
     for (uint32_t k = s.arguments.begin; k < s.arguments.end; ++k) {

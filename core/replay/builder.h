@@ -3,6 +3,7 @@
 //     builder_plan.cpp   what becomes of each step: a loop, a move, a row
 //     builder.cpp        what is needed, what is constant, in which order, in which memory
 //     builder_emit.cpp   the instructions
+//     builder_numbers.cpp   numbers of Python among them
 //
 // Start reading at `Builder::build`.
 #pragma once
@@ -60,6 +61,9 @@ class Builder {
 
   void find_inputs_and_outputs();
   void merge_equal();
+  void find_numbers();
+  void emit_targets();
+  void target(const Number& n, void* at, Program::Target::Kind kind);
   void plan_steps();
   /// f(range in Trace::places) of the tensors that a step is called with, writes to aside.
   template <class F>
@@ -95,6 +99,7 @@ class Builder {
   /// Whether elements are known when the program is built, and no call changes them.
   bool is_known(const Place& p) const {
     const Slot& s = slot(p.slot);
+    if (varies_[static_cast<size_t>(p.slot)]) return false;
     return s.kind == Slot::Kind::Number ||
            (s.kind == Slot::Kind::Given && !s.writes && !p_.memory_[static_cast<size_t>(p.slot)].escapes);
   }
@@ -142,7 +147,12 @@ class Builder {
   std::vector<std::vector<uint32_t>> schedule_;
   std::set<int32_t> in_registers_;        // slots that are made and taken within a pass
   std::map<uint32_t, std::string> ends_;  // of the chain that begins with a step: why it is no longer
-  size_t position_ = 0;                   // of what is emitted
+  /// Slots and steps that take numbers; of each number, and each step, the reading that it follows from, or
+  /// -1.
+  std::vector<bool> varies_, steps_that_take_;
+  std::vector<int32_t> reading_, reading_of_step_;
+  std::vector<std::vector<Program::Target>> targets_;  // of readings
+  size_t position_ = 0;  // of what is emitted
   int64_t checked_ = 0;                   // the work after which the last look at an interrupt comes
   std::map<std::tuple<int32_t, uint32_t, int64_t>, Tensor> tensors_;
 };

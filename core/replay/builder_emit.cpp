@@ -160,6 +160,10 @@ void Builder::emit(size_t i) {
       return emit_move(plan.out, plan.in[0], static_cast<size_t>(g.numel * itemsize(g.dtype)));
     }
     case How::Guard: {
+      if (const int32_t r = reading_of_step_[i]; r >= 0) {
+        point(&p_.readings_[static_cast<size_t>(r)].at, t_.at(s.results)[0]);
+        return append(Program::Kind::Reading, static_cast<size_t>(r));
+      }
       p_.guards_.push_back({nullptr, s.bytes});
       point(&p_.guards_.back().at, t_.at(s.results)[0]);
       return append(Program::Kind::Guard, p_.guards_.size() - 1);
@@ -180,7 +184,16 @@ void Builder::emit(size_t i) {
   } else {
     row->arguments = arguments(s);
     for (const Number& n : p_.ends_.numbers)
-      if (n.step == i) p_.numbers_.emplace_back(&row->arguments.values[n.argument].d, n.number);
+      if (n.slot < 0 && n.step == i) {
+        const Argument& a = t_.arguments[s.arguments.begin + n.argument];
+        Value& v = row->arguments.values[n.argument];
+        if (a.form == Form::Floats)
+          target(n, &t_.floats[a.list.begin + n.element], Program::Target::Kind::Double);
+        else if (a.form == Form::Scalar)
+          target(n, &v.scalar, Program::Target::Kind::Scalar);
+        else
+          target(n, &v.d, Program::Target::Kind::Double);
+      }
     for (const Place& p : t_.at(s.results)) {
       const bool made = p.slot >= 0 &&
                         (plan.once || memory(p.slot).first == static_cast<int32_t>(position_)) &&

@@ -32,7 +32,7 @@ bool Builder::looks_at_elements(const ElementwiseInfo& op, const Tensor* in,
                     });
   for (size_t i = 0; i < static_cast<size_t>(op.arity); ++i) {
     const Memory& m = p_.memory_[static_cast<size_t>(places[i].slot)];
-    if (!m.base &&
+    if ((!m.base || varies_[static_cast<size_t>(places[i].slot)]) &&
         ((in[i].dim() == 0 && !fits) || (is_integral(in[i].dtype()) && in[i].dtype() != DType::Bool)))
       return true;
   }
@@ -233,7 +233,7 @@ void Builder::merge_equal() {
     each_list(s, rename);
     rename(s.results);  // of a read, and of what gives an operand back
     if (s.kind != Step::Kind::Call || s.form != CallForm::Function || s.results.size() != 1 || s.op->draws ||
-        !(s.op->elementwise || derivative_of(*s.op)))
+        steps_that_take_[i] || !(s.op->elementwise || derivative_of(*s.op)))
       continue;
     const Place made = t_.at(s.results)[0];
     std::vector<Place> taken;
@@ -291,10 +291,13 @@ void Builder::plan_steps() {
     } else if (s.op == row_of<Copy>) {
       plan_move(s, plan);
     } else if (s.op->elementwise || derivative_of(*s.op)) {
+      // What is planned keeps its parameters, and elements that it converts.
+      const bool takes =
+          std::ranges::any_of(p_.ends_.numbers, [&](const Number& n) { return n.slot < 0 && n.step == i; });
       const Operands operands = operands_of(s);
-      plan.how = plan_loop(s, operands, plan)   ? How::Loop
-                 : plan_walk(s, operands, plan) ? How::Walk
-                                                : How::Row;
+      plan.how = !takes && plan_loop(s, operands, plan)                 ? How::Loop
+                 : !steps_that_take_[i] && plan_walk(s, operands, plan) ? How::Walk
+                                                                        : How::Row;
       plan.spreads = plan.how == How::Walk && plan_spread(plan);
     }
   }
@@ -333,7 +336,7 @@ void Builder::plan_launches() {
     Plan& plan = plans_[i];
     if (plan.how != How::Row || !plan.live || plan.once || s.kind != Step::Kind::Call) continue;
     // Launches keep the numbers that they were made with.
-    if (std::ranges::any_of(p_.ends_.numbers, [&](const Number& n) { return n.step == i; })) continue;
+    if (steps_that_take_[i]) continue;
     auto& others = known[s.op];
     auto k = std::ranges::find_if(others, [&](const Known& o) { return t_.alike(*o.step, s); });
     if (k == others.end()) k = others.insert(k, {&s, prepare(t_, s)});

@@ -20,40 +20,6 @@ std::string Recording::difference(const Recording& o) const {
              : "";
 }
 
-std::string Recording::vary(const Recording& other, std::span<const double> here,
-                            std::span<const double> there) {
-  const auto same = [](double a, double b) { return std::memcmp(&a, &b, sizeof a) == 0; };
-  numbers.clear();
-  ties.clear();
-  Recording o = other;
-  for (size_t i = 0; i < std::min<size_t>({forward, trace.steps.size(), o.trace.steps.size()}); ++i) {
-    const Step &a = trace.steps[i], &b = o.trace.steps[i];
-    if (a.kind != Step::Kind::Call || a.op != b.op || !a.op->writes_lists || !(a.arguments == b.arguments))
-      continue;
-    for (uint32_t k = a.arguments.begin; k < a.arguments.end; ++k) {
-      const Argument& x = trace.arguments[k];
-      Argument& y = o.trace.arguments[k];
-      if (x.form != Form::Float || !x.present || !y.present || same(x.plain.d, y.plain.d)) continue;
-      // Of several that were the same both times nobody can say which it is: they must stay the same.
-      int64_t first = -1;
-      for (uint32_t n = 0; n < here.size(); ++n) {
-        if (!same(x.plain.d, here[n]) ||
-            !same(there[n], first < 0 ? y.plain.d : there[static_cast<size_t>(first)]))
-          continue;
-        if (first < 0) {
-          first = n;
-          numbers.push_back({static_cast<uint32_t>(i), k - a.arguments.begin, n});
-        } else {
-          ties.emplace_back(static_cast<uint32_t>(first), n);
-        }
-      }
-      if (first >= 0) y.plain.d = x.plain.d;
-    }
-  }
-  if (!groups.empty()) return "numbers that vary are not followed into a graph";
-  return difference(o);
-}
-
 void Recording::begin_at_inputs() {
   std::vector<std::optional<int64_t>> begin(trace.slots.size());
   for (const Place& p : inputs)
@@ -169,6 +135,12 @@ void Replay::add_backward(const Group& group, Part& part) const {
     Trace back = all;
     back.steps.assign(all.steps.begin() + pass.steps.begin, all.steps.begin() + pass.steps.end);
     Program::Ends ends{recording_.inputs, pass.gradients, {}};
+    ends.passes = true;
+    for (Number n : recording_.numbers)
+      if (n.slot >= 0 || (n.step >= pass.steps.begin && n.step < pass.steps.end)) {
+        if (n.slot < 0) n.step -= pass.steps.begin;
+        ends.numbers.push_back(n);
+      }
     ends.inputs.insert(ends.inputs.end(), pass.seeds.begin(), pass.seeds.end());
     for (const uint32_t k : part.kept) {
       ends.inputs.push_back(kept_[k]);
@@ -220,9 +192,7 @@ const Replay::Backward* Replay::pass_for(const Part& part, const Gradients& seed
 }
 
 Program::Outcome Replay::run(std::span<const Tensor> inputs, std::span<Tensor> outputs,
-                             std::shared_ptr<const Again> again, std::span<const double> numbers) {
-  for (const auto& [a, b] : recording_.ties)
-    if (std::memcmp(&numbers[a], &numbers[b], sizeof(double)) != 0) return Program::Outcome::Undone;
+                             std::shared_ptr<const Again> again, std::vector<Scalar>& numbers) {
   const size_t n = recording_.outputs.size();
   if (!has_passes()) {
     const auto outcome = forward_->run(inputs, outputs, numbers);
@@ -239,7 +209,7 @@ Program::Outcome Replay::run(std::span<const Tensor> inputs, std::span<Tensor> o
   if (const auto outcome = forward_->run(inputs, all, numbers); outcome != Program::Outcome::Done)
     return outcome;
   std::copy_n(all.begin(), n, outputs.begin());
-  for (const Ref<ReplayNode>& node : nodes) node->enter(inputs, all);
+  for (const Ref<ReplayNode>& node : nodes) node->enter(inputs, all, numbers);
   for (const uint32_t k : recording_.retained) retain_grad(outputs[k]);
   return Program::Outcome::Done;
 }

@@ -62,13 +62,12 @@ struct Recording {
   std::vector<Relation> relations;
   std::vector<Spent> spent;
   std::vector<Number> numbers;
-  /// Numbers that were the same whenever they were seen, and must be.
-  std::vector<std::pair<uint32_t, uint32_t>> ties;
   std::string difference(const Recording& other) const;
-  /// Find the arguments that are these numbers here, and those in the other recording: of steps that write
-  /// lists, which are computed as they come. Empty where the recordings are else the same; then `numbers`
-  /// says which.
-  std::string vary(const Recording& other, std::span<const double> here, std::span<const double> there);
+  /// Find where the numbers of `tracked`, the same call with its numbers tracked, went: arguments that were
+  /// others in the recording `before`, when the numbers were `there`. Of these `returned` are what the
+  /// program got. Empty where the recordings are else the same; then `numbers` says which.
+  std::string vary(const Recording& before, const Recording& tracked, std::span<const Scalar> there,
+                   std::span<const std::pair<uint32_t, Scalar>> returned);
   /// Count offsets in memory that was there before from the first input that lies in it, wherever that
   /// begins.
   void begin_at_inputs();
@@ -90,7 +89,7 @@ class Replay : public std::enable_shared_from_this<Replay> {
   explicit Replay(Recording recording);
   /// `again` may be empty where no result needs a gradient.
   Program::Outcome run(std::span<const Tensor> inputs, std::span<Tensor> outputs,
-                       std::shared_ptr<const Again> again, std::span<const double> numbers = {});
+                       std::shared_ptr<const Again> again, std::vector<Scalar>& numbers);
   const Program& program() const { return forward_->any(); }
   /// An instruction a line, for people: of the call, and of each pass.
   std::string text() const;

@@ -1,5 +1,6 @@
 #include "replay/program.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "autograd/views.h"
@@ -10,6 +11,7 @@
 #include "runtime/parallel.h"
 #include "runtime/random.h"
 #include "runtime/scratch.h"
+#include "tensor/number.h"
 
 namespace adjoint::replay {
 
@@ -194,6 +196,14 @@ void Program::run_all() {
           for (const int32_t s : row.release) memory_[static_cast<size_t>(s)].keep.reset();
         }
         break;
+      case Kind::Reading:
+        for (const Reading *r = &readings_[run.begin], *end = r + (run.end - run.begin); r != end; ++r) {
+          values_[reading_nodes_[r->nodes.begin]] = read_element(r->at, r->dtype);
+          if (!compute_numbers({reading_nodes_.data() + r->nodes.begin, r->nodes.size()},
+                               {targets_.data() + r->targets.begin, r->targets.size()}))
+            throw AnotherWay();
+        }
+        break;
       case Kind::Guard:
         for (uint32_t i = run.begin; i < run.end; ++i)
           if (std::memcmp(guards_[i].at, trace_.bytes.data() + guards_[i].bytes.begin,
@@ -205,15 +215,40 @@ void Program::run_all() {
   }
 }
 
+bool Program::compute_numbers(std::span<const uint32_t> nodes, std::span<const Target> targets) {
+  for (const uint32_t n : nodes)
+    if (!compute(trace_.numbers[n], values_.data(), n)) return false;
+  for (const Target& t : targets) {
+    const Scalar& value = values_[t.number];
+    switch (t.kind) {
+      case Target::Kind::Double:
+        *static_cast<double*>(t.at) = t.negated ? -value.as_double() : value.as_double();
+        break;
+      case Target::Kind::Scalar:
+        *static_cast<Scalar*>(t.at) = value;
+        break;
+      case Target::Kind::Element:
+        // Others would be refused, or change the type that is computed in.
+        if (!std::isfinite(value.as_double()) || !fits(value, t.dtype)) return false;
+        write_element(static_cast<char*>(t.at), t.dtype, value);
+        break;
+    }
+  }
+  return true;
+}
+
 Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> outputs,
-                              std::span<const double> numbers) {
+                              std::vector<Scalar>& numbers) {
   struct Leave {
     Program& p;
     ~Leave() {
       for (const int32_t s : p.kept_) p.memory_[static_cast<size_t>(s)].keep.reset();
     }
   } leave{*this};
-  for (const auto& [at, number] : numbers_) *at = numbers[number];
+  if (!values_.empty()) {
+    std::ranges::copy(numbers, values_.begin());
+    if (!compute_numbers(first_nodes_, first_targets_)) return Outcome::Undone;
+  }
   for (const int32_t s : outside_) {
     Memory& m = memory_[static_cast<size_t>(s)];
     const Tensor& t = inputs[static_cast<size_t>(m.input)];
@@ -305,6 +340,7 @@ Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> 
     outputs[i]->flags = (outputs[i]->flags & ~TensorImpl::kSpecialView) | r.flags;
   }
   if (arena_bytes_ > kMostArena) arena_.reset();
+  if (!values_.empty()) numbers = values_;
   return Outcome::Done;
 }
 
@@ -379,6 +415,10 @@ std::string Program::text() const {
         case Kind::Guard:
           all += "guard  a number that is read\n";
           break;
+        case Kind::Reading:
+          all += adjoint::text("number an element, and ", readings_[i].nodes.size() - 1,
+                               " that follow from it\n");
+          break;
       }
   return all;
 }
@@ -389,7 +429,7 @@ Pool::Pool(Trace trace, Program::Ends ends) : trace_(std::move(trace)), ends_(st
 }
 
 Program::Outcome Pool::run(std::span<const Tensor> inputs, std::span<Tensor> outputs,
-                           std::span<const double> numbers) {
+                           std::vector<Scalar>& numbers) {
   std::unique_ptr<Program> mine;
   {
     const std::lock_guard lock(lock_);

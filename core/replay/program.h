@@ -37,10 +37,14 @@ struct Relation {
   bool operator==(const Relation&) const = default;
 };
 
-/// An argument of a row that is a number of the program's, which may be another at each call.
+/// An argument of a row that is a number of the program's (`Trace::numbers`), which may be another at each
+/// call; of a list of numbers, the one at `element`. Or, with a slot, the one element that lies in that.
 struct Number {
-  uint32_t step, argument, number;
-  bool operator==(const Number&) const = default;
+  uint32_t number, step = 0, argument = 0, element = 0;
+  int32_t slot = -1;
+  DType dtype = DType::Float64;
+  /// As `alpha` of what subtracts.
+  bool negated = false;
 };
 
 class Program {
@@ -53,6 +57,8 @@ class Program {
     /// From this output on, whole slots are given as they are, for another program.
     size_t whole_from = ~size_t{0};
     std::vector<Number> numbers = {};
+    /// A backward pass: all its numbers are given.
+    bool passes = false;
   };
   /// Throws Error where it cannot be run.
   Program(const Trace& trace, Ends ends);
@@ -67,8 +73,8 @@ class Program {
     Undone,
   };
   /// Inputs in the order in which they were named; outputs are written. One thread at a time: see `Pool`.
-  Outcome run(std::span<const Tensor> inputs, std::span<Tensor> outputs,
-              std::span<const double> numbers = {});
+  /// `numbers`: those that are given, and after the run all of them.
+  Outcome run(std::span<const Tensor> inputs, std::span<Tensor> outputs, std::vector<Scalar>& numbers);
 
   /// Nanoseconds that it will take, guessed: whether it is worth to let others run meanwhile.
   int64_t work() const { return work_; }
@@ -188,7 +194,34 @@ class Program {
     const char* at;
     Range bytes;
   };
-  enum class Kind : uint8_t { Loops, Pass, Wide, Gathered, Walk, Chain, Move, Launch, Product, Row, Guard };
+  /// Where a number goes.
+  struct Target {
+    uint32_t number;
+    enum class Kind : uint8_t { Double, Scalar, Element } kind;
+    DType dtype;
+    bool negated;
+    void* at;
+  };
+  /// An element that is read as a number, and what follows from it until the next one.
+  struct Reading {
+    const char* at;
+    DType dtype;
+    Range nodes, targets;  // reading_nodes_, targets_
+  };
+  enum class Kind : uint8_t {
+    Loops,
+    Pass,
+    Wide,
+    Gathered,
+    Walk,
+    Chain,
+    Move,
+    Launch,
+    Product,
+    Row,
+    Guard,
+    Reading
+  };
   /// Instructions of one kind, side by side.
   struct Run {
     Kind kind;
@@ -221,6 +254,7 @@ class Program {
   void place(int32_t slot, char* base);
   bool overlap(std::span<const Tensor> inputs) const;
   void run_row(Row& row);
+  bool compute_numbers(std::span<const uint32_t> nodes, std::span<const Target> targets);
   static void run_chain(const Chain& chain);
   static void run_folded(const Chain& chain);
   void run_all();
@@ -246,8 +280,12 @@ class Program {
   std::vector<Tensor> converted_;  // numbers that no call changes, in the type of a walk
   std::vector<int32_t> outside_, fresh_, kept_;
   std::vector<int32_t> chained_;  // outside memory that chains write
-  /// Where numbers go, and which.
-  std::vector<std::pair<double*, uint32_t>> numbers_;
+  /// Numbers: which are computed before all else, which follow from elements that are read, and where they
+  /// go.
+  std::vector<Scalar> values_;
+  std::vector<uint32_t> first_nodes_, reading_nodes_;
+  std::vector<Target> first_targets_, targets_;
+  std::vector<Reading> readings_;
   std::vector<Saved> saved_;
   std::vector<std::unique_ptr<double[]>> parameters_;
   /// Numbers that no call changes, by their bytes and how many times each.
@@ -269,7 +307,7 @@ class Pool {
   /// Throws Error where it cannot be run.
   Pool(Trace trace, Program::Ends ends);
   Program::Outcome run(std::span<const Tensor> inputs, std::span<Tensor> outputs,
-                       std::span<const double> numbers = {});
+                       std::vector<Scalar>& numbers);
   /// One of the copies, which are alike.
   const Program& any() const { return *first_; }
 

@@ -135,7 +135,9 @@ ReplayNode::ReplayNode(std::shared_ptr<Replay> replay, uint32_t group, std::shar
   saves_something();
 }
 
-void ReplayNode::enter(std::span<const Tensor> inputs, std::span<const Tensor> all) {
+void ReplayNode::enter(std::span<const Tensor> inputs, std::span<const Tensor> all,
+                       const std::vector<Scalar>& numbers) {
+  numbers_ = numbers;
   for (const uint32_t k : group().from) edges_.push_back(gradient_edge(all[k]));
   unread_.resize(inputs.size());
   versions_.resize(inputs.size());
@@ -192,7 +194,8 @@ bool ReplayNode::run(const Replay::Backward& pass, Gradients& in, Gradients& out
     if (s.saved()) s.lend(this);
   for (size_t i = 0; i < in.size(); ++i) inputs[n + i] = in[i];
   for (size_t k = 0; k < kept_.size(); ++k) inputs[n + in.size() + k] = kept_[k];
-  if (pass.program->run(inputs, outputs) != Program::Outcome::Done) return false;
+  std::vector<Scalar> numbers = numbers_;
+  if (pass.program->run(inputs, outputs, numbers) != Program::Outcome::Done) return false;
   for (size_t j = 0; j < out.size(); ++j)
     if (edges_[j]) out[j] = std::move(outputs[j]);
   return true;

@@ -44,7 +44,8 @@ class ReplayNode final : public Node {
   void apply(Gradients& in, Gradients& out) override;
   void release() override;
   /// After the call: keep what passes take, and be the history of its results. `all`: they, and what is kept.
-  void enter(std::span<const Tensor> inputs, std::span<const Tensor> all);
+  /// `numbers`: those that it computed with.
+  void enter(std::span<const Tensor> inputs, std::span<const Tensor> all, const std::vector<Scalar>& numbers);
   /// Null where nodes of other groups have it, too.
   const Again* own_again() const { return again_.use_count() == 1 ? again_.get() : nullptr; }
 
@@ -78,6 +79,7 @@ class ReplayNode final : public Node {
   /// Where the elements of all inputs were: no version tells that a tensor was given other memory.
   std::vector<const char*> elements_;
   Tensors kept_;
+  std::vector<Scalar> numbers_;
 };
 
 /// Give a result the history of one whose graph is gone.

@@ -353,6 +353,7 @@ void Tracer::told(const Notice& n) {
   step.bytes = {static_cast<uint32_t>(trace.bytes.size()),
                 static_cast<uint32_t>(trace.bytes.size() + static_cast<size_t>(t.itemsize()))};
   trace.bytes.insert(trace.bytes.end(), t.bytes(), t.bytes() + t.itemsize());
+  trace.items = trace.items || std::string_view(n.by) == "item";
   trace.steps.push_back(step);
 }
 

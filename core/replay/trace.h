@@ -17,6 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "replay/numbers.h"
 #include "transforms/interpreter.h"
 
 namespace adjoint::replay {
@@ -82,6 +83,10 @@ struct Trace {
   std::vector<int64_t> ints;
   std::vector<double> floats;
   std::vector<char> bytes;
+  /// What Python computes of numbers that vary, where it was tracked.
+  std::vector<NumberNode> numbers;
+  /// Whether elements were read as numbers (`item()`).
+  bool items = false;
   /// Why it cannot be replayed; empty where it can.
   std::string refused;
 
@@ -124,6 +129,12 @@ class Tracer final : public Observer {
   void refuse(const std::string& why);
   /// A generator is copied: what is drawn cannot be followed.
   void fork();
+  /// Note a number of the program's; its place among them.
+  int32_t number(NumberNode node) {
+    node.at = static_cast<uint32_t>(trace.steps.size()) - (node.op == NumberNode::Op::Read);
+    trace.numbers.push_back(node);
+    return static_cast<int32_t>(trace.numbers.size() - 1);
+  }
   /// Where a tensor of the program lies: an argument, a result.
   Place place(const Tensor& t, uint32_t writes = 0);
   /// A tensor that was made while nobody looked on, perhaps where one lay that is gone.

@@ -100,6 +100,11 @@ Tensor wrap_number(const Scalar& value, DType like) {
     DeviceScope cpu(Device::CPU);
     return wrap_number(value, like);
   }
+  // Whoever looks on knows a bare number by its value: one that is kept from before is met as a new one is.
+  struct Unseen {
+    const bool watched = std::exchange(thread_state.watched, false);
+    ~Unseen() { thread_state.watched = watched; }
+  } unseen;
   Tensor t = scalar_tensor(value, dtype);
   t->flags |= TensorImpl::kWrapped;
   return t;

@@ -54,6 +54,8 @@ class Piece(nn.Module):
         self.fails = False
         self.scale = 1.5
         self.calls = 0
+        self.clock = {"t": 0.1 * self.count, "dt": rng.choice([0.25, 0.1, 0.07])}
+        self.rates = [rng.uniform(0.5, 1.5), 2]
         self.kept = None
         self.log = []
         self.register_buffer("seen", ad.zeros(()))
@@ -111,6 +113,30 @@ class Piece(nn.Module):
         if kind == "counter":
             self.calls += 1
             return x / self.calls
+        if kind == "clock":
+            t = self.clock["t"]
+            self.clock["t"] += self.clock["dt"]
+            return (x * (t + self.clock["dt"] / 2)).sin() + t
+        if kind == "decay":
+            self.rates[0] *= 0.97
+            self.rates[1] += 1
+            return x * self.rates[0] - 0.9 ** self.rates[1]
+        if kind == "clip":
+            norm = x.detach().norm().item()
+            return x * (1.5 / norm) if norm > 1.5 else x + norm
+        if kind == "search":
+            size, y = 1.0, x.detach()
+            for _ in range(3):
+                if (y * size).sum().item() < self.threshold:
+                    break
+                size *= 0.5
+            return x * size
+        if kind == "phase":
+            self.clock["t"] += self.clock["dt"]
+            return x * min(self.clock["t"], 0.8) if int(self.clock["t"] * 4) % 3 else x * self.clock["t"] ** 2
+        if kind == "told":
+            self.kept = float(x.detach().mean().item() * 2)
+            return x - self.kept
         if kind == "fails":
             y = x.exp()
             if self.fails:
@@ -150,7 +176,7 @@ class Piece(nn.Module):
 
 KINDS = (
     "linear norm batch dropout bilinear tied checkpoint branch item loop inplace view buffer kept log counter fails breaks noise "
-    "function mask nonzero sort mapped split switch hooked running"
+    "function mask nonzero sort mapped split switch hooked running clock decay clip search phase told"
 ).split()
 #: What gives results with a graph, through which a pass goes outside: how.
 OUTSIDE = ("loss", "graph", "parts", "chain", "features")
@@ -164,7 +190,7 @@ class World:
     def __init__(self, rng):
         ad.manual_seed(rng.randrange(1000))
         # Seldom what is never replayed, so that most programs are.
-        often = [k for k in KINDS if k not in ("counter", "log", "nonzero", "switch")]
+        often = [k for k in KINDS if k not in ("log", "nonzero", "switch")]
         kinds = [rng.choice(KINDS if rng.random() < 0.15 else often) for _ in range(rng.randrange(1, 5))]
         self.kinds = ["linear", *kinds] if rng.random() < 0.8 else kinds
         self.model = nn.Sequential(*(Piece(kind, rng) for kind in self.kinds))
@@ -176,13 +202,20 @@ class World:
                 lambda p: ad.optim.Adam(p, lr=0.01),
                 lambda p: ad.optim.AdamW(p, lr=0.01, amsgrad=True),
                 lambda p: ad.optim.RMSprop(p, lr=0.01),
-                lambda p: ad.optim.Adagrad(p, lr=0.01),
+                lambda p: ad.optim.Adagrad(p, lr=0.01, lr_decay=0.1),
+                lambda p: ad.optim.RAdam(p, lr=0.01),
+                lambda p: ad.optim.NAdam(p, lr=0.01),
+                lambda p: ad.optim.ASGD(p, lr=0.01, t0=4),
+                lambda p: ad.optim.Adamax(p, lr=0.01),
+                lambda p: ad.optim.Rprop(p, lr=0.01),
             ]
         )
         self.optimizer = make(parameters)
         schedulers = [
             lambda o: ad.optim.lr_scheduler.StepLR(o, 3, 0.5),
             lambda o: ad.optim.lr_scheduler.CosineAnnealingLR(o, 5),
+            lambda o: ad.optim.lr_scheduler.ExponentialLR(o, 0.9),
+            lambda o: ad.optim.lr_scheduler.LinearLR(o, 0.5, 1.0, 8),
         ]
         self.scheduler = rng.choice(schedulers)(self.optimizer) if rng.random() < 0.3 else None
         self.hooks = []
@@ -305,7 +338,10 @@ class World:
 
     def look(self):
         """All that can be seen, but for what a call gave."""
-        own = [(m.calls, m.kept, list(m.log), m.seen, m.training, m.scale, m.count) for m in self.model]
+        own = [
+            (m.calls, m.kept, list(m.log), m.seen, m.training, m.scale, m.count, m.clock, m.rates)
+            for m in self.model
+        ]
         groups = [{k: v for k, v in g.items() if k != "params"} for g in self.optimizer.param_groups]
         state = [self.optimizer.state.get(p) for g in self.optimizer.param_groups for p in g["params"]]
         seen = [own, list(self.model.buffers()), groups, state, ad.get_rng_state()]

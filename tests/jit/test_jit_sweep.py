@@ -207,14 +207,9 @@ OPTIMIZERS = [
 ]
 
 
-#: Those whose steps are another program each time, by words of the reason.
+#: Those whose steps are another program at each of the first calls, by words of the reason.
 LEFT_STEPS = {
     "SparseAdam": "sparse",
-    "LBFGS": "became a list",
-    **dict.fromkeys(
-        "Adadelta Adagrad Adamax ASGD NAdam RAdam Rprop".split(), "a number that is read is another"
-    ),
-    "Adafactor": "operation",
 }
 
 

@@ -43,7 +43,7 @@ def test_modules_are_found_by_their_paths():
     layout = laid_out(net, x)
     names = set(names_of(layout))
     assert {"x", "mean", "first.weight", "layers[0].weight", "layers[1].bias", "first.weight.grad"} <= names
-    assert ("scale", 2.0) in layout.floats
+    assert ("scale", 2.0) in layout.numbers
     assert len(layout.tensors) == 1 + 1 + 2 * 6
 
 
@@ -63,7 +63,7 @@ def test_a_training_step_is_found_through_globals():
     names = set(names_of(layout))
     assert {"net.first.weight", "net.first.weight.grad", "x"} <= names
     assert sum("momentum_buffer" in name for name in names) == 6
-    assert ("optimizer.param_groups[0]['lr']", 0.1) in layout.floats
+    assert ("optimizer.param_groups[0]['lr']", 0.1) in layout.numbers
     assert matches(layout, step, x)
     step(x)
     assert matches(layout, step, x), layout.why
@@ -72,12 +72,12 @@ def test_a_training_step_is_found_through_globals():
     assert "lr" in layout.why
 
 
-def test_floats_can_vary():
+def test_numbers_can_vary():
     def f(x, rate):
         return x * rate
 
     layout = laid_out(f, x, 0.5)
-    assert layout.floats == [("rate", 0.5)]
+    assert layout.numbers == [("rate", 0.5)]
     layout.let_vary([0])
     assert layout.match(f, (x, 0.25), {}) == [x, 0.25] or layout.match(f, (x, 0.25), {})[1] == 0.25
     assert layout.match(f, (x, 1), {}) is None

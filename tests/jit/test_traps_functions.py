@@ -142,7 +142,7 @@ class Counts(Cube):
         return Cube.backward(ctx, g)
 
 
-@trap(replays=False)
+@trap()
 def a_backward_that_counts(jit, see):
     COUNTED[0] = 0
     f = jit(lambda x, k: gradient_of(lambda x: Counts.apply(x, 3).sum(), x + k))

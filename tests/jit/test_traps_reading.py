@@ -142,7 +142,7 @@ def tolist_and_numpy(jit, see):
         see(h(numbers(30, seed=k)))
 
 
-@trap(replays=False)
+@trap()
 def counters(jit, see):
     n = [0]
 
@@ -155,7 +155,7 @@ def counters(jit, see):
         see(f(numbers(2)), n)
 
 
-@trap(replays=False)
+@trap()
 def counters_of_an_object(jit, see):
     class Net(nn.Module):
         def __init__(self):
@@ -172,7 +172,7 @@ def counters_of_an_object(jit, see):
         see(f(numbers(2)), net.steps)
 
 
-@trap(replays=False)
+@trap()
 def counters_in_a_global(jit, see):
     space = {"n": 0}
     exec("def f(x):\n    global n\n    n += 1\n    return x * n", space)

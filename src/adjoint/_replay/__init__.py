@@ -6,7 +6,10 @@ later calls that find everything as it was run the recording. Whatever else come
 
     jitted.py   the function that users hold: which trace fits, when to record, when to give up
     traces.py   one trace: a call as data, and how it is done again
+    _agree.py   whether two recordings are the same
     _results.py what a function returns
+    _tracked.py what Python does with numbers that change
+    _memory.py  memory, put back
     _again.py   the state of a call, put back for a pass that needs the function once more
     _paths.py   what a function reads, found again at each call
     _codes.py   what code can read

@@ -34,11 +34,12 @@ def is_one(a: Any, b: Any) -> bool:
 
 
 class _Past:
-    """The state at the call: the layout, the objects that were read, and the tensors."""
+    """The state at the call: the layout, the objects that were read, the tensors, and the numbers that vary."""
 
-    def __init__(self, layout: Layout, held: list[Any], tensors: list[Any]) -> None:
+    def __init__(self, layout: Layout, held: list[Any], tensors: list[Any], numbers: list[Any]) -> None:
         self.layout = layout
         self.tensors = tensors
+        self.numbers = numbers
         self.held = [o() if type(o) is weakref.ref else o for o in held]
         self.undo: list[Callable[[], Any]] = []
         self.edges: dict[int, list[Any]] = {}
@@ -75,6 +76,8 @@ class _Past:
             return now if isinstance(now, Tensor) and is_one(now, found) else found
         if guard == "absent":
             return _MISSING
+        if guard == "number":
+            return self.numbers[node]
         if guard == "any" or (now is not _MISSING and self.layout._passes(i, now)):
             return now
         if guard == "weak":
@@ -113,7 +116,7 @@ class _Past:
             self._set(edge, now, *_of_object(object, holder, edge[2]))
         for edge in by.get("class", ()):
             now = getattr(holder, edge[2], _MISSING)
-            if edge[3] in ("value", "absent") and edge[2] in vars(holder):
+            if edge[3] in ("value", "number", "absent") and edge[2] in vars(holder):
                 self._set(edge, now, *_of_object(type, holder, edge[2]))
         for name in ("__defaults__", "__kwdefaults__"):
             for edge in by.get(name, ()):
@@ -182,10 +185,15 @@ def _of_object(kind: Any, holder: Any, key: str) -> tuple[Callable[[Any], Any], 
 
 @contextlib.contextmanager
 def as_it_was(
-    layout: Layout, held: list[Any], tensors: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    layout: Layout,
+    held: list[Any],
+    tensors: list[Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    numbers: list[Any],
 ) -> Iterator[tuple[Any, Any]]:
     """A context with the state that the call had; it gives the arguments."""
-    past = _Past(layout, held, tensors)
+    past = _Past(layout, held, tensors, numbers)
     try:
         try:
             past.put_back()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 
 from adjoint import _C
+from adjoint._replay._memory import State, same
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,64 +42,6 @@ def _bytes(t: Any) -> Any:
     return t.detach().clone(memory_format=contiguous_format).reshape(-1).view(uint8)
 
 
-def _same(a: Any, b: Any) -> bool:
-    from adjoint import equal
-
-    return a.shape == b.shape and equal(a, b)
-
-
-class _State:
-    """The memory behind some tensors, with versions, and the generator of this thread."""
-
-    def __init__(self, tensors: list[Any]) -> None:
-        from adjoint.autograd import no_grad
-
-        self.tensors: list[Any] = []
-        known = set()
-        for t in tensors:
-            if t is not None and t.untyped_storage().data_ptr() not in known:
-                known.add(t.untyped_storage().data_ptr())
-                self.tensors.append(t)
-        with no_grad():
-            self.memory = [_whole(t).clone() for t in self.tensors]
-        self.versions = [None if t.is_inference() else t._version for t in self.tensors]
-        self.generator = _C._default_generator().get_state()
-
-    def put_back(self) -> None:
-        from adjoint.autograd import no_grad
-
-        for t, bytes_before, version in zip(self.tensors, self.memory, self.versions, strict=True):
-            now = _whole(t)
-            if not _same(now, bytes_before):
-                with no_grad():
-                    now.copy_(bytes_before)
-            if version is not None:
-                _C._set_version(t, version)
-        _C._default_generator().set_state(self.generator)
-
-    def difference(self, after: _State, names: dict[int, str]) -> str:
-        """Where a later state of the same tensors differs from this one; empty if it does not."""
-        for t, a, b, v, w in zip(
-            self.tensors, self.memory, after.memory, self.versions, after.versions, strict=True
-        ):
-            if not _same(a, b):
-                return f"{names[id(t)]} has other elements"
-            if v != w:
-                return f"{names[id(t)]} has version {v}, and eagerly {w}"
-        return "" if _same(self.generator, after.generator) else "the generator is elsewhere"
-
-
-def _whole(t: Any) -> Any:
-    """All bytes of the memory under a tensor, shared."""
-    from adjoint import empty, uint8
-
-    version = t._version if not t.is_inference() else None
-    whole = empty(0, dtype=uint8).set_(t.untyped_storage())
-    if version is not None:
-        _C._set_version(t, version)
-    return whole
-
-
 def checked(
     jitted: Any,
     trace: Trace,
@@ -109,7 +52,8 @@ def checked(
 ) -> tuple[bool, Any]:
     """The result of the function, after a replay from the same state was seen to agree; else RuntimeError."""
     from adjoint._replay._paths import collect
-    from adjoint._replay.traces import Structure, Tensors
+    from adjoint._replay._results import with_numbers
+    from adjoint._replay.traces import Structure, Tensors, _change
 
     if not trace.codes:
         return jitted._replay(trace, tensors, held, args, kwargs)
@@ -117,15 +61,15 @@ def checked(
     all_of = tensors
     tensors = all_of[: len(all_of) - trace.varying]  # then come numbers
     names = {id(t): name for t, name in zip(tensors, trace.layout.names, strict=True)}
-    before = _State(tensors)
+    before = State(tensors)
     made = trace.run(function, args, kwargs, all_of, held)
-    after = _State(tensors)
+    after = State(tensors)
     if made is None:
         if found := before.difference(after, names):
             raise RuntimeError(f"jit: {jitted!r} was abandoned halfway and not rolled back: {found}")
         return jitted._undone(trace)
+    numbers, made = made, made[: trace.outputs]
     picture = _pictures(made, tensors)
-    changes = [(change, form) for change, form in trace.changes]
     elements = [_bytes(t) for t in made]
     before.put_back()
 
@@ -137,30 +81,44 @@ def checked(
         result = function(*args, **kwargs)
     except Exception as error:
         raise differs(f"the function raises {type(error).__name__}: {error}") from error
-    if found := after.difference(_State(before.tensors), names):
+    if found := after.difference(State(before.tensors), names):
         raise differs(found)
     own = Tensors()
     structure = Structure(result, own)
-    if structure != trace.structure:
-        raise differs(f"it returns {structure.form}, and a replay {trace.structure.form}")
-    ours = layout.changes()
-    if [(c.kind, c.where) for c in ours] != [(c.kind, c.where) for c, _ in changes]:
-        raise differs(f"it changes {[c.where for c in ours]}, and a replay {[c.where for c, _ in changes]}")
-    for change in ours:
-        open_ = list(change.value) if change.kind == "append" else [change.value]
-        while open_:
-            value = open_.pop(0)
-            if isinstance(value, _Tensor):
-                own.number(value)
-            elif type(value) is tuple:
-                open_[:0] = value
+    form = with_numbers(trace.structure.form, trace.outputs, numbers)
+    if structure.form != form:
+        raise differs(f"it returns {structure.form}, and a replay {form}")
+    ours = {}
+    for change in layout.changes():
+        ours[change.place] = _change(change, own, set())[1] if change.kind != "counter" else None
+    for change, form in trace.changes:
+        stored = with_numbers(form, trace.outputs, numbers) if change.kind != "counter" else None
+        # A number may be stored that is there already.
+        if change.place not in ours and stored and stored == _stands(change, function, args, kwargs):
+            continue
+        if ours.pop(change.place, "nothing") != stored:
+            raise differs(f"it changes {change.where} otherwise than a replay, which stores {stored}")
+    if ours:
+        raise differs(f"it changes {[place[2] for place in ours]}, and a replay does not")
     if (wanted := _pictures(own, tensors)) != picture[: len(own)]:
         raise differs(f"tensors are {picture}, and eagerly {wanted}")
     for k, (t, found) in enumerate(zip(own, elements, strict=False)):
-        if not _same(_bytes(t), found):
+        if not same(_bytes(t), found):
             raise differs(f"tensor {k} of the result has other elements: {made[k]}, and eagerly {t}")
     jitted._counts["replayed"] += 1
     return True, result
+
+
+def _stands(change: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The plain value that stands where a change stores one."""
+    from adjoint._replay._results import plain
+
+    holder = change._layout._reach(change._node, function, args, kwargs)
+    if change.kind == "cell":
+        return plain(holder.cell_contents)
+    if change.kind == "attribute":
+        holder = _C._attributes_of(holder)
+    return plain(holder[change.key] if change.kind in ("attribute", "key", "item", "global") else None)
 
 
 def _pictures(made: Any, tensors: list[Any]) -> list[Any]:

@@ -14,14 +14,14 @@ import types
 
 from adjoint import _C
 from adjoint._C import Tensor, _Layout
-from adjoint._replay._codes import LIBRARY, facts_of, gather, modules, through_modules
+from adjoint._replay._codes import LIBRARY, gather, modules, through_modules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-__all__ = ["LIBRARY", "Change", "Layout", "collect", "passed_on", "reasons"]
+__all__ = ["LIBRARY", "Change", "Layout", "collect", "reasons"]
 
 
 def _parameters(function: Any) -> tuple[str, ...]:
@@ -182,8 +182,8 @@ class Layout(_Layout):
         Each once; None where there is no gradient. Empty once `release_tensors` was called.
     names : list of str
         Their paths: ``x``, ``self.layers[0].weight``, ``w.grad``.
-    values, floats : list of (path, value)
-        Plain values that are compared, and the floats among them.
+    values, numbers : list of (path, value)
+        Plain values that are compared, and the floats and ints among them.
     unknown : list of (path, why)
         What cannot be followed: a function that reads this is not to be replayed.
     why : str
@@ -228,43 +228,6 @@ def collect(
     }
     layout._collect(function, args, kwargs, facts | own)
     return layout
-
-
-def passed_on(
-    layout: Layout, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], codes: Iterable[Any]
-) -> list[int]:
-    """The floats, by their numbers, that code which ran only passes on to the core, whatever they are: options that an
-    optimiser says so of (`_passed_on`), where no code of the program's own looks at them.
-    """
-    edges: list[Any] = []
-    found = []
-    for k, at in enumerate(layout._float_edges):
-        # Most functions have none.
-        if not edges:
-            edges, by = layout._edges, layout._found_by
-        options, access, key, *_ = edges[at]
-        ways = [options, -1, -1]
-        for i, (kind, name) in enumerate((("item", None), ("attribute", "param_groups"))):
-            way = by[ways[i]]
-            if way < 0 or edges[way][1] != kind or (name and edges[way][2] != name):
-                break
-            ways[i + 1] = edges[way][0]
-        else:
-            owner = layout._reach(ways[2], function, args, kwargs)
-            names = getattr(type(owner), "_passed_on", ())
-            alone = all(sum(e[3] == "node" and e[4] == n for e in edges) == 1 for n in ways[:2])
-            if access == "value" and key in names and alone and _keeps_to_itself(key, codes):
-                found.append(k)
-    return found
-
-
-def _keeps_to_itself(key: str, codes: Iterable[Any]) -> bool:
-    """Whether no code but the library's can have read an option."""
-    for code, _ in codes:
-        facts = facts_of(code)
-        if facts.own and (facts.any or key in code.co_consts or "param_groups" in code.co_names):
-            return False
-    return True
 
 
 def reasons(function: Any) -> list[str]:

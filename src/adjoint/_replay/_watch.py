@@ -65,7 +65,7 @@ _FOLDERS = [
 
 
 class Watching:
-    """A context around one run.
+    """A context around one run. With `only`, other code than that, and what is impure, raises `_C._Ended` instead.
 
     Attributes
     ----------
@@ -75,10 +75,12 @@ class Watching:
         What was called that is not known to be pure: a description such as ``print``, a file and a line.
     """
 
-    def __init__(self, function: Any = None) -> None:
+    def __init__(self, function: Any = None, only: Any = None) -> None:
         self.function = function
         make: Any = _C._Watched
-        self._watched = make(_PURE_TYPES, _PURE_MODULES, _IMPURE, _INNER, _LIBRARYS, _FOLDERS)
+        if only is not None:
+            only = {id(code) for code in (*only, Watching.__exit__.__code__, _draws_by_numpy.__code__)}
+        self._watched = make(_PURE_TYPES, _PURE_MODULES, _IMPURE, _INNER, _LIBRARYS, _FOLDERS, only)
         self.codes: list[Any] = []
         self.impure: list[tuple[str, str, int]] = []
 

@@ -13,8 +13,9 @@ from itertools import takewhile
 
 from adjoint import _C
 from adjoint._replay import traces
+from adjoint._replay._agree import agree
 from adjoint._replay._paths import reasons
-from adjoint._replay.traces import Recorded, Trace, agree, record
+from adjoint._replay.traces import Recorded, Trace, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ __all__ = ["Jitted", "jit"]
 _PATIENCE = 8
 #: Recordings that are kept to be compared with later ones.
 _WAITING = 8
+_AGREED = 4
 #: Calls in a row that no trace fitted, after which only few of them are recorded.
 _MISSES = 32
 _OFF = os.environ.get("ADJOINT_JIT") == "0"
@@ -37,7 +39,7 @@ class Jitted(_C._Entry):
 
     _OWN = frozenset(
         "function limit __wrapped__ __name__ __qualname__ __doc__ __module__ "
-        "_traces _waiting _codes _replayed _failed _missed _eager _counts _reasons _never".split()
+        "_traces _waiting _agreed _codes _replayed _failed _missed _tried _eager _counts _reasons _never".split()
     )
 
     def __init__(self, function: Callable[..., Any], limit: int) -> None:
@@ -56,10 +58,12 @@ class Jitted(_C._Entry):
         self._traces: list[Trace] = []
         #: Recordings that no other agreed with so far, and all code that ran in any.
         self._waiting: list[tuple[Recorded, int]] = []
+        #: The last few that agreed with another: where one differs from them in numbers alone, these may vary.
+        self._agreed: list[tuple[Recorded, int]] = []
         self._codes: dict[tuple[int, int], Any] | None = None
         self._enter_short()
         self._replayed = 0
-        self._failed = self._missed = 0
+        self._failed = self._missed = self._tried = 0
         self._eager = _OFF or bool(self._never)
         self._counts = dict.fromkeys(("calls", "recorded", "replayed", "eager", "undone"), 0)
         self._reasons: dict[str, int] = dict.fromkeys(self._never, 1)
@@ -148,7 +152,12 @@ class Jitted(_C._Entry):
 
     def _record(self, mode: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         codes = self._codes  # other threads may forget it meanwhile
-        made = record(self.function, args, kwargs, None if codes is None else [*codes.copy().values()])
+        known = [*self._waiting, *self._agreed] if self._tried < _PATIENCE else []
+        earlier = [r for r, m in known if m == mode]
+        made = record(
+            self.function, args, kwargs, None if codes is None else [*codes.copy().values()], earlier
+        )
+        self._tried += made.tracked is not None
         self._counts["recorded"] += 1
         result = made.result.pop()
         # What ran while modules were imported, as in many a first call, does not run again.
@@ -160,6 +169,7 @@ class Jitted(_C._Entry):
             for code, names in made.codes:
                 codes[id(code), id(names)] = code, names
         reason = made.unfit or (self._compare(made, mode) if made.recording else "")
+        made.tracked = None
         if reason:
             self._fail(reason, lasting=bool(made.unfit))
         return result
@@ -169,7 +179,7 @@ class Jitted(_C._Entry):
         answer is why it had to.
         """
         reason = ""
-        for before in tuple(self._waiting):
+        for before in (*self._waiting, *(self._agreed if made.tracked else ())):
             if before[1] != mode:
                 continue
             differs = agree(before[0], made)
@@ -181,6 +191,9 @@ class Jitted(_C._Entry):
             except RuntimeError as error:
                 return str(error)
             self._failed = 0
+            if made.varying:
+                self._tried = 0
+            self._agreed = [(made, mode), *self._agreed[: _AGREED - 1]]
             self._waiting = [w for w in self._waiting if w is not before]
             self._keep([trace, *self._traces])
             return ""
@@ -209,6 +222,7 @@ class Jitted(_C._Entry):
         if self._failed >= _PATIENCE and not self._traces:
             self._eager = True
             self._waiting = []
+            self._agreed = []
             self._codes = None
             name = getattr(self.function, "__qualname__", type(self.function).__qualname__)
             self._tell(name, reason)

@@ -7,12 +7,26 @@ from __future__ import annotations
 
 import contextlib
 import os
+import types
 
 from adjoint import _C
 from adjoint._replay._again import as_it_was, drawing_from, is_one, unchanged, with_default
 from adjoint._replay._clean import Clean
-from adjoint._replay._paths import LIBRARY, collect, passed_on
-from adjoint._replay._results import ALONE, PLAIN, Structure, Tensors, Unfit, build, counts, plain
+from adjoint._replay._paths import LIBRARY, collect
+from adjoint._replay._results import (
+    ALONE,
+    PLAIN,
+    TRACKED,
+    Structure,
+    Tensors,
+    Unfit,
+    build,
+    counts,
+    held_by,
+    number,
+    plain,
+)
+from adjoint._replay._tracked import follow, may_follow, numbers_of, stood
 from adjoint._replay._watch import Watching
 
 TYPE_CHECKING = False
@@ -22,9 +36,11 @@ if TYPE_CHECKING:
 
     from adjoint._replay._paths import LIBRARY, Change, Layout
 
-__all__ = ["Recorded", "Structure", "Trace", "Unfit", "agree", "record"]
+__all__ = ["Recorded", "Structure", "Trace", "Unfit", "record"]
 
 _Tensor = _C.Tensor
+#: How often a list is referred to that stands in one place.
+_HELD = held_by(types.SimpleNamespace(value=[])) + 1
 #: Whether each replay is checked: see _check.
 CHECK = os.environ.get("ADJOINT_JIT_CHECK") == "1"
 
@@ -43,13 +59,16 @@ class Recorded:
         "codes",
         "layout",
         "outputs",
-        "passed_on",
         "recording",
         "result",
         "retained",
+        "returned",
+        "stood",
         "structure",
+        "tracked",
         "unfit",
         "varying",
+        "with_numbers",
     )
 
     def __init__(self) -> None:
@@ -67,9 +86,14 @@ class Recorded:
         #: Results that retain their gradient, and what code of the program's own runs in passes, if any does.
         self.retained: list[int] = []
         self.clean: Clean | None = None
-        #: Floats that are only passed on to the core, by their numbers, and those of them that were seen to change.
-        self.passed_on: list[int] = []
+        #: The same call with its numbers tracked, where that was made: those that changed, by their places in the layout.
+        self.tracked: Recorded | None = None
         self.varying: list[int] = []
+        #: What it returns and changes, with numbers that are computed again among the tensors.
+        self.with_numbers: tuple[Any, list[tuple[Change, tuple[Any, ...]]]] | None = None
+        self.stood: dict[Any, int] = {}
+        #: The numbers that the program gets, by their places among all.
+        self.returned: list[int] = []
 
 
 def _patterns(roots: list[Any]) -> Iterator[list[Any]]:
@@ -207,12 +231,21 @@ def _flags(t: Any) -> Any:
 
 
 def _watched(
-    made: Recorded, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    made: Recorded,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    only: Any = None,
+    place: Callable[[Any], Any] | None = None,
 ) -> tuple[Any, Watching]:
-    """Call a function, always under a recorder: transforms take other ways where calls are observed."""
+    """Call a function, always under a recorder: transforms take other ways where calls are observed. `place` gives the
+    arguments of a call that is only tried, in which the code in `only` may run.
+    """
     recorder = _C._record(LIBRARY)
     try:
-        with Watching(function) as watch:
+        if place:
+            args, kwargs = place(recorder)
+        with Watching(function, only) as watch:
             made.result.append(function(*args, **kwargs))
     finally:
         recorder.close()
@@ -221,17 +254,27 @@ def _watched(
 
 
 def record(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], codes: Any
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    codes: Any,
+    earlier: list[Recorded],
 ) -> Recorded:
-    """Call a function and record it; `codes` is what ran in it the last time: without it, only that is collected."""
+    """Call a function and record it; `codes` is what ran in it the last time: without it, only that is collected. Where
+    one of the `earlier` recordings differs in numbers alone, the call is first made with these tracked.
+    """
     made = Recorded()
     if codes is None:
         _watched(made, function, args, kwargs)
         return made
     made.layout = layout = collect(function, args, kwargs, codes)
-    made.passed_on = passed_on(layout, function, args, kwargs, codes)
     given = {id(code) for code, _ in codes}
     try:
+        for one in earlier:
+            which = numbers_of(one, layout)
+            if which is not None and may_follow(layout, codes):
+                made.tracked = _track(layout, which, function, args, kwargs, codes)
+                break
         histories = [(_history(t), _flags(t)) for t in layout.tensors]
         mode = _C._mode_of_replay()
         recorder, watch = _watched(made, function, args, kwargs)
@@ -252,6 +295,33 @@ def record(
     finally:
         layout.release_tensors()
     return made
+
+
+def _track(
+    layout: Layout,
+    which: list[int],
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    codes: Any,
+) -> Recorded | None:
+    """What the call does with these numbers tracked. It is undone."""
+    values = [layout.numbers[k][1] for k in which]
+
+    def call(place: Any, function: Any) -> Recorded:
+        made = Recorded()
+        made.layout = layout
+        made.varying = which
+        histories = [(_history(t), _flags(t)) for t in layout.tensors]
+        recorder, watch = _watched(
+            made, function, (), {}, [code for code, _ in codes], lambda r: place(r.track(values))
+        )
+        _finish(made, layout, recorder, watch, histories)
+        made.stood = stood(layout, made.changes)
+        made.result.clear()
+        return made
+
+    return follow(layout, which, function, args, kwargs, call)
 
 
 def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, histories: list[Any]) -> None:
@@ -275,7 +345,11 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, hist
         if _flags(t) != flags:
             raise Unfit("it changes whether a tensor that existed before requires or retains a gradient")
     returned = len(tensors)
+    inputs_of_call = [layout.numbers[k][1] for k in made.varying]
     for change in layout.changes():
+        node = _C._node_of(change.value)
+        if 0 <= node < len(inputs_of_call) and change.before is inputs_of_call[node]:
+            continue  # a number that is tracked stands there
         made.changes.append(_change(change, tensors, known))
     for k, t in enumerate(list(tensors)):
         if id(t) in known:
@@ -310,15 +384,24 @@ def _change(change: Change, tensors: Tensors, known: set[int]) -> tuple[Change, 
     def of(value: Any) -> tuple[Any, ...]:
         if isinstance(value, _Tensor):
             return ("tensor", tensors.number(value))
-        if type(value) is tuple:
-            return (tuple, [of(v) for v in value])
+        if type(value) in TRACKED:
+            return number(value)
         if type(value) not in PLAIN:
             raise Unfit(change.sentence())
         return plain(value)
 
     if change.kind == "append":
         return change, (list, [of(v) for v in change.value])
+    if type(change.value) in (list, dict, tuple) and change.kind in _HOLD:
+        # A new one at each call, which nothing else holds, is a new one at each replay.
+        if held_by(change) <= _HELD and all(count <= ALONE for count in counts([change.value], 1)):
+            return change, Structure(change.value, tensors).form
+        raise Unfit(change.sentence())
     return change, of(change.value)
+
+
+#: What may hold a new list, dict or tuple.
+_HOLD = frozenset(("attribute", "key", "item"))
 
 
 class Trace:
@@ -335,6 +418,7 @@ class Trace:
         "mode",
         "outputs",
         "program",
+        "returned",
         "structure",
         "undone",
         "used",
@@ -346,9 +430,10 @@ class Trace:
         self.layout = made.layout
         self.program = _C._Replay(made.recording)  # type: ignore[call-arg]
         self.varying = len(made.varying)
+        self.returned = made.returned
         self.layout.let_vary(made.varying)
-        self.structure = made.structure
-        self.changes = made.changes
+        form, self.changes = made.with_numbers or (made.structure.form, made.changes)
+        self.structure = made.structure.of_form(form)
         self.mode = mode
         self.dtype = _C.get_default_dtype()
         self.outputs = made.outputs
@@ -387,8 +472,9 @@ class Trace:
         held: list[Any] | None,
     ) -> Any:
         """What the call gives and stores, as tensors, or None where it has to be made by itself."""
-        again = None if held is None else self.again(function, args, kwargs, held)
-        return self.program.run(tensors, again, self.varying)
+        numbers = tensors[len(tensors) - self.varying :]
+        again = None if held is None else self.again(function, args, kwargs, held, numbers)
+        return self.program.run(tensors, again, self.varying, self.returned)
 
     def change(
         self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Any, made: Any
@@ -402,7 +488,12 @@ class Trace:
                 change.apply(function, args, kwargs, value)
 
     def again(
-        self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], held: list[Any]
+        self,
+        function: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        held: list[Any],
+        numbers: list[Any],
     ) -> Callable[[list[Any] | None], list[Any] | bool]:
         """What a node calls where a pass asks for what was not recorded: see core/replay/derivative.h."""
         state = _C._default_generator().get_state() if self.draws else None
@@ -417,13 +508,14 @@ class Trace:
             as_now = (
                 found is not None
                 and all(map(is_one, found, inputs))
+                and list(map(repr, found[len(inputs) :])) == list(map(repr, numbers))
                 and _C._mode_of_replay() | 1 == self.mode
             )
             tensors = Tensors()
             with (
                 contextlib.nullcontext((args, kwargs))
                 if as_now
-                else as_it_was(self.layout, held, inputs, args, kwargs) as (given, named),
+                else as_it_was(self.layout, held, inputs, args, kwargs, numbers) as (given, named),
                 unchanged(self.changes, inputs, function, args, kwargs),
                 drawing_from(state),
                 with_default(self.dtype),
@@ -439,27 +531,3 @@ class Trace:
         view = self.bases.get(number)
         return tensors[number] if view is None else self.output(view, tensors)._base
 
-
-def agree(one: Recorded, other: Recorded) -> str | None:
-    """Where two recordings of a function differ; None if they do not."""
-    if one.structure != other.structure:
-        return "it returns something else at each call"
-    assert one.layout is not None and other.layout is not None
-    same = one.layout.same_structure(other.layout)
-    there, here = one.layout.floats, other.layout.floats
-    if same is not True:
-        varying = [k for k in other.passed_on if k < len(there) and repr(there[k][1]) != repr(here[k][1])]
-        edges = other.layout._float_edges
-        if not varying or one.layout._difference(other.layout, [edges[k] for k in varying]):
-            return str(same)
-        other.varying = varying
-    if [(*c.place, form) for c, form in one.changes] != [(*c.place, form) for c, form in other.changes]:
-        return "it changes something else at each call"
-    if not other.varying:
-        return one.recording.difference(other.recording) or None
-    found = other.recording.vary(
-        one.recording, [here[k][1] for k in other.varying], [there[k][1] for k in other.varying]
-    )
-    if found:
-        other.varying = []
-    return found or None

@@ -59,8 +59,6 @@ class Adam(Optimizer):
     2.9
     """
 
-    _passed_on = frozenset(("lr",))
-
     @one_implementation("foreach", "capturable", "fused")
     def __init__(
         self,
@@ -119,11 +117,11 @@ class Adam(Optimizer):
                     [entry["exp_avg_sq"] for entry in entries],
                     [entry["max_exp_avg_sq"] for entry in entries] if amsgrad else [],
                     [entry["step"] for entry in entries],
-                    float(group["lr"]),
-                    float(beta1),
-                    float(beta2),
-                    float(group["eps"]),
-                    float(group["weight_decay"]),
+                    _C._number(group["lr"]),
+                    _C._number(beta1),
+                    _C._number(beta2),
+                    _C._number(group["eps"]),
+                    _C._number(group["weight_decay"]),
                     group["decoupled_weight_decay"],
                     group["maximize"],
                 )

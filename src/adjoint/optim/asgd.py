@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint import _C
 from adjoint._types import Params, Tensor
 
 from .each import EachParameter
@@ -78,7 +79,8 @@ class ASGD(EachParameter):
 
     def _after(self, group, t, lr, entries, state):
         # They are float32, also where a loaded state has the dtype of the parameter.
-        eta = ad.tensor(float(lr) / (1 + group["lambd"] * float(lr) * t) ** group["alpha"])
+        lr = _C._number(lr)
+        eta = ad.tensor(lr / (1 + group["lambd"] * lr * t) ** group["alpha"])
         mu = ad.tensor(1 / max(1, t - group["t0"]))
         with ad.no_grad():
             for entry in entries:

@@ -75,7 +75,7 @@ class EachParameter(Optimizer):
         if differentiable:
             entry.update({name: value.clone() for name, value in entry.items()})
         else:
-            lr = float(lr)
+            lr = _C._number(lr)
         t = 0.0
         if self.counts_steps:
             entry["step"] += 1
@@ -92,13 +92,17 @@ class EachParameter(Optimizer):
 
     def _step_by_elements(self, group, pairs):
         """Make the steps that the core makes, and return the pairs of parameter and gradient that are left."""
-        lr, left = float(group["lr"]), []
-        alike: dict[tuple, list] = {}
+        lr, left = _C._number(group["lr"]), []
+        alike: list[tuple[tuple, list]] = []
         for param, grad in pairs:
             entry = self._entry(group, param)
             found = (entry["step"].item() + 1, *[entry[name].item() for name in self.numbers])
-            alike.setdefault(found, []).append((param, grad, entry))
-        for (t, *numbers), members in alike.items():
+            # By comparing, which a replay does again.
+            members = next((members for known, members in alike if known == found), None)
+            if members is None:
+                alike.append((found, members := []))
+            members.append((param, grad, entry))
+        for (t, *numbers), members in alike:
             state = dict(zip(self.numbers, numbers))
             program = Program()
             param, grad, *tensors = (Element(program, i) for i in range(2 + len(self.by_elements)))

@@ -22,12 +22,13 @@ class Program:
 
     def __init__(self) -> None:
         self.code: list[Any] = []
-        self.numbers: dict[Any, Any] = {}
+        #: By the object: a replay may have other values, so that numbers are not joined by theirs.
+        self.numbers: dict[int, tuple[int, Any]] = {}
         self.free: list[Any] = []
         self.registers = 0
 
     def number(self, value) -> int:
-        return ~self.numbers.setdefault(float(value), len(self.numbers))
+        return ~self.numbers.setdefault(id(value), (len(self.numbers), value))[0]
 
     def add(self, name, to, operands) -> int:
         """Append an instruction; None for `to` takes a register that is free."""
@@ -40,7 +41,7 @@ class Program:
         self.code.append((_OPERATIONS[name], to, a, b, c))
         return to
 
-    def finished(self) -> tuple[list[int], list[float]]:
+    def finished(self) -> tuple[list[int], list[Any]]:
         """What the core takes: registers above the tensors move up to make room for the numbers."""
         room = len(self.numbers)
 
@@ -50,7 +51,7 @@ class Program:
             return register + room if register >= _TENSORS else register
 
         code = [word for op, *rest in self.code for word in (op, *map(place, rest))]
-        return code, list(self.numbers)
+        return code, [value for _, value in self.numbers.values()]
 
 
 class Element:

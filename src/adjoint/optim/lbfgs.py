@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import adjoint as ad
+from adjoint import _C
 from adjoint._types import Any, Closure, Params, Tensor
 
 from .optimizer import Optimizer, as_real, check_at_least_zero, options
@@ -112,7 +113,7 @@ class LBFGS(Optimizer):
 
         def evaluate():
             loss = self._evaluate(closure)
-            return loss, float(loss), self._gradient()
+            return loss, _C._number(loss), self._gradient()
 
         first, loss, g = evaluate()
         evaluations = 1
@@ -124,10 +125,10 @@ class LBFGS(Optimizer):
             state["n_iter"] += 1
             d = self._direction(group, state, g, d, t)
             state["prev_flat_grad"], state["prev_loss"] = before, loss_before = g.clone(), loss
-            lr = float(group["lr"])
-            size = float(g.abs().sum())
+            lr = _C._number(group["lr"])
+            size = _C._number(g.abs().sum())
             t = lr / size if state["n_iter"] == 1 and size > 1 else lr
-            slope = float(g.dot(d))
+            slope = _C._number(g.dot(d))
             if slope > -group["tolerance_change"]:
                 break
             spent = 0
@@ -162,7 +163,7 @@ class LBFGS(Optimizer):
         changes, steps, inverses = state["old_dirs"], state["old_stps"], state["ro"]
         y, s = g - state["prev_flat_grad"], d * t
         curvature = y.dot(s)
-        if float(curvature) > 1e-10:
+        if _C._number(curvature) > 1e-10:
             if len(changes) == group["history_size"]:
                 for history in (changes, steps, inverses):
                     history.pop(0)
@@ -176,7 +177,7 @@ class LBFGS(Optimizer):
             weights.append(s.dot(q) * inverse)
             q = q - y * weights[-1]
         # As torch keeps them: the weights, by their places among the newest changes.
-        state["al"] = [*reversed(weights), *[None] * (group["history_size"] - len(weights))]
+        state.setdefault("al", [])[:] = [*reversed(weights), *[None] * (group["history_size"] - len(weights))]
         r = q * state["H_diag"]
         for y, s, inverse, weight in zip(changes, steps, inverses, reversed(weights), strict=True):
             r = r + s * (weight - y.dot(r) * inverse)
@@ -191,9 +192,9 @@ class LBFGS(Optimizer):
             _, f, g = evaluate()
             for p, value in zip(self._params, start, strict=True):
                 p.copy_(value)
-            return _Point(t, f, g, float(g.dot(d)))
+            return _Point(t, f, g, _C._number(g.dot(d)))
 
-        return _line_search(at, origin, t, float(_largest(d)), group["tolerance_change"])
+        return _line_search(at, origin, t, _C._number(_largest(d)), group["tolerance_change"])
 
 
 class _Point(NamedTuple):
@@ -206,7 +207,7 @@ class _Point(NamedTuple):
 
 
 def _largest(vector) -> float:
-    return float(vector.abs().max()) if vector.numel() else 0.0
+    return _C._number(vector.abs().max()) if vector.numel() else 0.0
 
 
 def _cubic(a, b, low=None, high=None):

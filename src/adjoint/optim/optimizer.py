@@ -77,8 +77,6 @@ class Optimizer(StepHooks):
     #: Whether a step takes gradients in the layout sparse_coo.
     takes_sparse = False
 
-    #: Options that steps only pass on to the core, as floats, and never look at: a replay takes them as they are.
-    _passed_on: frozenset[str] = frozenset()
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
         if isinstance(params, ad.Tensor):

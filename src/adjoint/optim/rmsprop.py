@@ -49,8 +49,6 @@ class RMSprop(Optimizer):
     2.0
     """
 
-    _passed_on = frozenset(("lr",))
-
     @one_implementation("foreach", "capturable")
     def __init__(
         self,
@@ -101,11 +99,11 @@ class RMSprop(Optimizer):
                     [entry["grad_avg"] for entry in entries] if group["centered"] else [],
                     [entry["momentum_buffer"] for entry in entries] if group["momentum"] > 0 else [],
                     [entry["step"] for entry in entries],
-                    float(group["lr"]),
-                    float(group["alpha"]),
-                    float(group["eps"]),
-                    float(group["weight_decay"]),
-                    float(group["momentum"]),
+                    _C._number(group["lr"]),
+                    _C._number(group["alpha"]),
+                    _C._number(group["eps"]),
+                    _C._number(group["weight_decay"]),
+                    _C._number(group["momentum"]),
                     group["maximize"],
                 )
             for i in rest:

@@ -45,8 +45,6 @@ class SGD(Optimizer):
 
     takes_sparse = True
 
-    _passed_on = frozenset(("lr",))
-
     @one_implementation("foreach", "fused")
     def __init__(
         self,
@@ -110,7 +108,7 @@ class SGD(Optimizer):
                 buffer = entry["momentum_buffer"] = ad.zeros_like(param)
                 fresh.append(i)
             buffers.append(buffer)
-        dampening = float(group["dampening"])
+        dampening = _C._number(group["dampening"])
         if not fresh or dampening == 0:
             self._step_in_core(group, params, grads, buffers, dampening)
             return
@@ -125,10 +123,10 @@ class SGD(Optimizer):
             params,
             grads,
             buffers,
-            float(group["lr"]),
-            float(group["momentum"]),
+            _C._number(group["lr"]),
+            _C._number(group["momentum"]),
             dampening,
-            float(group["weight_decay"]),
+            _C._number(group["weight_decay"]),
             group["nesterov"],
             group["maximize"],
         )
@@ -154,6 +152,6 @@ class SGD(Optimizer):
                 entry["momentum_buffer"] = buffer
                 grad = grad + buffer * momentum if group["nesterov"] else buffer
             if grad.is_sparse:
-                param.add_(grad, alpha=-float(group["lr"]))  # one pass over the entries
+                param.add_(grad, alpha=-_C._number(group["lr"]))  # one pass over the entries
             else:
                 param.sub_(grad * group["lr"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from adjoint import _C
+
 from ._base import LRScheduler
 
 TYPE_CHECKING = False
@@ -25,7 +27,7 @@ class CosineAnnealingLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _height(self, epoch):
-        return (1 + math.cos(math.pi * epoch / self.T_max)) / 2
+        return (1 + _C._cosine(math.pi * epoch / self.T_max)) / 2
 
     def get_lr(self) -> list[float]:
         self._check_within_step()
@@ -99,7 +101,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def get_lr(self) -> list[float]:
         self._check_within_step()
-        height = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
+        height = (1 + _C._cosine(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * height for base in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from adjoint import _C
 from adjoint._types import Any, Callable, Sequence, StateDict
 
 from ._base import LRScheduler, _check_optimizer, _each_group, _set_rate
@@ -261,7 +262,7 @@ class OneCycleLR(_WithMomentum):
     def _between(self, start, end, part):
         if self._anneal_func_type == "linear":
             return start + (end - start) * part
-        return end + (start - end) / 2 * (math.cos(math.pi * part) + 1)
+        return end + (start - end) / 2 * (_C._cosine(math.pi * part) + 1)
 
     def get_lr(self) -> list[float]:
         self._check_within_step()

@@ -153,7 +153,8 @@ class MultiStepLR(_FactorLR):
         super().__init__(optimizer, last_epoch)
 
     def _factor(self):
-        return self.gamma ** self.milestones[self.last_epoch]
+        # By comparing, which a replay does again.
+        return self.gamma ** next((n for at, n in self.milestones.items() if at == self.last_epoch), 0)
 
     def _total_factor(self):
         return self.gamma ** bisect_right(sorted(self.milestones.elements()), self.last_epoch)

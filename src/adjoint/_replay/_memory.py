@@ -1,0 +1,69 @@
+"""The memory behind some tensors, kept to be put back or compared. Start reading at `State`."""
+
+from __future__ import annotations
+
+from adjoint import _C
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["State", "same"]
+
+
+def same(a: Any, b: Any) -> bool:
+    from adjoint import equal
+
+    return a.shape == b.shape and equal(a, b)
+
+
+class State:
+    """The memory behind some tensors, with versions, and the generator of this thread."""
+
+    def __init__(self, tensors: list[Any]) -> None:
+        from adjoint.autograd import no_grad
+
+        self.tensors: list[Any] = []
+        known = set()
+        for t in tensors:
+            if t is not None and t.untyped_storage().data_ptr() not in known:
+                known.add(t.untyped_storage().data_ptr())
+                self.tensors.append(t)
+        with no_grad():
+            self.memory = [_whole(t).clone() for t in self.tensors]
+        self.versions = [None if t.is_inference() else t._version for t in self.tensors]
+        self.generator = _C._default_generator().get_state()
+
+    def put_back(self) -> None:
+        from adjoint.autograd import no_grad
+
+        for t, bytes_before, version in zip(self.tensors, self.memory, self.versions, strict=True):
+            now = _whole(t)
+            if not same(now, bytes_before):
+                with no_grad():
+                    now.copy_(bytes_before)
+            if version is not None:
+                _C._set_version(t, version)
+        _C._default_generator().set_state(self.generator)
+
+    def difference(self, after: State, names: dict[int, str]) -> str:
+        """Where a later state of the same tensors differs from this one; empty where it does not."""
+        for t, a, b, v, w in zip(
+            self.tensors, self.memory, after.memory, self.versions, after.versions, strict=True
+        ):
+            if not same(a, b):
+                return f"{names[id(t)]} has other elements"
+            if v != w:
+                return f"{names[id(t)]} has version {v}, and eagerly {w}"
+        return "" if same(self.generator, after.generator) else "the generator is elsewhere"
+
+
+def _whole(t: Any) -> Any:
+    """All bytes of the memory under a tensor, shared."""
+    from adjoint import empty, uint8
+
+    version = t._version if not t.is_inference() else None
+    whole = empty(0, dtype=uint8).set_(t.untyped_storage())
+    if version is not None:
+        _C._set_version(t, version)
+    return whole
