@@ -59,7 +59,7 @@ void fill(Numbers<T>& x, uint64_t seed, bool only_nan) {
 }
 
 template <class T>
-Meaning ask(Loop loop, unsigned taken, unsigned constant, const void* const* numbers) {
+LoopMeaning ask(Loop loop, unsigned taken, unsigned constant, const void* const* numbers) {
   int operands[2], count = 0;
   for (int k = 0; k < StraightCall::kOperands; ++k)
     if (taken >> k & 1) {
@@ -117,10 +117,10 @@ Meaning ask(Loop loop, unsigned taken, unsigned constant, const void* const* num
 
 }  // namespace
 
-Meaning meaning_of(Loop loop, DType type, unsigned taken, unsigned constant, const void* const* numbers) {
+LoopMeaning meaning_of(Loop loop, DType type, unsigned taken, unsigned constant, const void* const* numbers) {
   // What was asked is known from then on: a program may have thousands of loops, of a dozen kinds.
   static constinit runtime::SmallLock lock;
-  static std::map<std::string, Meaning> known;
+  static std::map<std::string, LoopMeaning> known;
   constexpr size_t kMost = 1024;
   std::string key(reinterpret_cast<const char*>(&loop), sizeof loop);
   for (const unsigned part : {static_cast<unsigned>(type), taken, constant})
@@ -131,8 +131,8 @@ Meaning meaning_of(Loop loop, DType type, unsigned taken, unsigned constant, con
     const std::lock_guard held(lock);
     if (const auto at = known.find(key); at != known.end()) return at->second;
   }
-  const Meaning found = type == DType::Float32 ? ask<float>(loop, taken, constant, numbers)
-                                               : ask<double>(loop, taken, constant, numbers);
+  const LoopMeaning found = type == DType::Float32 ? ask<float>(loop, taken, constant, numbers)
+                                                   : ask<double>(loop, taken, constant, numbers);
   const std::lock_guard held(lock);
   if (known.size() >= kMost) known.clear();
   return known[key] = found;

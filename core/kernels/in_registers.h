@@ -28,7 +28,7 @@ enum class Cheap : uint8_t {
 
 /// What a loop computes: `forward` where the value is operand `first` and x operand `second`, which is -1
 /// where there is none; `backward` where they are in each other's place. None where no step has its bits.
-struct Meaning {
+struct LoopMeaning {
   Cheap forward = Cheap::None, backward = Cheap::None;
   int first = -1, second = -1;
   /// Whether a value beside itself is its square.
@@ -37,7 +37,7 @@ struct Meaning {
 
 /// Of a loop without parameters, float32 or float64 throughout. `taken`: the operands that the loop reads;
 /// `numbers`: for each that is one number throughout and is known, that number.
-Meaning meaning_of(Loop loop, DType type, unsigned taken, unsigned constant, const void* const* numbers);
+LoopMeaning meaning_of(Loop loop, DType type, unsigned taken, unsigned constant, const void* const* numbers);
 
 /// Steps over n elements each, first a Read; they are done for a few vectors of elements after the other.
 struct Pass {

@@ -48,7 +48,7 @@ class Builder {
     int32_t folds = -1;
     int64_t folded = 0;
     const char* name = "";
-    Meaning meaning{};  // of the loop, where it is in a chain
+    LoopMeaning meaning{};  // of the loop, where it is in a chain
   };
 
   Memory& memory(int32_t slot) { return p_.memory_[static_cast<size_t>(slot)]; }
@@ -123,7 +123,7 @@ class Builder {
   void emit_walk(const Step& s, const Plan& plan);
   void emit_chain(std::vector<uint32_t> steps);
   void emit_pass(const std::vector<uint32_t>& steps);
-  Meaning meaning(const Plan& plan);
+  LoopMeaning meaning(const Plan& plan);
   template <class F>
   static void join_step(const Plan& plan, const Place& made, const F& step);
   void order_links(std::vector<uint32_t>& steps) const;

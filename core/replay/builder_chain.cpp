@@ -7,7 +7,7 @@
 namespace adjoint::replay {
 
 /// What a link of floating-point numbers computes, if it is cheap.
-Meaning Builder::meaning(const Plan& plan) {
+LoopMeaning Builder::meaning(const Plan& plan) {
   const DType type = t_.geometry(plan.out).dtype;
   if ((type != DType::Float32 && type != DType::Float64) || plan.call.parameters) return {};
   unsigned taken = 0;

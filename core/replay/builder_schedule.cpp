@@ -130,7 +130,7 @@ int Builder::takes(const Plan& plan, const Place& made) {
     const Place& p = plan.in[static_cast<size_t>(operand)];
     return p.slot == made.slot && p.offset == made.offset;
   };
-  const Meaning& m = plan.meaning;
+  const LoopMeaning& m = plan.meaning;
   const bool first = is_made(m.first), second = m.second >= 0 && is_made(m.second);
   return first || m.backward != Cheap::None ? first + second : 0;
 }
