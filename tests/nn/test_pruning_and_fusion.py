@@ -4,11 +4,11 @@ import os
 
 import numpy as np
 import pytest
+from adjoint.nn.sizes import consume_prefix_in_state_dict_if_present
 from helpers import announced, array, tensor, torch_program
 
 import adjoint as ad
 from adjoint import nn
-from adjoint.nn.sizes import consume_prefix_in_state_dict_if_present
 from adjoint.nn.utils import prune
 
 RNG = np.random.default_rng(15)

@@ -530,4 +530,3 @@ class Trace:
         """An output, where `tensors` are returned."""
         view = self.bases.get(number)
         return tensors[number] if view is None else self.output(view, tensors)._base
-

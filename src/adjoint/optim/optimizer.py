@@ -77,7 +77,6 @@ class Optimizer(StepHooks):
     #: Whether a step takes gradients in the layout sparse_coo.
     takes_sparse = False
 
-
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
         if isinstance(params, ad.Tensor):
             raise TypeError(
