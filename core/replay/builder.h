@@ -152,8 +152,8 @@ class Builder {
   std::vector<bool> varies_, steps_that_take_;
   std::vector<int32_t> reading_, reading_of_step_;
   std::vector<std::vector<Program::Target>> targets_;  // of readings
-  size_t position_ = 0;  // of what is emitted
-  int64_t checked_ = 0;                   // the work after which the last look at an interrupt comes
+  size_t position_ = 0;                                // of what is emitted
+  int64_t checked_ = 0;  // the work after which the last look at an interrupt comes
   std::map<std::tuple<int32_t, uint32_t, int64_t>, Tensor> tensors_;
 };
 
