@@ -4,6 +4,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "for_size.h"
+
 namespace adjoint::replay {
 
 namespace {

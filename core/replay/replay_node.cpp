@@ -6,6 +6,7 @@
 #include "autograd/arithmetic.h"
 #include "autograd/meta.h"
 #include "autograd/views.h"
+#include "for_size.h"
 #include "replay/ends.h"
 
 namespace adjoint::replay {
