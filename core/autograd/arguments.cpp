@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "autograd/engine.h"
 #include "autograd/views.h"
 #include "transforms/tangents.h"
 
@@ -52,6 +53,35 @@ class Seen {
 
 }  // namespace
 
+namespace {
+
+/// `t`, which stands for `x`, becomes an argument.
+Tensor made_argument(Tensor t, const Tensor& x, bool continued) {
+  if (continued && x.requires_grad())
+    set_history(t, Ref<Node>::steal(new ArgumentNode(x, t)), 0);
+  else
+    t->flags |= TensorImpl::kRequiresGrad;
+  return t;
+}
+
+/// For its scope, calls are recorded, whatever the program has switched: it does not see this graph.
+struct OwnRecording {
+  const ThreadState before = thread_state;
+  OwnRecording() {
+    thread_state.grad = true;
+    thread_state.inference = false;
+    thread_state.flags_of_new &= ~uint32_t{TensorImpl::kInference};
+    if (!before.grad) thread_state.saved_hooks = nullptr;
+  }
+  ~OwnRecording() {
+    const uint64_t sequence = thread_state.sequence;
+    thread_state = before;
+    thread_state.sequence = sequence;
+  }
+};
+
+}  // namespace
+
 Tensor argument_for(const Tensor& x, bool continued) {
   if (!is_differentiable(x.dtype()))
     fail(
@@ -61,11 +91,7 @@ Tensor argument_for(const Tensor& x, bool continued) {
         "; convert it first, for example with .to(float32)");
   Tensor t = batch_for_argument(x);
   if (!t.defined()) t = alias_with_tangents(x);
-  if (continued && x.requires_grad())
-    set_history(t, Ref<Node>::steal(new ArgumentNode(x, t)), 0);
-  else
-    t->flags |= TensorImpl::kRequiresGrad;
-  return t;
+  return made_argument(std::move(t), x, continued);
 }
 
 bool is_argument(const Tensor& t) {
@@ -142,6 +168,38 @@ Tensor result_of(const Tensor& t, TensorList own, bool continued) {
   if (may_have_tangents(t))
     return through_tangents(t, [&](const Tensor& part) { return loses(part) ? alias(part) : part; });
   return alias(t);
+}
+
+Tensors pull_back(TensorList arguments, uint32_t wanted, TensorList cotangents,
+                  runtime::FunctionRef<Tensors(const Tensors&)> f) {
+  BackwardOptions options;
+  options.create_graph = options.retain_graph = thread_state.grad;
+  options.accumulate = false;
+  Tensors own(arguments.begin(), arguments.end()), seeds, gradients(own.size());
+  std::vector<Edge> roots, ends;
+  {
+    const OwnRecording recording;
+    for (size_t i = 0; i < own.size(); ++i) {
+      Tensor& t = own[i];
+      if (!t.defined()) continue;
+      const bool varied = wanted >> i & 1;
+      if (varied || (t.requires_grad() && !options.create_graph)) t = alias_with_tangents(t);
+      if (!varied) continue;
+      t = made_argument(std::move(t), arguments[i], options.create_graph);
+      ends.push_back(gradient_edge(t));
+    }
+    const Tensors results = f(own);
+    for (size_t i = 0; i < cotangents.size(); ++i) {
+      if (!cotangents[i].defined() || !results[i].requires_grad()) continue;
+      roots.push_back(gradient_edge(results[i]));
+      seeds.push_back(cotangents[i]);
+    }
+  }
+  if (roots.empty()) return gradients;
+  Tensors found = run_backward(roots, std::move(seeds), ends, options);
+  for (size_t i = 0, k = 0; i < own.size(); ++i)
+    if (own[i].defined() && wanted >> i & 1) gradients[i] = std::move(found[k++]);
+  return gradients;
 }
 
 }  // namespace adjoint

@@ -6,10 +6,12 @@
 // leads on to `x`, through a node by which the pass can tell the two apart. Results keep their history only
 // where it leads to more than the arguments: to what f captured, to arguments of functions further out. When
 // f has returned, its arguments are finished: nobody outside asks for them, so they count for nothing. So
-// functions nest without levels. Start reading at `argument_for`.
+// functions nest without levels. Start reading at `argument_for`; `pull_back` is all of it for functions of
+// the core.
 #pragma once
 
 #include "autograd/node.h"
+#include "runtime/function_ref.h"
 
 namespace adjoint {
 
@@ -33,5 +35,11 @@ bool asks_for_gradients(const Tensor& t);
 /// What the outside gets of a result: `t`, without its history where that leads to nothing but `own`, or is
 /// not `continued`; and its tangents likewise.
 Tensor result_of(const Tensor& t, TensorList own, bool continued);
+
+/// The gradients of f by those of its arguments that are `wanted` (bits), from those of its results, of which
+/// some may be undefined. Where recording is on, they are recorded, as functions of arguments and
+/// `cotangents`. f gets all arguments, and calls operators.
+Tensors pull_back(TensorList arguments, uint32_t wanted, TensorList cotangents,
+                  runtime::FunctionRef<Tensors(const Tensors&)> f);
 
 }  // namespace adjoint

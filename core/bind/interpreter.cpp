@@ -266,6 +266,17 @@ void bind_interpreter(nb::module_& m) {
         return op && op->composite;
       },
       "Whether an operator is put together from others, which are what is recorded.");
+  m.def(
+      "_composition",
+      [](nb::handle o) -> nb::object {
+        const Operator* op = operator_of(o.ptr());
+        if (!op || !op->composed) return nb::none();
+        auto* row = new Operator(*op);  // for ever, like all rows
+        row->door = row->compute = op->composed;
+        row->composite = true;
+        return nb::steal(add_operator(*row));
+      },
+      "What a fused operator states that it is composed of, as an operator; None where it states nothing.");
 }
 
 }  // namespace adjoint::bind

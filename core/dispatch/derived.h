@@ -238,6 +238,11 @@ struct TableOf<Op, JointRule<F>, P...> {
   }
 };
 
+template <class Op, class Of, class... P>
+struct TableOf<Op, FirstOrder<Of>, P...> : TableOf<Op, Of, P...> {
+  static constexpr const Operator* const* composition = &row_of<Op>;
+};
+
 template <class Op, class... P>
 constexpr RuleTable make_table() {
   using T = TableOf<Op, std::decay_t<decltype(Op::vjp)>, P...>;
@@ -270,6 +275,7 @@ constexpr RuleTable make_table() {
   }
   t.rule = T::rule;
   t.joint = T::joint;
+  if constexpr (requires { T::composition; }) t.composition = T::composition;
   return t;
 }
 template <class Op, class... P>
@@ -299,11 +305,11 @@ constexpr batching::Rule batch_rule(batching::Rule rule) {
   return rule;
 }
 
-/// The computation of a call, its arguments unboxed.
-template <class Op, class R, class... P>
+/// The computation of a call by a function of the operator, its arguments unboxed.
+template <auto function, class R, class... P>
 void compute(const Operator&, const Value* v, Results& results) {
   [&]<size_t... I>(std::index_sequence<I...>) {
-    R r = Op::forward(argument_t<P>::unbox(v[I])...);
+    R r = function(argument_t<P>::unbox(v[I])...);
     if constexpr (std::is_same_v<R, Tensor>) {
       results.one = std::move(r);
     } else {

@@ -249,7 +249,8 @@ void add_structured(const char* family, R (*)(P...)) {
   if constexpr (requires { Op::samples.text; }) row->samples = Op::samples.text;
   row->types = Op::types;
   row->kinds = {&kind_of<P>...};
-  row->compute = &door::compute<Op, R, P...>;
+  row->compute = &door::compute<&Op::forward, R, P...>;
+  if constexpr (requires { &Op::composed; }) row->composed = &door::compute<&Op::composed, R, P...>;
   row->door = Op::composite ? row->compute
                             : [](const Operator& o, const Value* v, Results& r) { pass_door(o, v, r); };
   row->elementwise = nullptr;

@@ -54,6 +54,9 @@ struct Operator {
   /// What the door computes, of structured operators: `forward` itself. Nothing is recorded, transforms are
   /// out of sight.
   void (*compute)(const Operator& row, const Value* arguments, Results& results) = nullptr;
+  /// Of a fused row: the same in recorded operators, by which it carries tangents, takes batches that it has
+  /// no other rule for and is differentiated again. Null where none is stated.
+  void (*composed)(const Operator& row, const Value* arguments, Results& results) = nullptr;
   const ElementwiseInfo* elementwise;  // null for structured operators
   const RuleTable* rules = nullptr;    // null for element-wise operators and those without a derivative
   /// Of an operator whose derivative is not implemented: its nodes refuse when they are asked for it. Set by

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "autograd/arguments.h"
 #include "autograd/arithmetic.h"
 #include "autograd/views.h"
+#include "dispatch/operator.h"
 #include "dispatch/signature.h"
 #include "runtime/allocator.h"
 
@@ -181,8 +183,10 @@ void RuleNode::apply(Gradients& in, Gradients& out) {
   if (const uint32_t missing = wanted & ~table_.ruled)
     fail<NotImplemented>("the derivative of '", table_.name, "' with respect to argument '",
                          argument_name(table_.signature, std::countr_zero(missing)), "' is not implemented");
-  if (table_.joint) {
-    Tensors gradients = table_.joint(*this, wanted, in);
+  const bool composed = table_.composition && recording();
+  if (composed || table_.joint) {
+    Tensors gradients = composed ? Tensors() : table_.joint(*this, wanted, in);
+    if (gradients.empty() && table_.composition) gradients = composed_gradients(wanted, in);
     for (size_t i = 0; i < gradients.size() && i < out.size(); ++i) out[i] = std::move(gradients[i]);
   } else {
     each_of(wanted, [&](int p) { out[edge_of(p)] = table_.rule(*this, p, in); });
@@ -193,6 +197,38 @@ void RuleNode::apply(Gradients& in, Gradients& out) {
     const size_t first = edge_of(p), n = p == table_.list ? list_ : 1;
     for (size_t e = first; e < first + n; ++e)
       if (edges[e]) keep_history(out[e], edges, read_by(p));
+  });
+}
+
+Tensors RuleNode::composed_gradients(uint32_t wanted, const Gradients& in) {
+  const Operator& row = **table_.composition;
+  Value values[kMostArguments];
+  const ArgKind* kinds[kMostArguments];
+  if (table_.all.arguments) table_.owned->box(parts().owned, values, kinds);
+  // Of what was not kept any value will do. It has the shape that its gradient is to have; the first input,
+  // which is never left out, that of the result.
+  const auto stand_in = [&](int p) {
+    const Edge& edge = edges()[edge_of(p)];
+    if (!edge && p) return Tensor();
+    const ResultInfo& like = edge ? edge.node->result(edge.input_nr) : result(0);
+    return zeros(like.sizes(), like.dtype());
+  };
+  Tensors tensors;
+  uint32_t varied = 0;
+  each_of(table_.tensors, [&](int p) {
+    varied |= (wanted >> p & 1) << tensors.size();
+    Tensor t = input(p);
+    tensors.push_back(t.defined() ? std::move(t) : stand_in(p));
+  });
+  return pull_back(tensors, varied, {in.begin(), in.size()}, [&](const Tensors& own) {
+    size_t i = 0;
+    each_of(table_.tensors, [&](int p) {
+      values[p].present = own[i].defined();
+      values[p].tensor = &own[i++];
+    });
+    Results r;
+    row.composed(row, values, r);
+    return Tensors(r.all().begin(), r.all().end());
   });
 }
 

@@ -23,6 +23,7 @@
 namespace adjoint {
 
 class RuleNode;
+struct Operator;
 
 /// What a rule takes: bits by the numbers of parameters, and of results.
 struct Need {
@@ -90,6 +91,9 @@ struct RuleTable {
   Tensor (*rule)(RuleNode& node, int parameter, Gradients& in);
   Tensors (*joint)(RuleNode& node, uint32_t wanted, Gradients& in);
   bool ordered = false;
+  /// Of rules that are of first order only (FirstOrder): the row, whose composition stands for them. Null
+  /// else.
+  const Operator* const* composition = nullptr;
 };
 
 class RuleNode final : public Node {
@@ -146,6 +150,8 @@ class RuleNode final : public Node {
   /// How many of the bits in a mask stand before number i.
   static int before(uint32_t mask, int i) { return std::popcount(mask & ((1u << i) - 1)); }
   uint64_t read_by(int parameter) const;
+  /// The gradients of the tensors in `wanted`, in order, by what the row is composed of.
+  Tensors composed_gradients(uint32_t wanted, const Gradients& in);
 
   const RuleTable& table_;
   const Kept need_;

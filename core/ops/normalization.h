@@ -3,8 +3,7 @@
 //
 // One fused kernel forward, one backward. Over the last dimensions that saves the input alone and finds mean
 // and variance again while a row is in the cache; by channels the statistics are results, which batch
-// normalisation needs. When the gradient is itself recorded (create_graph), it is written in recorded
-// operations.
+// normalisation needs. `composed` says the same in operators.
 #pragma once
 
 #include "kernels/normalization.h"
@@ -22,7 +21,6 @@ void channel_norm_backward(BatchedCall& call);
 namespace rules {
 Tensors layer_norm(const Tensor& g, const Tensor& self, const Tensor& weight, int64_t dims, double eps,
                    Needs needs);
-Tensor rms_norm(const Tensor& g, const Tensor& self, int64_t dims, double eps);
 /// What a call of _channel_norm was given, and the statistics that it found, or was given.
 struct ChannelNormCall {
   Tensor input, weight, mean, variance;
@@ -30,9 +28,7 @@ struct ChannelNormCall {
   double eps;
   bool fixed;
 };
-/// Gradients of its tensors, from those of its results.
-Tensors channel_norm(const Tensor& g, const Tensor& g_mean, const Tensor& g_variance,
-                     const ChannelNormCall& call, Needs needs);
+Tensors channel_norm(const Tensor& g, const ChannelNormCall& call, Needs needs);
 }  // namespace rules
 
 struct LayerNorm : Structured {
@@ -50,11 +46,13 @@ struct LayerNorm : Structured {
                         OptionalTensor bias, double eps) {
     return kernels::layer_norm(input, normalized_shape, weight, bias, eps, name);
   }
-  static constexpr auto vjp = JointRule{
+  static Tensor composed(const Tensor& input, IntList normalized_shape, OptionalTensor weight,
+                         OptionalTensor bias, double eps);
+  static constexpr auto vjp = FirstOrder{JointRule{
       [](Grad g, NeededBy<Input<"input">, "input", "weight"> input, NeededBy<Input<"weight">, "input"> weight,
          Argument<IntList, "normalized_shape"> shape, Argument<double, "eps"> eps, Needs needs) {
         return rules::layer_norm(g, input, weight, static_cast<int64_t>(shape.value.size()), eps, needs);
-      }};
+      }}};
 };
 
 struct LayerNormBackward : Structured {
@@ -76,6 +74,8 @@ struct LayerNormBackward : Structured {
   }
 };
 
+struct RmsNormBackward;
+
 struct RmsNorm : Structured {
   static constexpr auto name = "_rms_norm";
   static constexpr auto batch = batching::leading;
@@ -92,10 +92,11 @@ struct RmsNorm : Structured {
     return kernels::layer_norm(self, self.sizes().last(static_cast<size_t>(dims)), Tensor(), Tensor(), eps,
                                name, false);
   }
-  static constexpr auto vjp =
+  static Tensor composed(const Tensor& self, int64_t dims, double eps);
+  static constexpr auto vjp = FirstOrder{
       Rules{[](Grad g, Input<"self"> self, Argument<int64_t, "dims"> dims, Argument<double, "eps"> eps) {
-        return rules::rms_norm(g, self, dims, eps);
-      }};
+        return call<RmsNormBackward>(g, self, dims.value, eps.value);
+      }}};
 };
 
 struct RmsNormBackward : Structured {
@@ -136,18 +137,22 @@ struct ChannelNorm : Structured {
                                                     OptionalTensor running_var, int64_t groups, double eps) {
     return kernels::channel_norm(input, weight, bias, running_mean, running_var, groups, eps, name);
   }
+  static std::tuple<Tensor, Tensor, Tensor> composed(const Tensor& input, OptionalTensor weight,
+                                                     OptionalTensor bias, OptionalTensor running_mean,
+                                                     OptionalTensor running_var, int64_t groups, double eps);
   static constexpr auto vjp =
-      JointRule{[](GradOf<"output"> g, GradOf<"mean"> g_mean, GradOf<"variance"> g_variance,
-                   NeededBy<Input<"input">, "input", "weight", "running_var"> input,
-                   NeededBy<Input<"weight">, "input", "running_mean", "running_var"> weight,
-                   Input<"running_mean"> running_mean, Input<"running_var"> running_var, Output<"mean"> mean,
-                   Output<"variance"> variance, Argument<int64_t, "groups"> groups,
-                   Argument<double, "eps"> eps, Needs needs) {
+      FirstOrder{JointRule{[](GradOf<"output"> g, GradOf<"mean"> g_mean, GradOf<"variance"> g_variance,
+                              NeededBy<Input<"input">, "input", "weight", "running_var"> input,
+                              NeededBy<Input<"weight">, "input", "running_mean", "running_var"> weight,
+                              Input<"running_mean"> running_mean, Input<"running_var"> running_var,
+                              Output<"mean"> mean, Output<"variance"> variance,
+                              Argument<int64_t, "groups"> groups, Argument<double, "eps"> eps, Needs needs) {
         const bool fixed = running_mean.defined();
         const Tensor &m = fixed ? static_cast<const Tensor&>(running_mean) : mean,
                      &v = fixed ? static_cast<const Tensor&>(running_var) : variance;
-        return rules::channel_norm(g, g_mean, g_variance, {input, weight, m, v, groups, eps, fixed}, needs);
-      }};
+        if (g_mean.defined() || g_variance.defined()) return Tensors();  // no kernel has them
+        return rules::channel_norm(g, {input, weight, m, v, groups, eps, fixed}, needs);
+      }}};
 };
 
 struct ChannelNormBackward : Structured {

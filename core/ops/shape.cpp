@@ -19,6 +19,10 @@ Tensor sum_to_shape(const Tensor& g, IntList sizes) {
   return lead ? call<Reshape>(t, sizes) : t;
 }
 
+Tensor as_type(const Tensor& t, DType dtype) {
+  return !t.defined() || t.dtype() == dtype ? t : call<To>(t, dtype);
+}
+
 Tensor sum_to_value(const Tensor& g, IntList sizes) {
   if (sizes.size() <= g.sizes().size()) return sum_to_shape(g, sizes);
   return call<Reshape>(sum_to_shape(g, sizes.subspan(sizes.size() - g.sizes().size())), sizes);

@@ -12,6 +12,8 @@ namespace adjoint {
 
 /// The gradient summed over the dimensions that broadcasting added or stretched: recorded.
 Tensor sum_to_shape(const Tensor& g, IntList sizes);
+/// `t` in another type: itself where it has that type, or is undefined.
+Tensor as_type(const Tensor& t, DType dtype);
 /// Like sum_to_shape, where `sizes` may have more dimensions than g, all of size 1 and in front.
 Tensor sum_to_value(const Tensor& g, IntList sizes);
 

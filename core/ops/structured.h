@@ -149,6 +149,14 @@ struct JointRule {
   F f;
   constexpr JointRule(F g) : f(g) {}
 };
+/// Of a fused row: rules that are kernels, which nothing can be differentiated by. Where a pass is recorded,
+/// or carries tangents, and where a joint rule returns no gradients at all, the row's composition is
+/// differentiated, `Op::composed`, which has the parameters and results of `forward`. Of what is not kept,
+/// the gradients that are wanted must be independent.
+template <class R>
+struct FirstOrder : R {
+  constexpr FirstOrder(R r) : R(r) {}
+};
 
 /// Calls that tests make, as Python would write their arguments: (3, 4) stands for a tensor of that shape,
 /// [2, 0] for one with these values (tests/samples.py). Each argument is given in one of them at least.
@@ -185,6 +193,8 @@ void from_values(BatchedCall& call);
 void dynamic(BatchedCall& call);
 /// Draws by seed and position: the same for each sample, unless each sample is to have its own.
 void draws(BatchedCall& call);
+/// By the row's composition, whose operators are batched in their turn.
+void composed(BatchedCall& call);
 }  // namespace batching
 
 struct Structured {

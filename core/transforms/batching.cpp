@@ -268,6 +268,8 @@ void compute_batched(const Operator& op, std::span<const Value> arguments, Resul
     op.batch(call);
   else if (types_suffice(op))
     batching::by_types(call);
+  else if (op.composed)
+    batching::composed(call);
   else
     batching::loop(call);
   if (written) {

@@ -280,6 +280,15 @@ void loop(BatchedCall& c, const std::function<void()>& prepare) {
   }
 }
 
+void composed(BatchedCall& c) {
+  Made made(c.given);
+  for (size_t i = 0; i < c.given.size(); ++i)
+    if (c.op.kinds[i]->form == Form::Tensor && c.has(static_cast<int>(i)))
+      made.set(i, c.bare(static_cast<int>(i)));
+  c.op.composed(c.op, made.values.data(), c.results);
+  c.finished = true;
+}
+
 void dynamic(BatchedCall& c) {
   if (c.level.strict) refuse_values(c.some_batched(), Asked::Shape, c.op.name);
   loop(c);

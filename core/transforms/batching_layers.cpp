@@ -17,38 +17,17 @@ namespace adjoint::batching {
 // --- Normalisation --------------------------------------------------------------------------------
 
 void layer_norm(BatchedCall& c) {
-  const IntList shape = c.ints(1);
-  const double eps = c.number(4);
-  if (!c.batched(2) && !c.batched(3))
-    return c.give(call<LayerNorm>(c.samples(0), shape,
-                                  c.has(2) ? OptionalTensor(c.tensor(2)) : OptionalTensor(),
-                                  c.has(3) ? OptionalTensor(c.tensor(3)) : OptionalTensor(), eps));
-  Tensor y = call<LayerNorm>(c.bare(0), shape, OptionalTensor(), OptionalTensor(), eps);
-  if (c.has(2)) y = call<Mul>(y, c.bare(2));
-  if (c.has(3)) y = call<Add>(y, c.bare(3));
-  c.give_finished(y);
+  if (c.batched(2) || c.batched(3)) return composed(c);
+  const auto parameter = [&](int i) { return c.has(i) ? OptionalTensor(c.tensor(i)) : OptionalTensor(); };
+  c.give(call<LayerNorm>(c.samples(0), c.ints(1), parameter(2), parameter(3), c.number(4)));
 }
 
 void layer_norm_backward(BatchedCall& c) {
-  Tensor g = c.bare(0);
-  const Tensor input = c.bare(1);
-  const int64_t dims = c.integer(3), needs = c.integer(5);
-  const double eps = c.number(4);
-  const IntList shape = input.sizes().subspan(input.sizes().size() - static_cast<size_t>(dims));
+  if (c.batched(2) || c.integer(5) != 1) return loop(c);
   c.results.kind = Results::Kind::Tuple;
-  Tensors& out = c.results.many;
-  out.resize(3);
-  if (needs & 2)
-    out[1] = sum_to_shape(
-        call<Mul>(g, call<LayerNorm>(input, shape, OptionalTensor(), OptionalTensor(), eps)), shape);
-  if (needs & 4) out[2] = sum_to_shape(g, shape);
-  if (needs & 1) {
-    if (c.has(2)) g = call<Mul>(g, c.bare(2));
-    out[0] = batched(call_all<LayerNormBackward>(c.in_front(g), c.in_front(input), OptionalTensor(), dims,
-                                                 eps, int64_t{1})[0],
-                     c.level.number);
-  }
-  c.finished = true;
+  c.results.many = call_all<LayerNormBackward>(c.in_front(0), c.in_front(1),
+                                               c.has(2) ? OptionalTensor(c.tensor(2)) : OptionalTensor(),
+                                               c.integer(3), c.number(4), int64_t{1});
 }
 
 namespace {
@@ -90,15 +69,7 @@ void channel_norm(BatchedCall& c) {
     return of.give(call_all<ChannelNorm>(of.images(0), of.vector(1), of.vector(2), of.vector(3), of.vector(4),
                                          groups, eps));
   }
-  c.results.kind = Results::Kind::Tuple;
-  c.results.many = call_all<ChannelNorm>(c.bare(0), OptionalTensor(), OptionalTensor(), c.bare_optional(3),
-                                         c.bare_optional(4), groups, eps);
-  Dims sizes(static_cast<size_t>(c.rank(0)), 1);
-  sizes[1] = c.tensor(0).size(1);
-  Tensor& y = c.results.many[0];
-  if (c.has(1)) y = call<Mul>(y, call<Reshape>(c.bare(1), sizes.span()));
-  if (c.has(2)) y = call<Add>(y, call<Reshape>(c.bare(2), sizes.span()));
-  c.finished = true;
+  composed(c);
 }
 
 void channel_norm_backward(BatchedCall& c) {
@@ -110,41 +81,7 @@ void channel_norm_backward(BatchedCall& c) {
                                                  joined(c.in_front(3), 0), joined(c.in_front(4), 0), groups,
                                                  eps, c.boolean(7), needs));
   }
-  // A weight, or a gradient of it, for each sample.
-  Tensor g = c.bare(0);
-  const Tensor x = c.bare(1);
-  c.results.kind = Results::Kind::Tuple;
-  Tensors& out = c.results.many;
-  out.resize(3);
-  Dims over;
-  for (int64_t d = 0; d < x.dim(); ++d)
-    if (d != 1) over.push_back(d);
-  auto summed = [&](const Tensor& t) {
-    return call<Sum>(t, OptionalDims(over.span()), false, OptionalType());
-  };
-  if (needs & 2) {
-    const int64_t sets[] = {x.size(0), groups,
-                            groups * x.size(0) != 0 ? x.numel() / (groups * x.size(0)) : 0},
-                  one[] = {x.size(0), groups, 1};
-    const Recorded mean(call<Reshape>(c.bare(3), IntList(one))),
-        variance(call<Reshape>(c.bare(4), IntList(one)));
-    const Recorded normal =
-        (Recorded(call<Reshape>(x, IntList(sets))) - mean) * apply<Rsqrt>(variance + number(eps, x));
-    out[1] = summed(call<Mul>(g, call<Reshape>(normal.tensor, x.sizes())));
-  }
-  if (needs & 4) out[2] = summed(g);
-  if (needs & 1) {
-    if (c.has(2)) {
-      Dims sizes(static_cast<size_t>(x.dim()), 1);
-      sizes[1] = x.size(1);
-      g = call<Mul>(g, call<Reshape>(c.bare(2), sizes.span()));
-    }
-    const Tensor all = call_all<ChannelNormBackward>(
-        joined(c.in_front(g), 0), joined(c.in_front(x), 0), OptionalTensor(), joined(c.in_front(3), 0),
-        joined(c.in_front(4), 0), groups, eps, false, int64_t{1})[0];
-    out[0] = batched(parted(c, all, 0), c.level.number);
-  }
-  c.finished = true;
+  loop(c);
 }
 
 // --- Recurrence -----------------------------------------------------------------------------------

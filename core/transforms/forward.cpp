@@ -6,6 +6,7 @@
 #include "autograd/saved.h"
 #include "autograd/views.h"
 #include "dispatch/named.h"
+#include "dispatch/rule_node.h"
 #include "for_size.h"
 #include "ops/shape.h"
 #include "ops/writing.h"
@@ -183,6 +184,28 @@ void call_dual(const Operator& op, std::span<const Value> arguments, Results& re
   if (thread_state.grad) share_with_saved(all);
 }
 
+namespace {
+
+/// Of a fused row: those of its composition, at a level of its own, which leaves no tangents behind.
+Tensors composed_tangents(const DualCall& call) {
+  DualLevel& level = enter_dual_level();
+  struct Leave {
+    const uint64_t number;
+    ~Leave() { leave_dual_level(number); }
+  } const leave{level.number};
+  Tensors duals = call.primals;
+  for (size_t i = 0; i < duals.size(); ++i)
+    if (call.tangents[i].defined()) duals[i] = make_dual(duals[i], call.tangents[i], level);
+  Results made;
+  call.op.composed(call.op, call.with(duals).data(), made);
+  Tensors tangents;
+  for (const Tensor& t : made.all())
+    tangents.push_back(t.defined() && is_differentiable(t.dtype()) ? tangent_of(t, level) : Tensor());
+  return tangents;
+}
+
+}  // namespace
+
 Tensors tangents_of_results(const DualCall& call) {
   const Operator& op = call.op;
   if (op.tangents) return op.tangents(call);
@@ -193,14 +216,20 @@ Tensors tangents_of_results(const DualCall& call) {
       if (call.tangents[i].defined()) return true;
     return false;
   };
+  const auto otherwise = [&] {
+    bool ruled = op.composed && op.rules;  // what has no derivative is refused, in the words of the other way
+    for (size_t i = 0; i < op.kinds.size(); ++i)
+      ruled = ruled && (!has_tangent(i) || op.rules->ruled >> i & 1);
+    return ruled ? composed_tangents(call) : transposed_tangents(call);
+  };
   uint32_t factors = 0;
   for (size_t i = 0; i < op.kinds.size(); ++i)
     factors |= uint32_t{op.linear_factors >> i & 1 && has_tangent(i)} << i;
   // It may be linear in some of those that have tangents only; and of a sum of which only the terms have
   // tangents, the product would have to be zero.
   for (size_t i = 0; i < op.kinds.size(); ++i)
-    if (!((terms | op.linear_factors) >> i & 1) && has_tangent(i)) return transposed_tangents(call);
-  if (!factors && (op.linear_factors || !terms)) return transposed_tangents(call);
+    if (!((terms | op.linear_factors) >> i & 1) && has_tangent(i)) return otherwise();
+  if (!factors && (op.linear_factors || !terms)) return otherwise();
   Tensors sum;
   do {
     Tensors arguments = call.primals;
