@@ -1,6 +1,7 @@
-// What the rows of attention make, and its gradient in recorded operations.
+// What the rows of attention make, and what they are composed of.
 #include "ops/attention.h"
 
+#include "autograd/meta.h"
 #include "dispatch/constants.h"
 #include "dispatch/family.h"
 #include "for_size.h"
@@ -36,68 +37,45 @@ Tensor AttentionDropoutFactors::forward(const Tensor& self, double dropout, int6
   return kernel::factors(self, {false, 1.0, dropout, seed, position});
 }
 
-namespace rules {
-
-namespace {
-
-/// Where there is no attention, by the order of places.
-Tensor later_places(int64_t queries, int64_t keys) {
-  return call<Less>(call<Unsqueeze>(counted(0, queries), int64_t{1}), counted(0, keys));
-}
-
-Tensor as(const Tensor& t, DType dtype) { return t.dtype() == dtype ? t : call<To>(t, dtype); }
-Tensor last_as_column(const Tensor& t) { return call<Unsqueeze>(t, -1); }
-Tensor sum_of_rows(const Tensor& t) {
-  const int64_t last[] = {-1};
-  return call<Sum>(t, OptionalInts(IntList(last)), true, OptionalType());
-}
-
-/// The same on the whole matrix of weights, recorded.
-Tensors recorded_attention(const Tensor& g, const Tensor& g_log_sum, const Tensor& query, const Tensor& key,
-                           const Tensor& value, const Tensor& mask, const Tensor& log_sum,
-                           const kernel::Options& o, Needs needs) {
-  const DType type = log_sum.dtype(), given = query.dtype();
-  const Tensor q = as(query, type), k = as(key, type), scale = wrap_number(Scalar(o.scale), type);
+std::tuple<Tensor, Tensor> Attention::composed(const Tensor& query, const Tensor& key, const Tensor& value,
+                                               OptionalTensor mask, bool causal, double scale, double dropout,
+                                               int64_t seed, int64_t position) {
+  const DType given = query.dtype(), type = compute_dtype(given);
   const Tensor low = wrap_number(Scalar(-std::numeric_limits<double>::infinity()), type),
                zero = wrap_number(Scalar(0.0), type);
-  Tensor scores = call<Matmul>(call<Mul>(q, scale), conjugate_transpose(k));
-  if (mask.defined())
-    scores = mask.dtype() == DType::Bool ? call<Where>(mask, scores, low) : call<Add>(scores, as(mask, type));
-  if (o.causal) scores = call<Where>(later_places(query.size(-2), key.size(-2)), low, scores);
-  // A query that sees nothing: its row is opened for the softmax, and its weights are replaced.
-  const Tensor nothing = last_as_column(call<Equal>(log_sum, low));
-  const Tensor p =
-      call<Where>(nothing, zero, call<Softmax>(call<Where>(nothing, zero, scores), -1, OptionalType()));
-  Tensor weights = p, factors;
-  if (o.dropout > 0) {
-    factors = call<AttentionDropoutFactors>(p, o.dropout, o.seed, o.position);
-    weights = call<Mul>(p, factors);
+  const int64_t queries = query.size(-2), keys = key.size(-2), last[] = {-1};
+  Tensor scores = call<Matmul>(call<Mul>(as_type(query, type), wrap_number(Scalar(scale), type)),
+                               call<Transpose>(as_type(key, type), -1, -2));
+  if (const Tensor& m = mask; m.defined())
+    scores = m.dtype() == DType::Bool ? call<Where>(m, scores, low) : call<Add>(scores, as_type(m, type));
+  if (causal) {
+    const Tensor later = call<Less>(call<Unsqueeze>(counted(0, queries), int64_t{1}), counted(0, keys));
+    scores = call<Where>(later, low, scores);
   }
-  Tensors out(4);
-  if (needs[2] && g.defined())
-    out[2] = as(sum_to_shape(call<Matmul>(conjugate_transpose(weights), as(g, type)), value.sizes()), given);
-  if (!(needs.mask & 11)) return out;
-  Tensor d = zero;
-  if (g.defined()) {
-    d = call<Matmul>(as(g, type), conjugate_transpose(as(value, type)));
-    if (factors.defined()) d = call<Mul>(d, factors);
-    d = call<Sub>(d, sum_of_rows(call<Mul>(d, p)));
+  // A query that sees nothing, which takes a mask: its row is opened for the softmax, and its weights are
+  // replaced.
+  Tensor nothing;
+  if (mask.defined() && keys) {
+    nothing = call<Equal>(call<Amax>(detach(scores), IntList(last), true), low);
+    scores = call<Where>(nothing, zero, scores);
   }
-  if (g_log_sum.defined()) d = call<Add>(d, last_as_column(g_log_sum));
-  d = call<Mul>(p, d);
-  if (needs[3]) out[3] = as(sum_to_shape(d, mask.sizes()), mask.dtype());
-  d = call<Mul>(d, scale);
-  if (needs[0]) out[0] = as(sum_to_shape(call<Matmul>(d, k), query.sizes()), given);
-  if (needs[1]) out[1] = as(sum_to_shape(call<Matmul>(conjugate_transpose(d), q), key.sizes()), given);
-  return out;
+  const auto seen = [&](const Tensor& t, const Tensor& otherwise) {
+    return nothing.defined() ? call<Where>(nothing, otherwise, t) : t;
+  };
+  Tensor weights = seen(call<Softmax>(scores, -1, OptionalType()), zero);
+  if (dropout > 0)
+    weights = call<Mul>(weights, call<AttentionDropoutFactors>(weights, dropout, seed, position));
+  const Tensor log_sum = seen(call<LogSumExp>(scores, OptionalDims(IntList(last)), true), low);
+  return {as_type(call<Matmul>(weights, as_type(value, type)), given),
+          call<Squeeze>(log_sum, OptionalDims(IntList(last)))};
 }
 
-}  // namespace
+namespace rules {
 
 Tensors attention(const Tensor& g, const Tensor& g_log_sum, const Tensor& q, const Tensor& k, const Tensor& v,
                   const Tensor& mask, const Tensor& result, const Tensor& log_sum, const kernel::Options& o,
                   Needs needs) {
-  if (recording() || !g.defined()) return recorded_attention(g, g_log_sum, q, k, v, mask, log_sum, o, needs);
+  if (!g.defined()) return {};  // of the logarithms alone there is no kernel
   Tensors made = call_all<AttentionBackward>(g, OptionalTensor(g_log_sum), q, k, v, OptionalTensor(mask),
                                              OptionalTensor(result), log_sum, o.causal, o.scale, o.dropout,
                                              o.seed, o.position, static_cast<int64_t>(needs.mask & 15));

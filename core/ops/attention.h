@@ -2,8 +2,7 @@
 // (kernels/attention.h).
 //
 // Kept for the gradient are the inputs, the result and one number per query, from which the weights are found
-// again. When the gradient is itself recorded (create_graph, forward mode), it is written in recorded
-// operations on the whole matrix of weights, which brings derivatives of any order.
+// again. `composed` says the same in operators, on the whole matrix of weights.
 #pragma once
 
 #include "kernels/attention.h"
@@ -43,7 +42,10 @@ struct Attention : Structured {
   static std::tuple<Tensor, Tensor> forward(const Tensor& query, const Tensor& key, const Tensor& value,
                                             OptionalTensor mask, bool causal, double scale, double dropout,
                                             int64_t seed, int64_t position);
-  static constexpr auto vjp = JointRule{
+  static std::tuple<Tensor, Tensor> composed(const Tensor& query, const Tensor& key, const Tensor& value,
+                                             OptionalTensor mask, bool causal, double scale, double dropout,
+                                             int64_t seed, int64_t position);
+  static constexpr auto vjp = FirstOrder{JointRule{
       [](GradOf<"result"> g, GradOf<"log_sum"> g_log_sum, Input<"query"> q, Input<"key"> k, Input<"value"> v,
          Input<"mask"> mask, NeededBy<Output<"result">, "query", "key", "mask"> result,
          Output<"log_sum"> log_sum, Argument<bool, "causal"> causal, Argument<double, "scale"> scale,
@@ -51,7 +53,7 @@ struct Attention : Structured {
          Argument<int64_t, "position"> position, Needs needs) {
         return rules::attention(g, g_log_sum, q, k, v, mask, result, log_sum,
                                 {causal, scale, dropout, seed, position}, needs);
-      }};
+      }}};
 };
 
 struct AttentionBackward : Structured {
