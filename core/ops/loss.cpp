@@ -1,4 +1,4 @@
-// Losses put together from recorded operators, and the rules of the fused ones.
+// Losses put together from recorded operators, what the fused ones are composed of, and their rules.
 #include "ops/loss.h"
 
 #include "dispatch/family.h"
@@ -6,6 +6,7 @@
 #include "ops/activation.h"
 #include "ops/arithmetic.h"
 #include "ops/comparison.h"
+#include "ops/indexing.h"
 #include "ops/reduction.h"
 #include "ops/selection.h"
 #include "ops/shape.h"
@@ -35,28 +36,11 @@ Tensor per_class(const Tensor& weight, const Tensor& scores, int64_t dim) {
   return call<Reshape>(weight, IntList(shape.data(), shape.size()));
 }
 
-/// What each class of each row counts in the loss.
-Tensor class_weights(const Tensor& self, int64_t dim, const Tensor& target, const Tensor& weight,
-                     const kernels::ClassLoss& options) {
-  const auto [reduce, ignore, smoothing] = options;
-  const Tensor ones = full(target.sizes(), Scalar(1), self.dtype());
-  Recorded q = -Recorded(
-      call<NllLossBackward>(ones, Sizes(self.sizes()), target, OptionalTensor(weight), Text("none"), ignore));
-  const Recorded sum(call<Sum>(q.tensor, OptionalInts(), false, OptionalType()));
-  const Recorded total = select(Recorded(call<Equal>(sum.tensor, number(0, self).tensor)), number(1, self),
-                                sum);  // where all are ignored
-  if (smoothing > 0) {
-    Dims shape(self.sizes());
-    shape[static_cast<size_t>(dim)] = 1;
-    const Tensor counts =
-        call<To>(call<NotEqual>(target, wrap_number(Scalar(ignore), DType::Int64)), self.dtype());
-    const Recorded rows(call<Reshape>(counts, IntList(shape.data(), shape.size())));
-    const Tensor each = weight.defined() ? per_class(weight, self, dim) : number(1, self).tensor;
-    q = q * number(1 - smoothing, self) +
-        rows * Recorded(each) * number(smoothing / static_cast<double>(self.size(dim)), self);
-  }
-  return (reduce == kernels::Reduce::Mean ? q / total : q).tensor;
+/// Where a class counts.
+Tensor counts(const Tensor& target, int64_t ignore) {
+  return call<NotEqual>(as_type(target, DType::Int64), wrap_number(Scalar(ignore), DType::Int64));
 }
+int64_t dim_of_classes(const Tensor& scores) { return scores.dim() == 1 ? 0 : 1; }
 
 }  // namespace
 
@@ -120,25 +104,54 @@ Tensor bce_with_logits(const Tensor& self, const Tensor& target, const Tensor& w
 
 }  // namespace compose
 
-namespace rules {
+// --- What fused losses are composed of ------------------------------------------------------------
 
-Tensor cross_entropy(const Tensor& g, const Tensor& self, const Tensor& target, const Tensor& weight,
-                     Text reduction, int64_t ignore, double smoothing) {
-  if (!recording())
-    return call<CrossEntropyBackward>(g, self, target, OptionalTensor(weight), reduction, ignore, smoothing);
-  // The loss is -sum(q log softmax(x)) with constants q: its gradient is softmax(x) sum(q) - q.
-  const kernels::Reduce reduce = kernels::reduce_of(reduction, "cross_entropy");
-  const int64_t dim = self.dim() == 1 ? 0 : 1;
-  const Tensor q = class_weights(self, dim, target, weight, {reduce, ignore, smoothing});
-  Recorded upper(g);
-  if (reduce == kernels::Reduce::None) {
-    Dims shape(self.sizes());
-    shape[static_cast<size_t>(dim)] = 1;
-    upper = call<Reshape>(g, IntList(shape.data(), shape.size()));
-  }
-  const Recorded p(call<Softmax>(self, dim, OptionalType()));
-  return (upper * (p * Recorded(summed(q, dim, true)) - Recorded(q))).tensor;
+Tensor NllLoss::composed(const Tensor& input, const Tensor& target, OptionalTensor weight, Text reduction,
+                         int64_t ignore) {
+  const kernels::Reduce reduce = kernels::reduce_of(reduction, name);
+  const int64_t dim = dim_of_classes(input);
+  const Tensor kept = counts(target, ignore), zero = wrap_number(Scalar(0.0), DType::Float64),
+               at = as_type(call<Where>(kept, target, wrap_number(Scalar(0), DType::Int64)), DType::Int64),
+               picked = call<Squeeze>(call<Gather>(as_type(input, compute_dtype(input.dtype())), dim,
+                                                   call<Unsqueeze>(at, dim), false),
+                                      OptionalDims(IntList(&dim, 1)));
+  const Recorded each(weight.defined() ? as_type(call<Take>(weight, at), picked.dtype())
+                                       : full(target.sizes(), Scalar(1), picked.dtype()));
+  const Recorded loss = select(kept, -Recorded(picked) * each, zero);
+  if (reduce == kernels::Reduce::None) return as_type(loss.tensor, input.dtype());
+  const Recorded sum = reduced(loss.tensor, kernels::Reduce::Sum);
+  if (reduce == kernels::Reduce::Sum) return as_type(sum.tensor, input.dtype());
+  const Recorded total = reduced(select(kept, each, zero).tensor, kernels::Reduce::Sum);
+  return as_type((sum / total).tensor, input.dtype());
 }
+
+Tensor ClassCrossEntropy::composed(const Tensor& input, const Tensor& target, OptionalTensor weight,
+                                   Text reduction, int64_t ignore, double smoothing) {
+  const int64_t dim = dim_of_classes(input);
+  const Tensor x = as_type(input, compute_dtype(input.dtype())),
+               logs = call<LogSoftmax>(x, dim, OptionalType());
+  if (smoothing == 0) return as_type(call<NllLoss>(logs, target, weight, reduction, ignore), input.dtype());
+  const kernels::Reduce reduce = kernels::reduce_of(reduction, name);
+  const Text none = "none";
+  const Tensor weighted =
+      weight.defined() ? call<Mul>(logs, as_type(per_class(weight, x, dim), x.dtype())) : logs;
+  const Recorded own(call<NllLoss>(logs, target, weight, none, ignore)),
+      all = select(counts(target, ignore), summed(weighted, dim, false),
+                   wrap_number(Scalar(0.0), DType::Float64)),
+      each = own * number(1 - smoothing, x) - all * number(smoothing / double(x.size(dim)), x);
+  Recorded loss(reduced(each.tensor, reduce == kernels::Reduce::None ? reduce : kernels::Reduce::Sum));
+  if (reduce == kernels::Reduce::Mean)
+    loss =
+        loss / Recorded(call<NllLoss>(full(x.sizes(), Scalar(-1), x.dtype()), target, weight, "sum", ignore));
+  return as_type(loss.tensor, input.dtype());
+}
+
+Tensor SquaredDistance::composed(const Tensor& input, const Tensor& target, bool mean) {
+  return reduced(apply<Square>(Recorded(input) - Recorded(target)).tensor,
+                 mean ? kernels::Reduce::Mean : kernels::Reduce::Sum);
+}
+
+namespace rules {
 
 Tensor squared_distance(const Tensor& g, const Tensor& self, const Tensor& target, bool mean) {
   const double scale = mean ? 2 / static_cast<double>(self.numel()) : 2;

@@ -2,8 +2,8 @@
 // error, binary cross-entropy of logits; embedding.
 //
 // cross_entropy is one node that keeps the logits and no probabilities: both passes are bound by memory, and
-// finding the sum of exponentials again costs less than writing and reading it. When a gradient is itself
-// recorded (create_graph), it is written in recorded operations.
+// finding the sum of exponentials again costs less than writing and reading it. `composed` says the same in
+// operators.
 #pragma once
 
 #include "kernels/loss.h"
@@ -18,7 +18,6 @@ void embedding(BatchedCall& call);
 void embedding_backward(BatchedCall& call);
 void nll_loss(BatchedCall& call);
 void nll_loss_backward(BatchedCall& call);
-void squared_distance(BatchedCall& call);
 }  // namespace batching
 
 // Losses that are put together from recorded operators.
@@ -31,8 +30,6 @@ Tensor bce_with_logits(const Tensor& self, const Tensor& target, const Tensor& w
 }  // namespace compose
 
 namespace rules {
-Tensor cross_entropy(const Tensor& g, const Tensor& self, const Tensor& target, const Tensor& weight,
-                     Text reduction, int64_t ignore, double smoothing);
 Tensor squared_distance(const Tensor& g, const Tensor& self, const Tensor& target, bool mean);
 Tensor sparse_embedding(const Tensor& g, const Tensor& indices, int64_t rows, int64_t padding);
 Tensor padded_embedding(const Tensor& g, const Tensor& indices, int64_t padding);
@@ -62,6 +59,8 @@ struct CrossEntropy : Structured {
   }
 };
 
+struct CrossEntropyBackward;
+
 struct ClassCrossEntropy : Structured {
   static constexpr auto name = "_cross_entropy";
   static constexpr auto batch = batching::cross_entropy;
@@ -78,12 +77,15 @@ struct ClassCrossEntropy : Structured {
     return kernels::class_loss(input, target, weight,
                                {kernels::reduce_of(reduction, op), ignore_index, label_smoothing}, true, op);
   }
+  static Tensor composed(const Tensor& input, const Tensor& target, OptionalTensor weight, Text reduction,
+                         int64_t ignore_index, double label_smoothing);
   static constexpr auto vjp =
-      Rules{[](Grad g, Input<"input"> input, Input<"target"> target, Input<"weight"> weight,
-               Argument<Text, "reduction"> reduction, Argument<int64_t, "ignore_index"> ignore,
-               Argument<double, "label_smoothing"> smoothing) {
-        return rules::cross_entropy(g, input, target, weight, reduction, ignore, smoothing);
-      }};
+      FirstOrder{Rules{[](Grad g, Input<"input"> input, Input<"target"> target, Input<"weight"> weight,
+                          Argument<Text, "reduction"> reduction, Argument<int64_t, "ignore_index"> ignore,
+                          Argument<double, "label_smoothing"> smoothing) {
+        return call<CrossEntropyBackward>(g, input, target, OptionalTensor(weight), reduction.value,
+                                          ignore.value, smoothing.value);
+      }}};
 };
 
 struct CrossEntropyBackward : Structured {
@@ -122,6 +124,8 @@ struct NllLoss : Structured {
     return kernels::class_loss(input, target, weight, {kernels::reduce_of(reduction, name), ignore_index, 0},
                                false, name);
   }
+  static Tensor composed(const Tensor& input, const Tensor& target, OptionalTensor weight, Text reduction,
+                         int64_t ignore_index);
   static constexpr auto linear = LinearIn<"input">{};
   static constexpr auto vjp =
       Rules{[](Grad g, Shape<"input"> s, Input<"target"> target, Input<"weight"> weight,
@@ -169,7 +173,6 @@ struct MseLoss : Structured {
 
 struct SquaredDistance : Structured {
   static constexpr auto name = "_squared_distance";
-  static constexpr auto batch = batching::squared_distance;
   static constexpr auto doc = "Sum or mean of (input - target)² for two tensors of one shape and type.";
   static constexpr auto signature = "input, target, mean";
   static constexpr TypeSet types = types::floating;
@@ -178,6 +181,7 @@ struct SquaredDistance : Structured {
   static Tensor forward(const Tensor& input, const Tensor& target, bool mean) {
     return kernels::squared_distance(input, target, mean);
   }
+  static Tensor composed(const Tensor& input, const Tensor& target, bool mean);
   static constexpr auto vjp =
       Rules{[](Grad g, Input<"input"> a, Input<"target"> b, Argument<bool, "mean"> mean) {
               return rules::squared_distance(g, a, b, mean);

@@ -57,7 +57,7 @@ struct Classes {
 
 void cross_entropy(BatchedCall& c) {
   const Classes k{c, 1};
-  if (c.batched(2)) return loop(c);
+  if (c.batched(2)) return composed(c);
   const Tensor x = k.rows(c.tensor(0));
   const Tensor each =
       call<ClassCrossEntropy>(x, k.rows(c.tensor(1)), k.weight(), Text("none"), k.ignore(), c.number(5));
@@ -75,7 +75,7 @@ void cross_entropy_backward(BatchedCall& c) {
 
 void nll_loss(BatchedCall& c) {
   const Classes k{c, 1};
-  if (c.batched(2)) return loop(c);
+  if (c.batched(2)) return composed(c);
   const Tensor x = k.rows(c.tensor(0));
   c.give(k.reduced(call<NllLoss>(x, k.rows(c.tensor(1)), k.weight(), Text("none"), k.ignore()),
                    c.given[3].text(), x));
@@ -92,13 +92,6 @@ void nll_loss_backward(BatchedCall& c) {
   const Tensor g = k.spread(c.tensor(0), c.given[4].text(), sizes.span(), c.tensor(0).dtype());
   c.give(k.split_rows(
       call<NllLossBackward>(g, sizes.span(), k.rows(c.tensor(2)), k.weight(), Text("none"), k.ignore())));
-}
-
-void squared_distance(BatchedCall& c) {
-  const Tensor d = call<Sub>(c.bare(0), c.bare(1));
-  const Tensor squares = call<Mul>(d, d);
-  c.give_finished(c.boolean(2) ? call<Mean>(squares, OptionalDims(), false, OptionalType())
-                               : call<Sum>(squares, OptionalDims(), false, OptionalType()));
 }
 
 void embedding(BatchedCall& c) {
