@@ -74,9 +74,10 @@ struct OwnRecording {
     if (!before.grad) thread_state.saved_hooks = nullptr;
   }
   ~OwnRecording() {
-    const uint64_t sequence = thread_state.sequence;
-    thread_state = before;
-    thread_state.sequence = sequence;
+    thread_state.grad = before.grad;
+    thread_state.inference = before.inference;
+    thread_state.flags_of_new = before.flags_of_new;
+    thread_state.saved_hooks = before.saved_hooks;
   }
 };
 

@@ -49,7 +49,6 @@ class BatchedCall {
   /// The tensor without history of its own, to call operators on as the program does.
   Tensor bare(const Tensor& t) const;
   Tensor bare(int i) const { return bare(tensor(i)); }
-  OptionalTensor bare_optional(int i) const { return has(i) ? OptionalTensor(bare(i)) : OptionalTensor(); }
   /// Any of the batched tensors, for errors.
   const Tensor& some_batched() const;
   /// An argument of another form.

@@ -69,7 +69,7 @@ struct DualCall {
   bool is_recorded() const;
 };
 
-/// The tangents of the results; undefined where they are zero. Three ways to find them: see the note.
+/// The tangents of the results; undefined where they are zero. How they are found: see the note.
 Tensors tangents_of_results(const DualCall& call);
 /// Of element-wise operators, from the derivative.
 Tensor elementwise_tangent(const DualCall& call);
