@@ -1,8 +1,8 @@
 """Whether a program's own code in a backward pass, a Function's `backward` or a hook, does nothing but compute.
 
-A pass through what was recorded is run once more to be recorded, which nobody may notice, and its code may run long after the
+A pass through what was recorded is run once more to be recorded, which the program must not notice, and its code may run long after the
 call. So such code is read, not tried: it may name modules of the library, functions that are clean themselves, plain values,
-tensors that nobody else has; store nowhere, and write nothing. What it named is compared again when the pass is replayed
+tensors that it alone holds; store nowhere, and write nothing. What it named is compared again when the pass is replayed
 (`Clean.holds`). Start reading at `Clean.function`.
 """
 

@@ -136,9 +136,9 @@ class Hookable(ModuleMembers):
         --------
         >>> import adjoint as ad
         >>> layer = ad.nn.Linear(2, 1)
-        >>> handle = layer.register_forward_hook(lambda module, args, output: output * 0)
+        >>> handle = layer.register_forward_hook(lambda module, args, output: ad.zeros_like(output))
         >>> layer(ad.ones(2)).item()
-        -0.0
+        0.0
         """
         hooks = self._own_hooks()
         marks = [(hooks.forward_with_kwargs, with_kwargs), (hooks.forward_always_called, always_call)]
