@@ -47,7 +47,7 @@ def numbers_of(before: Any, layout: Layout) -> list[int] | None:
 
 
 def may_follow(layout: Layout, codes: Iterable[Any]) -> bool:
-    """Whether a call may be made twice, with objects in the place of numbers."""
+    """Whether a call may be made twice, with objects instead of numbers."""
     if _others_run() or any(t is not None and t.grad_fn is not None for t in layout.tensors):
         return False
     for code, _ in codes:
@@ -84,7 +84,7 @@ def _may_run(frame: Any) -> bool:
 
 
 class _Placed:
-    """Objects in the place of numbers, for a block; afterwards all is as it was before, whatever changed meanwhile."""
+    """A block with objects instead of numbers; afterwards all is as it was before, whatever changed within it."""
 
     def __init__(self, layout: Layout, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.layout = layout

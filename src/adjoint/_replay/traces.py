@@ -11,7 +11,7 @@ import types
 
 from adjoint import _C
 from adjoint._replay._again import as_it_was, drawing_from, is_one, unchanged, with_default
-from adjoint._replay._clean import Clean
+from adjoint._replay._passes import passes
 from adjoint._replay._paths import LIBRARY, collect
 from adjoint._replay._results import (
     ALONE,
@@ -31,9 +31,10 @@ from adjoint._replay._watch import Watching
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import Any
 
+    from adjoint._replay._clean import Clean
     from adjoint._replay._paths import LIBRARY, Change, Layout
 
 __all__ = ["Recorded", "Structure", "Trace", "Unfit", "record"]
@@ -94,128 +95,6 @@ class Recorded:
         self.stood: dict[Any, int] = {}
         #: The numbers that the program gets, by their places among all.
         self.returned: list[int] = []
-
-
-def _patterns(roots: list[Any]) -> Iterator[list[Any]]:
-    """The cotangents that backward passes begin with, as a rule: for all results, and for each alone; in memory of their
-    own, and one number expanded, which is what comes from a sum.
-    """
-    some = [[True] * len(roots)]
-    if len(roots) > 1:
-        some += [[k == i for k in range(len(roots))] for i in range(min(len(roots), 4))]
-    for pattern in some:
-        yield [t.detach().new_ones(t.shape) if on else None for t, on in zip(roots, pattern, strict=True)]
-        if sum(pattern) == 1:
-            t = roots[pattern.index(True)]
-            if t.ndim:
-                one = t.detach().new_ones(()).expand(t.shape)
-                yield [one if on else None for on in pattern]
-
-
-_SECOND_TIME = "Trying to backward through the graph a second time"
-
-
-def _spent(tensors: list[Any], which: list[int], inputs: list[Any], by: list[int]) -> list[tuple[Any, ...]]:
-    """Of results whose graphs the function freed itself: their numbers, what their nodes are called and say, and the
-    inputs that they would lead to. Unfit where there are others.
-    """
-    from adjoint.autograd import grad
-
-    found = []
-    for i in which:
-        t, texts, reached = tensors[i], set(), []
-        for k in by:
-            try:
-                g = grad(
-                    [t], [inputs[k]], [t.detach().new_ones(t.shape)], retain_graph=True, allow_unused=True
-                )
-            except RuntimeError as error:
-                if _SECOND_TIME not in str(error):
-                    raise Unfit(f"its result requires grad, and its backward pass fails: {error}") from None
-                texts.add(str(error))
-                reached.append(k)
-            else:
-                if g[0] is not None:
-                    texts.add("")
-        if len(texts) != 1 or "" in texts:
-            raise Unfit("parts of the graph of its results are freed")
-        found.append((i, t.grad_fn.name(), *texts, reached))
-    return found
-
-
-def _passes(
-    made: Recorded, recorder: Any, tensors: list[Any], inputs: list[Any]
-) -> tuple[list[Any], list[Any]]:
-    """Run backward passes through what was recorded, to be recorded with it: see Note: replay. Gives groups: the numbers of
-    results, of the inputs and of the results of earlier groups that they lead to, and passes; or results whose graph is spent.
-    """
-    known = {id(t) for t in inputs}
-    which = [i for i, t in enumerate(tensors) if t.requires_grad and id(t) not in known]
-    by = [i for i, t in enumerate(inputs) if t is not None and t.requires_grad]
-    if not which:
-        return [], []
-    if not _C.is_grad_enabled():
-        raise Unfit("its result requires grad, although it was called without recording")
-    roots = [tensors[i] for i in which]
-    reason, code = _C._code_of_graph(roots, [inputs[i] for i in by])
-    if reason:
-        raise Unfit(f"its result requires grad, and {reason}")
-    _look_at(code, [*inputs, *tensors], made)
-    for i in which:
-        if tensors[i].retains_grad:
-            if tensors[i].grad is not None:
-                raise Unfit("its result requires grad, and has a gradient")
-            made.retained.append(i)
-    levels = _C._levels_of_graph(roots, [inputs[i] for i in by])
-    groups: list[Any] = []
-    for level in range(max(levels) + 1):
-        outputs = [i for i, n in zip(which, levels, strict=True) if n == level]
-        before = [i for i, n in zip(which, levels, strict=True) if n < level]
-        ends = [inputs[i] for i in by] + [tensors[i] for i in before]
-        passes, of = _passes_of(recorder, [tensors[i] for i in outputs], ends)
-        if passes is None:
-            return [], _spent(tensors, which, inputs, by)
-        reached = [k for k in range(len(of)) if any(p[3][k] is not None for p in passes)]
-        for p in passes:
-            p[3] = [p[3][k] for k in reached]
-        numbers = [of[k] for k in reached]
-        led_by = [by[n] for n in numbers if n < len(by)]
-        groups.append((outputs, led_by, [before[n - len(by)] for n in numbers if n >= len(by)], passes))
-    return groups, []
-
-
-def _look_at(code: list[tuple[Any, Any]], known: list[Any], made: Recorded) -> None:
-    """Let passes run code of the program's own, (context, Function) or (hook, None), if it does nothing but compute."""
-    if not code:
-        return
-    memory = {t.untyped_storage().data_ptr() for t in known if t is not None}
-    made.clean = clean = Clean(lambda t: t.untyped_storage().data_ptr() in memory)
-    for one, kind in code:
-        if kind is None:
-            clean.function(one, "a hook")
-        else:
-            clean.backward(one, kind)
-
-
-def _passes_of(recorder: Any, roots: list[Any], ends: list[Any]) -> tuple[list[list[Any]] | None, list[int]]:
-    """Passes from results to inputs and to results of earlier groups: [first step, end, cotangents, gradients] each, None
-    where the graph was freed; and for which end each gradient is.
-    """
-    passes = []
-    of: list[int] = []
-    for seeds in _patterns(roots):
-        begin = recorder.open(seeds)
-        try:
-            gradients, of = _C._gradients_of_graph(roots, seeds, ends)
-        except RuntimeError as error:
-            if _SECOND_TIME not in str(error):
-                raise Unfit(f"its result requires grad, and its backward pass fails: {error}") from None
-            recorder.forgive()
-            return None, of
-        finally:
-            end = recorder.close()
-        passes.append([begin, end, seeds, gradients])
-    return passes, of
 
 
 def _history(t: Any) -> Any:
@@ -368,7 +247,7 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, hist
             raise Unfit("it makes a view of an unknown tensor")
     made.outputs = len(tensors)
     forward = recorder.steps
-    groups, spent = _passes(made, recorder, tensors, inputs)
+    groups, spent = passes(made, recorder, tensors, inputs)
     made.recording = recorder.finish(
         inputs, tensors, forward, groups, spent, made.retained, made.clean is not None
     )
