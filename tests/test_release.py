@@ -119,7 +119,8 @@ def test_the_page_says_which_tests_ran(releasing):
     ]
 
 
-def test_what_runs_tests_tells_failures(releasing, tmp_path):
+def test_what_runs_tests_tells_failures(releasing, tmp_path, monkeypatch):
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)  # options of this suite, which that one lacks
     (tmp_path / "test_one.py").write_text("def test_a(): pass\ndef test_b(): assert False\n")
     (tmp_path / "test_two.py").write_text("def test_a(): pass\n")
     ran = releasing.proofs.run_tests(
