@@ -156,6 +156,7 @@ using Body = void (*)(T* out, const T* const* in, int64_t n, const T* parameters
 template <class T>
 [[gnu::noinline]] void in_vectors(T* out, const void* const* in, int64_t n, const T* parameters, int taken,
                                   Body<T> body) {
+  if (n == 0) return;
   constexpr int64_t W = kLanes<T>, N = 5;
   const int64_t whole = n & -W, left = n - whole;
   const T *from[N] = {}, *last[N] = {};
