@@ -233,12 +233,6 @@ void bind_replay_paths(nb::module_& m) {
             return nb::make_tuple(e.parent, kind, key);
           },
           "Where an edge leads from: a node, how, and the key.")
-      .def_prop_ro("_found_by",
-                   [](const Layout& l) {
-                     std::vector<int32_t> found;
-                     for (const Node& n : l.nodes) found.push_back(n.found_by);
-                     return found;
-                   })
       .def("_reach", [](Layout& l, int32_t node, nb::object function, nb::tuple args, nb::dict kwargs) {
         nb::object o = reach(l, node, function.ptr(), args.ptr(), kwargs.ptr());
         return o.is_valid() ? o : nb::none();

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-__all__ = ["LIBRARY", "Change", "Layout", "collect", "reasons"]
+__all__ = ["LIBRARY", "Change", "Layout", "collect", "reasons", "store"]
 
 
 def _parameters(function: Any) -> tuple[str, ...]:
@@ -38,6 +38,24 @@ def _parameters(function: Any) -> tuple[str, ...]:
             if not isinstance(call, types.FunctionType):
                 return ()
             function, skipped = call, skipped + 1
+
+
+def store(kind: str, holder: Any, key: Any, value: Any, absent: bool = False) -> None:
+    """Put a value at a place of Python's, or leave nothing there; `kind` is a `Change`'s."""
+    if kind == "item":
+        list.__setitem__(holder, key, value)
+    elif kind == "cell":
+        if absent:
+            del holder.cell_contents
+        else:
+            holder.cell_contents = value
+    elif kind == "slot":
+        object.__delattr__(holder, key) if absent else object.__setattr__(holder, key, value)
+    elif kind == "class attribute":
+        type.__delattr__(holder, key) if absent else type.__setattr__(holder, key, value)
+    elif kind in ("key", "global", "attribute", "counter"):
+        table = holder if kind in ("key", "global") else _C._attributes_of(holder)
+        dict.pop(table, key, None) if absent else dict.__setitem__(table, key, value)
 
 
 class Change:
@@ -125,27 +143,15 @@ class Change:
         """Repeat it with another value; for an append, the list of items."""
         if self.reason or self.kind == "grad":
             raise RuntimeError(self.sentence())
-        holder = self.holder(function, args, kwargs)
+        holder = self._layout._reach(self._node, function, args, kwargs)
         kind, key = self.kind, self.key
         if kind == "counter":
             table = _C._attributes_of(holder)
             dict.__setitem__(table, key, dict.get(table, key, 0) + self.value - self.before)
         elif kind == "append":
             list.extend(holder, value)
-        elif kind == "item":
-            list.__setitem__(holder, key, value)
-        elif kind == "cell":
-            if self.removed:
-                del holder.cell_contents
-            else:
-                holder.cell_contents = value
-        elif kind == "class attribute":
-            type.__delattr__(holder, key) if self.removed else type.__setattr__(holder, key, value)
-        elif kind == "slot":
-            object.__delattr__(holder, key) if self.removed else object.__setattr__(holder, key, value)
         else:
-            table = holder if kind in ("key", "global") else _C._attributes_of(holder)
-            dict.pop(table, key, None) if self.removed else dict.__setitem__(table, key, value)
+            store(kind, holder, key, value, self.removed)
 
     def __repr__(self) -> str:
         return f"Change({self.kind!r}, {self.holder_path!r}, {self.key!r}, {_short(self.value)})"

@@ -15,6 +15,7 @@ import threading
 from adjoint import _C
 from adjoint._replay._codes import facts_of
 from adjoint._replay._memory import State
+from adjoint._replay._paths import store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class _Placed:
             self.kwargs[key] = value
         else:
             kind = {"value": "key", "content": "cell", "name": "global"}.get(kind, kind)
-            _store(kind, self.layout._object(parent), key, value)
+            store(kind, self.layout._object(parent), key, value)
 
     def put_back(self) -> None:
         tensors = self.layout.tensors
@@ -111,25 +112,8 @@ class _Placed:
             if change.kind == "append":
                 list.__delitem__(holder, slice(change.key, None))
             else:
-                _store(change.kind, holder, change.key, change.before, absent=change.added)
+                store(change.kind, holder, change.key, change.before, absent=change.added)
         self.state.put_back()
-
-
-def _store(kind: str, holder: Any, key: Any, value: Any, absent: bool = False) -> None:
-    if kind == "item":
-        list.__setitem__(holder, key, value)
-    elif kind == "cell":
-        if absent:
-            del holder.cell_contents
-        else:
-            holder.cell_contents = value
-    elif kind == "slot":
-        object.__delattr__(holder, key) if absent else object.__setattr__(holder, key, value)
-    elif kind == "class attribute":
-        type.__delattr__(holder, key) if absent else type.__setattr__(holder, key, value)
-    elif kind in ("key", "global", "attribute", "counter"):
-        table = holder if kind in ("key", "global") else _C._attributes_of(holder)
-        dict.pop(table, key, None) if absent else dict.__setitem__(table, key, value)
 
 
 def follow(

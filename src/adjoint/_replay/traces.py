@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from adjoint._replay._clean import Clean
-    from adjoint._replay._paths import LIBRARY, Change, Layout
+    from adjoint._replay._paths import Change, Layout
 
 __all__ = ["Recorded", "Structure", "Trace", "Unfit", "record"]
 
