@@ -164,9 +164,12 @@ static void normalize_channels(const Tensor& y, const Tensor& mean, const Tensor
         }
         const int64_t repeat = s.repeat();
         table.column_moments(px + p.at, p.rows, p.stride, p.count * repeat, m, q);
-        for (int64_t j = 0, at = 0; j < p.count; ++j)
-          for (int64_t r = 0; r < repeat; ++r, ++at)
-            found[s.groups ? 0 : j].add(static_cast<double>(p.rows), m[at], q[at]);
+        for (int64_t j = 0; j < p.count; ++j) {
+          double all_m = m[j], all_q = q[j];
+          if (repeat > 1)
+            table.join(m + j * repeat, q + j * repeat, repeat, static_cast<double>(p.rows), &all_m, &all_q);
+          found[s.groups ? 0 : j].add(static_cast<double>(p.rows * repeat), all_m, all_q);
+        }
       });
       for (int64_t i = 0; i < (s.groups ? 1 : end - first); ++i) {
         const double nan = std::numeric_limits<double>::quiet_NaN();

@@ -15,6 +15,9 @@ struct ChannelNormTable {
   void (*moments)(const T* x, int64_t n, double* mean, double* squares);
   void (*column_moments)(const T* x, int64_t rows, int64_t stride, int64_t columns, double* mean,
                          double* squares);
+  /// The two of n columns of `rows` elements each, from those of each column.
+  void (*join)(const double* means, const double* squares, int64_t n, double rows, double* mean,
+               double* all_squares);
   /// y = (x - mean) scale + shift.
   void (*scale)(const T* x, T* y, int64_t n, T mean, T scale, T shift);
   void (*column_scale)(const T* x, T* y, int64_t rows, int64_t stride, int64_t columns, const T* mean,

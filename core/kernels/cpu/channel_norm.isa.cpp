@@ -3,7 +3,6 @@
 #include "kernels/cpu/channel_norm.h"
 
 #include "for_loops.h"
-#include "for_narrow.h"
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/variants.h"
 
@@ -54,6 +53,16 @@ void column_moments(const T* x, int64_t rows, int64_t stride, int64_t columns, d
       squares[j] += double(sum[j]) + off * off * double(first) * share;
     }
   }
+}
+
+void join(const double* means, const double* squares, int64_t n, double rows, double* mean,
+          double* all_squares) {
+  const double m = lane_sum<double>(n, [means](int64_t i) { return means[i]; }) / double(n);
+  *all_squares = lane_sum<double>(n, [=](int64_t i) {
+    const double off = means[i] - m;
+    return squares[i] + off * off * rows;
+  });
+  *mean = m;
 }
 
 template <class T>
@@ -116,8 +125,9 @@ void column_back(const T* g, const T* x, T* gx, int64_t rows, int64_t stride, in
 }
 
 template <class T>
-constexpr ChannelNormTable<T> table{&moments<T>, &column_moments<T>, &scale<T>, &column_scale<T>,
-                                    &sums<T>,    &column_sums<T>,    &back<T>,  &column_back<T>};
+constexpr ChannelNormTable<T> table{&moments<T>,     &column_moments<T>, &join,
+                                    &scale<T>,       &column_scale<T>,   &sums<T>,
+                                    &column_sums<T>, &back<T>,           &column_back<T>};
 
 [[gnu::init_priority(200)]] RegisterVariant floats{variant_list<ChannelNormTable<float>>, ADJOINT_LEVEL,
                                                    &table<float>};

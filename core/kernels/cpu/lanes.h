@@ -105,32 +105,38 @@ ADJOINT_INLINE T lane_sum(int64_t n, F f) {
   return fold_lanes<T, S>(n, T(0), [f](T a, int64_t i) { return a + f(i); }, [](T a, T b) { return a + b; });
 }
 
-/// Two sums over S lanes, where n >= S.
-template <int S, class T, class F>
+/// Two sums over V vectors of S lanes, where n >= V S.
+template <int V, int S, class T, class F>
 ADJOINT_INLINE void sums_whole(int64_t n, T& first, T& second, F f) {
-  alignas(64) T a[S] = {}, b[S] = {};
+  alignas(64) T a[V][S] = {}, b[V][S] = {};
   int64_t i = 0;
-  for (; i + S <= n; i += S) ADJOINT_INDEPENDENT
-  for (int l = 0; l < S; ++l) f(i + l, a[l], b[l]);
+  for (; i + V * S <= n; i += V * S)
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) ADJOINT_INDEPENDENT
+  for (int l = 0; l < S; ++l) f(i + v * S + l, a[v][l], b[v][l]);
+#pragma GCC unroll 8
+  for (int v = 1; v < V; ++v) ADJOINT_INDEPENDENT
+  for (int l = 0; l < S; ++l) {
+    a[0][l] += a[v][l];
+    b[0][l] += b[v][l];
+  }
+  if constexpr (V > 1)
+    for (; i + S <= n; i += S) ADJOINT_INDEPENDENT
+  for (int l = 0; l < S; ++l) f(i + l, a[0][l], b[0][l]);
   if (i < n) {
     const int64_t last = n - S;
     const int old = static_cast<int>(i - last);
     ADJOINT_INDEPENDENT
     for (int l = 0; l < S; ++l) {
-      T x = a[l], y = b[l];
+      T x = a[0][l], y = b[0][l];
       f(last + l, x, y);
-      a[l] = l < old ? a[l] : x;
-      b[l] = l < old ? b[l] : y;
+      a[0][l] = l < old ? a[0][l] : x;
+      b[0][l] = l < old ? b[0][l] : y;
     }
   }
-#pragma GCC unroll 8
-  for (int width = S / 2; width > 0; width /= 2) ADJOINT_INDEPENDENT
-  for (int l = 0; l < width; ++l) {
-    a[l] += a[l + width];
-    b[l] += b[l + width];
-  }
-  first = a[0];
-  second = b[0];
+  const auto join = [](T x, T y) { return x + y; };
+  first = join_lanes<S>(a[0], join);
+  second = join_lanes<S>(b[0], join);
 }
 /// Two sums in one pass: f(i, x, y) adds to x and to y, and does nothing else.
 template <class T, class F>
@@ -140,9 +146,9 @@ ADJOINT_INLINE void lane_sums(int64_t n, T& first, T& second, F f) {
     first = second = 0;
     for (int64_t i = 0; i < n; ++i) f(i, first, second);
   } else if (n < kLong * S)
-    sums_whole<S>(n, first, second, f);
+    sums_whole<1, S>(n, first, second, f);
   else
-    sums_whole<4 * S>(n, first, second, f);
+    sums_whole<4, S>(n, first, second, f);
 }
 
 /// The larger of two; NaN if either is.
