@@ -1,5 +1,6 @@
 // What LAPACK's pivots say.
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "for_size.h"
@@ -25,9 +26,14 @@ void permutation_of(const Tensor& permutation, const Tensor& pivots) {
 
 std::optional<int> pivot_astray(const Tensor& pivots, int64_t n, bool of_ldl) {
   const int *at = pivots.data<int>(), *const end = at + pivots.numel();
-  const int* found = std::find_if(
-      at, end, [=](int v) { return of_ldl ? v == 0 || std::abs(int64_t{v}) > n : v < 1 || v > n; });
-  return found == end ? std::nullopt : std::optional<int>(*found);
+  const auto size = static_cast<uint32_t>(std::min<int64_t>(n, std::numeric_limits<int>::max()));
+  const auto astray = [=](int v) {
+    const auto row = static_cast<uint32_t>(v);
+    return (of_ldl && v < 0 ? 0 - row : row) - 1 >= size;
+  };
+  bool any = false;  // nearly always false: a loop without exit is a fifth of one that stops
+  for (const int* p = at; p != end; ++p) any |= astray(*p);
+  return any ? std::optional<int>(*std::find_if(at, end, astray)) : std::nullopt;
 }
 
 // As LAPACK's sytrf says of its lower triangle: a positive pivot is a row exchanged with this one, two
