@@ -214,7 +214,7 @@ class PythonOperator final : public DeclaredOperator {
     const InPython python;
     const auto samples = [&](size_t i) -> PyObject* {
       if (!c.given[i].present || !is_of_tensors(i)) return argument(i, c.given[i]);
-      if (kinds[i]->form == Form::Tensor) return wrap(c.samples(c.tensor(static_cast<int>(i))));
+      if (kinds[i]->form == Form::Tensor) return wrap(c.samples(*c.given[i].tensor));
       Tensors list;
       for (const Tensor& t : c.given[i].tensors()) list.push_back(c.samples(t));
       return tuple_of(list);
@@ -227,7 +227,7 @@ class PythonOperator final : public DeclaredOperator {
       if (!c.given[i].present || !is_of_tensors(i))
         dims.append(nb::none());
       else if (kinds[i]->form == Form::Tensor)
-        dims.append(dim(c.tensor(static_cast<int>(i))));
+        dims.append(dim(*c.given[i].tensor));
       else {
         nb::list of_list;
         for (const Tensor& t : c.given[i].tensors()) of_list.append(dim(t));

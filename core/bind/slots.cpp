@@ -105,9 +105,7 @@ PyObject* call_binary(const SlotName& slot, const Operator& op, PyObject* a, PyO
       } else {
         const Tensor* tensors = in;
         Value v[2];
-        v[0].tensor = &tensors[0];
-        v[1].tensor = &tensors[1];
-        v[0].present = v[1].present = true;
+        for (Value& each : v) each.tensor = tensors++, each.present = true;
         Results r;
         perform({op, out ? CallForm::InPlace : CallForm::Function, v, {}}, r);
         result = std::move(r.one);

@@ -30,32 +30,20 @@ class BatchedCall {
   /// The results are tensors of the program already, batched or not.
   bool finished = false;
 
-  bool has(int i) const {
-    return given[i].present && (op.kinds[i]->form != Form::Tensor || given[i].tensor->defined());
-  }
-  const Tensor& tensor(int i) const { return *given[i].tensor; }
   bool batched(const Tensor& t) const;
-  bool batched(int i) const { return has(i) && batched(tensor(i)); }
-  int64_t rank(int i) const { return tensor(i).dim(); }
   /// The samples, the batch in front; an unbatched tensor as it is.
   Tensor samples(const Tensor& t) const;
-  Tensor samples(int i) const { return samples(tensor(i)); }
   /// The batch in front, of an unbatched tensor too.
   Tensor in_front(const Tensor& t) const;
-  Tensor in_front(int i) const { return in_front(tensor(i)); }
   /// As many dimensions for each sample, by ones behind the batch; an unbatched tensor as it is, which
   /// broadcasts.
   Tensor with_rank(const Tensor& t, int64_t rank) const;
   /// The tensor without history of its own, to call operators on as the program does.
   Tensor bare(const Tensor& t) const;
-  Tensor bare(int i) const { return bare(tensor(i)); }
   /// Any of the batched tensors, for errors.
   const Tensor& some_batched() const;
-  /// An argument of another form.
-  int64_t integer(int i) const { return given[i].i; }
-  bool boolean(int i) const { return given[i].b; }
-  double number(int i) const { return given[i].d; }
-  IntList ints(int i) const { return given[i].ints(); }
+  /// Each sample draws random numbers of its own.
+  bool draws_differ() const;
   /// These sizes, with the batch in front.
   Dims with_batch(IntList sizes) const;
 
@@ -70,7 +58,18 @@ class BatchedCall {
     results.kind = Results::Kind::Tuple;
     results.many = std::move(samples);
   }
+  void give_finished(Tensors all) {
+    give(std::move(all));
+    finished = true;
+  }
 };
+
+namespace batching {
+/// The batch, which is in front, joined with a dimension of the samples, whose elements follow one another
+/// for each; and back.
+Tensor joined(const Tensor& samples, int64_t dim);
+Tensor parted(const BatchedCall& call, const Tensor& t, int64_t dim);
+}  // namespace batching
 
 struct BatchedTensor {
   const BatchedCall& call;
@@ -88,6 +87,7 @@ struct BatchedTensor {
   // As of BatchedCall.
   Tensor samples() const { return call.samples(tensor); }
   Tensor in_front() const { return call.in_front(tensor); }
+  Tensor joined(int64_t dim) const { return batching::joined(in_front(), dim); }
   Tensor with_rank(int64_t rank) const { return call.with_rank(tensor, rank); }
   Tensor bare() const { return call.bare(tensor); }
   /// As it is, where one may be left out.
@@ -101,11 +101,6 @@ namespace batching {
 void by_types(BatchedCall& call);
 /// Sample after sample; before each, `prepare`.
 void loop(BatchedCall& call, const std::function<void()>& prepare = {});
-/// Two neighbouring dimensions made one, and one made the batch and the rest of it.
-Tensor joined(const Tensor& t, int64_t dim);
-Tensor parted(const BatchedCall& call, const Tensor& t, int64_t dim);
-/// One dimension moved.
-Tensor moved(const Tensor& t, int64_t from, int64_t to);
 /// The samples of all levels.
 Tensor all_samples(Tensor t);
 /// Refuse: the shape of what `op` makes depends on this tensor's values, which samples may have each their

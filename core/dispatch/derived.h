@@ -130,10 +130,22 @@ struct Taken<Op, ListSizes> {
   static constexpr Need need(int) { return {.list_sizes = true}; }
   static ListSizes get(RuleNode& n, Gradients&, uint32_t) { return n.list_sizes(); }
 };
-template <class Op>
-struct Taken<Op, Needs> {
+template <class Op, class Backward>
+struct Taken<Op, Needs<Backward>> {
+  static constexpr auto numbers = []() consteval {
+    std::array<int, NamesOf<Backward>::results.size()> of{};
+    for (size_t i = 0; i < of.size(); ++i)
+      of[i] = place_of(NamesOf<Backward>::results[i], NamesOf<rules_like<Op>>::arguments);
+    return of;
+  }();
+  static_assert(std::ranges::all_of(numbers, [](int i) { return i >= 0; }),
+                "a result is called as none of the arguments that gradients are needed of");
   static constexpr Need need(int) { return {}; }
-  static Needs get(RuleNode&, Gradients&, uint32_t wanted) { return {wanted}; }
+  static Needs<Backward> get(RuleNode&, Gradients&, uint32_t wanted) {
+    int64_t bits = 0;
+    for (size_t i = 0; i < numbers.size(); ++i) bits |= int64_t{wanted >> numbers[i] & 1} << i;
+    return {bits};
+  }
 };
 template <class Op, Name name>
 struct Taken<Op, Needed<name>> {

@@ -45,6 +45,10 @@ struct NamesOf {
   static constexpr auto arguments = names_in<parameters_in(Op::signature)>(Op::signature);
   static constexpr auto results = names_in<parameters_in(Op::returns)>(Op::returns);
 };
+template <IsElementwise Op>
+struct NamesOf<Op> {
+  static constexpr auto arguments = names_in<parameters_in(Op::inputs)>(Op::inputs);
+};
 
 template <class Op, Name name>
 inline constexpr int number_of_argument = [] {
@@ -62,6 +66,12 @@ inline constexpr int number_of_result = [] {
 template <class Op, Name... arguments>
 consteval uint32_t mask_of() {
   return (0u | ... | (1u << number_of_argument<Op, arguments>));
+}
+
+template <class Backward>
+template <Name... results>
+bool Needs<Backward>::any() const {
+  return bits & (int64_t{0} | ... | (int64_t{1} << number_of_result<Backward, results>));
 }
 
 /// An argument of a boxed call.

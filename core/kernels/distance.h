@@ -9,9 +9,9 @@ namespace adjoint::kernels {
 
 /// x is (…, n, d), y (…, m, d), the result (…, n, m); p is 1, 2 or infinity.
 Tensor distances(const Tensor& x, const Tensor& y, double p, const char* op);
-/// The gradients of x and y, as far as the bits of `needs` ask for them; p is 1 or 2. At distance 0 they are
-/// 0.
+/// The gradients of x and y, as far as they are wanted; p is 1 or 2. At distance 0 they are 0.
 std::tuple<Tensor, Tensor> distances_backward(const Tensor& g, const Tensor& x, const Tensor& y,
-                                              const Tensor& result, double p, int64_t needs, const char* op);
+                                              const Tensor& result, double p, bool of_x, bool of_y,
+                                              const char* op);
 
 }  // namespace adjoint::kernels

@@ -13,11 +13,14 @@ namespace kernels {
 /// What is not `centred` is divided by its root mean square alone.
 Tensor layer_norm(const Tensor& self, IntList normalized_shape, const Tensor& weight, const Tensor& bias,
                   double eps, const char* op, bool centred = true);
-/// Gradients of the input, the weight and the bias; those not in `needs` are undefined. The weight is asked
-/// for by the input's alone.
+/// Of which arguments gradients are wanted; others are undefined.
+struct WantedOfNorm {
+  bool input = false, weight = false, bias = false;
+};
+/// Gradients of the input, the weight and the bias. The weight is asked for by the input's alone.
 std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& g, const Tensor& self,
                                                        const Tensor& weight, int64_t dims, double eps,
-                                                       int64_t needs, bool centred = true);
+                                                       WantedOfNorm wanted, bool centred = true);
 
 /// Images (N, C, …), standardised over the channels of each of `groups` groups of an image, or, without
 /// groups, over the batch for each channel, or by a mean and a variance that are given for each channel; then
@@ -31,7 +34,7 @@ std::tuple<Tensor, Tensor, Tensor> channel_norm(const Tensor& self, const Tensor
 std::tuple<Tensor, Tensor, Tensor> channel_norm_backward(const Tensor& g, const Tensor& self,
                                                          const Tensor& weight, const Tensor& mean,
                                                          const Tensor& variance, int64_t groups, double eps,
-                                                         bool fixed, int64_t needs, const char* op);
+                                                         bool fixed, WantedOfNorm wanted, const char* op);
 
 }  // namespace kernels
 }  // namespace adjoint

@@ -28,9 +28,11 @@ std::tuple<Tensor, Tensor> Attention::forward(const Tensor& query, const Tensor&
 std::tuple<Tensor, Tensor, Tensor, Tensor> AttentionBackward::forward(
     const Tensor& g, OptionalTensor g_log_sum, const Tensor& query, const Tensor& key, const Tensor& value,
     OptionalTensor mask, OptionalTensor result, const Tensor& log_sum, bool causal, double scale,
-    double dropout, int64_t seed, int64_t position, int64_t needs) {
-  return kernel::backward(g, g_log_sum, query, key, value, mask, result, log_sum,
-                          {causal, scale, dropout, seed, position}, needs, name);
+    double dropout, int64_t seed, int64_t position, int64_t bits) {
+  const Needs<AttentionBackward> needs{bits};
+  return kernel::backward(
+      g, g_log_sum, query, key, value, mask, result, log_sum, {causal, scale, dropout, seed, position},
+      {needs.any<"query">(), needs.any<"key">(), needs.any<"value">(), needs.any<"mask">()}, name);
 }
 
 Tensor AttentionDropoutFactors::forward(const Tensor& self, double dropout, int64_t seed, int64_t position) {
@@ -74,18 +76,59 @@ namespace rules {
 
 Tensors attention(const Tensor& g, const Tensor& g_log_sum, const Tensor& q, const Tensor& k, const Tensor& v,
                   const Tensor& mask, const Tensor& result, const Tensor& log_sum, const kernel::Options& o,
-                  Needs needs) {
+                  Needs<AttentionBackward> needs) {
   if (!g.defined()) return {};  // of the logarithms alone there is no kernel
   Tensors made = call_all<AttentionBackward>(g, OptionalTensor(g_log_sum), q, k, v, OptionalTensor(mask),
                                              OptionalTensor(result), log_sum, o.causal, o.scale, o.dropout,
-                                             o.seed, o.position, static_cast<int64_t>(needs.mask & 15));
+                                             o.seed, o.position, needs.bits);
   const Tensor* of[] = {&q, &k, &v, &mask};
-  for (int i = 0; i < 4; ++i)
-    if (needs[i]) made[static_cast<size_t>(i)] = sum_to_shape(made[static_cast<size_t>(i)], of[i]->sizes());
+  for (size_t i = 0; i < made.size(); ++i)
+    if (made[i].defined()) made[i] = sum_to_shape(made[i], of[i]->sizes());
   return made;
 }
 
 }  // namespace rules
+
+// --- On batches -----------------------------------------------------------------------------------
+
+namespace {
+
+/// As many dimensions for each sample as the tensor of them that has most; and a tensor with so many.
+int64_t highest_rank(std::initializer_list<const BatchedTensor*> all) {
+  int64_t rank = 0;
+  for (const BatchedTensor* t : all)
+    if (*t) rank = std::max(rank, t->rank());
+  return rank;
+}
+OptionalTensor aligned(const BatchedTensor& t, int64_t rank) {
+  return t ? OptionalTensor(with_ones(t.in_front(), rank - t.rank())) : OptionalTensor();
+}
+
+}  // namespace
+
+void Attention::batch(BatchedCall& c, Batched<"query"> query, Batched<"key"> key, Batched<"value"> value,
+                      Batched<"mask"> mask, Argument<bool, "causal"> causal, Argument<double, "scale"> scale,
+                      Argument<double, "dropout"> dropout, Argument<int64_t, "seed"> seed,
+                      Argument<int64_t, "position"> position) {
+  if (dropout > 0 && !c.draws_differ()) return batching::loop(c);
+  const int64_t rank = highest_rank({&query, &key, &value, &mask});
+  c.give(call_all<Attention>(aligned(query, rank), aligned(key, rank), aligned(value, rank),
+                             aligned(mask, rank), causal, scale, dropout, seed, position));
+}
+
+void AttentionBackward::batch(BatchedCall& c, Batched<"g"> g, Batched<"g_log_sum"> g_log_sum,
+                              Batched<"query"> query, Batched<"key"> key, Batched<"value"> value,
+                              Batched<"mask"> mask, Batched<"result"> result, Batched<"log_sum"> log_sum,
+                              Argument<bool, "causal"> causal, Argument<double, "scale"> scale,
+                              Argument<double, "dropout"> dropout, Argument<int64_t, "seed"> seed,
+                              Argument<int64_t, "position"> position, Argument<int64_t, "needs"> needs) {
+  if (dropout > 0 && !c.draws_differ()) return batching::loop(c);
+  const int64_t rank = highest_rank({&g, &query, &key, &value, &mask, &result});
+  c.give(call_all<AttentionBackward>(aligned(g, rank), aligned(g_log_sum, rank - 1), aligned(query, rank),
+                                     aligned(key, rank), aligned(value, rank), aligned(mask, rank),
+                                     aligned(result, rank), aligned(log_sum, rank - 1), causal, scale,
+                                     dropout, seed, position, needs));
+}
 
 }  // namespace adjoint
 

@@ -10,20 +10,20 @@
 
 namespace adjoint {
 
-namespace batching {
-void attention(BatchedCall& call);
-void attention_backward(BatchedCall& call);
-}  // namespace batching
+struct AttentionBackward;
 
 namespace rules {
 Tensors attention(const Tensor& g, const Tensor& g_log_sum, const Tensor& q, const Tensor& k, const Tensor& v,
                   const Tensor& mask, const Tensor& result, const Tensor& log_sum,
-                  const kernels::attention::Options& options, Needs needs);
+                  const kernels::attention::Options& options, Needs<AttentionBackward> needs);
 }  // namespace rules
 
 struct Attention : Structured {
   static constexpr auto name = "_attention";
-  static constexpr auto batch = batching::attention;
+  static void batch(BatchedCall& c, Batched<"query"> query, Batched<"key"> key, Batched<"value"> value,
+                    Batched<"mask"> mask, Argument<bool, "causal"> causal, Argument<double, "scale"> scale,
+                    Argument<double, "dropout"> dropout, Argument<int64_t, "seed"> seed,
+                    Argument<int64_t, "position"> position);
   static constexpr auto doc =
       "softmax(q kᵀ scale + mask) v, and the logarithms of the softmax's sums. Weights are left out with "
       "probability dropout, by the random words of a seed from a position on.";
@@ -50,7 +50,7 @@ struct Attention : Structured {
          Input<"mask"> mask, NeededBy<Output<"result">, "query", "key", "mask"> result,
          Output<"log_sum"> log_sum, Argument<bool, "causal"> causal, Argument<double, "scale"> scale,
          Argument<double, "dropout"> dropout, Argument<int64_t, "seed"> seed,
-         Argument<int64_t, "position"> position, Needs needs) {
+         Argument<int64_t, "position"> position, Needs<AttentionBackward> needs) {
         return rules::attention(g, g_log_sum, q, k, v, mask, result, log_sum,
                                 {causal, scale, dropout, seed, position}, needs);
       }}};
@@ -58,7 +58,12 @@ struct Attention : Structured {
 
 struct AttentionBackward : Structured {
   static constexpr auto name = "_attention_backward";
-  static constexpr auto batch = batching::attention_backward;
+  static void batch(BatchedCall& c, Batched<"g"> g, Batched<"g_log_sum"> g_log_sum, Batched<"query"> query,
+                    Batched<"key"> key, Batched<"value"> value, Batched<"mask"> mask,
+                    Batched<"result"> result, Batched<"log_sum"> log_sum, Argument<bool, "causal"> causal,
+                    Argument<double, "scale"> scale, Argument<double, "dropout"> dropout,
+                    Argument<int64_t, "seed"> seed, Argument<int64_t, "position"> position,
+                    Argument<int64_t, "needs"> needs);
   static constexpr auto doc =
       "The gradients of _attention by the bits of `needs`, with the leading dimensions of the result (that "
       "of the mask with its own).";

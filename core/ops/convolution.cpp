@@ -223,18 +223,7 @@ Tensor sum_to_bias(const Tensor& g) {
 // The batch is more images where only they are batched; with a weight for each sample, more groups of
 // channels.
 
-namespace {
-
-/// (N, C, …) with the batch among the images, or among the channels.
-Tensor as_images(const BatchedTensor& t) { return batching::joined(t.in_front(), 0); }
-Tensor as_channels(const BatchedTensor& t) {
-  return batching::joined(batching::moved(t.in_front(), 0, 1), 1);
-}
-Tensor from_channels(const BatchedCall& c, const Tensor& t) {
-  return batching::moved(batching::parted(c, t, 1), 1, 0);
-}
-
-}  // namespace
+static constexpr int64_t kImages = 0, kChannels = 1;  // dimensions
 
 void Convolution::batch(BatchedCall& c, Batched<"self"> x, Batched<"weight"> w,
                         Argument<IntList, "stride"> stride, Argument<IntList, "padding"> padding,
@@ -251,12 +240,14 @@ void Convolution::batch(BatchedCall& c, Batched<"self"> x, Batched<"weight"> w,
     if (!x.batched())
       y = of(x.tensor, w.tensor, groups, none);
     else
-      y = batching::parted(c, of(as_images(x), w.tensor, groups, plain ? bias.optional() : none), 0);
+      y = batching::parted(c, of(x.joined(kImages), w.tensor, groups, plain ? bias.optional() : none),
+                           kImages);
     if (plain) return c.give(y);
   } else {
     const bool one_image = !x.batched() && groups == 1;
-    y = from_channels(c, of(one_image ? x.tensor : as_channels(x), batching::joined(w.samples(), 0),
-                            one_image ? 1 : groups * c.size, none));
+    y = batching::parted(
+        c, of(one_image ? x.tensor : x.joined(kChannels), w.joined(0), one_image ? 1 : groups * c.size, none),
+        kChannels);
   }
   if (bias) {
     Dims sizes(static_cast<size_t>(x.rank()) + bias.batched(), 1);
@@ -271,13 +262,15 @@ void ConvolutionInput::batch(BatchedCall& c, Batched<"self"> y, Batched<"weight"
                              Argument<IntList, "sizes"> sizes, Argument<IntList, "stride"> stride,
                              Argument<IntList, "padding"> padding, Argument<IntList, "dilation"> dilation,
                              Argument<int64_t, "groups"> groups) {
+  const bool own = w.batched();
+  const int64_t dim = own ? kChannels : kImages;
   Dims all(sizes.value);
-  all[w.batched() ? 1 : 0] *= c.size;
-  if (!w.batched())
-    return c.give(batching::parted(
-        c, call<ConvolutionInput>(as_images(y), w.tensor, all.span(), stride, padding, dilation, groups), 0));
-  c.give(from_channels(c, call<ConvolutionInput>(as_channels(y), batching::joined(w.samples(), 0), all.span(),
-                                                 stride, padding, dilation, groups * c.size)));
+  all[static_cast<size_t>(dim)] *= c.size;
+  c.give(
+      batching::parted(c,
+                       call<ConvolutionInput>(y.joined(dim), own ? w.joined(0) : w.tensor, all.span(), stride,
+                                              padding, dilation, own ? groups * c.size : groups.value),
+                       dim));
 }
 
 void ConvolutionWeight::batch(BatchedCall& c, Batched<"self"> x, Batched<"result"> y,
@@ -287,8 +280,8 @@ void ConvolutionWeight::batch(BatchedCall& c, Batched<"self"> x, Batched<"result
   Dims all(sizes.value);
   all[0] *= c.size;
   c.give(batching::parted(c,
-                          call<ConvolutionWeight>(as_channels(x), as_channels(y), all.span(), stride, padding,
-                                                  dilation, groups * c.size),
+                          call<ConvolutionWeight>(x.joined(kChannels), y.joined(kChannels), all.span(),
+                                                  stride, padding, dilation, groups * c.size),
                           0));
 }
 

@@ -9,9 +9,11 @@
 
 namespace adjoint {
 
+struct CdistBackward;
+
 namespace rules {
-Tensors cdist(const Tensor& g, const Tensor& x1, const Tensor& x2, const Tensor& result, double p, bool of_x1,
-              bool of_x2);
+Tensors cdist(const Tensor& g, const Tensor& x1, const Tensor& x2, const Tensor& result, double p,
+              Needs<CdistBackward> needs);
 }  // namespace rules
 
 struct Cdist : Structured {
@@ -29,9 +31,9 @@ struct Cdist : Structured {
   static Tensor forward(const Tensor& x1, const Tensor& x2, double p) {
     return kernels::distances(x1, x2, p, name);
   }
-  static constexpr auto vjp = JointRule{
-      [](Grad g, Input<"x1"> x1, Input<"x2"> x2, Output<> result, Argument<double, "p"> p, Needed<"x1"> of_x1,
-         Needed<"x2"> of_x2) { return rules::cdist(g, x1, x2, result, p, of_x1, of_x2); }};
+  static constexpr auto vjp =
+      JointRule{[](Grad g, Input<"x1"> x1, Input<"x2"> x2, Output<> result, Argument<double, "p"> p,
+                   Needs<CdistBackward> needs) { return rules::cdist(g, x1, x2, result, p, needs); }};
 };
 
 struct CdistBackward : Structured {
@@ -47,9 +49,7 @@ struct CdistBackward : Structured {
                                         "(19, 3), (19, 40), (3, 40), positive(19, 3), 2.0, 3"};
   static constexpr auto returns = "x1, x2";
   static std::tuple<Tensor, Tensor> forward(const Tensor& g, const Tensor& x1, const Tensor& x2,
-                                            const Tensor& result, double p, int64_t needs) {
-    return kernels::distances_backward(g, x1, x2, result, p, needs, name);
-  }
+                                            const Tensor& result, double p, int64_t needs);
 };
 
 using Distance = Family<Cdist, CdistBackward>;

@@ -172,6 +172,99 @@ Tensor padded_embedding(const Tensor& g, const Tensor& indices, int64_t padding)
 }
 
 }  // namespace rules
+
+// --- On batches -----------------------------------------------------------------------------------
+
+namespace {
+
+/// A loss of classes: the batch joins the rows, for each of which it is found; and what its reduction is
+/// then.
+struct Classes {
+  const BatchedCall& c;
+  const BatchedTensor &target, &weight;
+  int64_t ignore;
+  bool one_row = target.rank() == 0;
+
+  Tensor rows(const BatchedTensor& t) const { return one_row ? t.in_front() : t.joined(0); }
+  Tensor split_rows(const Tensor& t) const { return one_row ? t : batching::parted(c, t, 0); }
+  /// All dimensions but the batch.
+  Tensor total(const Tensor& t) const {
+    Dims dims;
+    for (int64_t d = 1; d < t.dim(); ++d) dims.push_back(d);
+    return dims.empty() ? t : call<Sum>(t, OptionalDims(dims.span()), false, OptionalType());
+  }
+  /// What a mean divides by: the weights of the rows that count.
+  Tensor divisor(IntList sizes, DType dtype) const {
+    return total(split_rows(call<NllLoss>(full(sizes, Scalar(-1), dtype), rows(target), weight.optional(),
+                                          Text("none"), ignore)));
+  }
+  /// The gradient for each row.
+  Tensor spread(const BatchedTensor& g, Text reduction, IntList sizes, DType dtype) const {
+    if (reduction == "none") return rows(g);
+    Tensor one = g.in_front();
+    if (reduction == "mean") one = call<Div>(one, divisor(sizes, dtype));
+    if (one_row) return one;
+    const Tensor t = target.in_front();
+    return batching::joined(call<Expand>(with_ones(one, t.dim() - 1), t.sizes()), 0);
+  }
+};
+
+}  // namespace
+
+void CrossEntropyBackward::batch(BatchedCall& c, Batched<"g"> g, Batched<"input"> input,
+                                 Batched<"target"> target, Batched<"weight"> weight,
+                                 Argument<Text, "reduction"> reduction,
+                                 Argument<int64_t, "ignore_index"> ignore,
+                                 Argument<double, "label_smoothing"> smoothing) {
+  if (weight.batched()) return batching::loop(c);
+  const Classes k{c, target, weight, ignore};
+  const Tensor x = k.rows(input), of_rows = k.spread(g, reduction, x.sizes(), x.dtype());
+  c.give(k.split_rows(
+      call<CrossEntropyBackward>(of_rows, x, k.rows(target), weight.optional(), "none", ignore, smoothing)));
+}
+
+void NllLoss::batch(BatchedCall& c, Batched<"input"> input, Batched<"target"> target,
+                    Batched<"weight"> weight, Argument<Text, "reduction"> reduction,
+                    Argument<int64_t, "ignore_index"> ignore) {
+  if (weight.batched()) return batching::composed(c);
+  const Classes k{c, target, weight, ignore};
+  const Tensor x = k.rows(input),
+               each = k.split_rows(call<NllLoss>(x, k.rows(target), weight.optional(), "none", ignore));
+  if (reduction.value == "none") return c.give(each);
+  const Tensor sum = k.total(each);
+  c.give(reduction.value == "sum" ? sum : call<Div>(sum, k.divisor(x.sizes(), x.dtype())));
+}
+
+void NllLossBackward::batch(BatchedCall& c, Batched<"g"> g, Argument<IntList, "size"> size,
+                            Batched<"target"> target, Batched<"weight"> weight,
+                            Argument<Text, "reduction"> reduction, Argument<int64_t, "ignore_index"> ignore) {
+  if (weight.batched()) return batching::loop(c);
+  const Classes k{c, target, weight, ignore};
+  Dims sizes = k.one_row ? c.with_batch(size) : Dims(size.value);
+  if (!k.one_row) sizes[0] *= c.size;
+  const Tensor of_rows = k.spread(g, reduction, sizes.span(), g.tensor.dtype());
+  c.give(k.split_rows(
+      call<NllLossBackward>(of_rows, sizes.span(), k.rows(target), weight.optional(), "none", ignore)));
+}
+
+void Embedding::batch(BatchedCall& c, Batched<"weight"> weight, Batched<"indices"> indices,
+                      Argument<int64_t, "padding_idx"> padding) {
+  if (!weight.batched()) return c.give(call<Embedding>(weight.tensor, indices.samples(), padding, false));
+  const Tensor only[] = {indices.bare()};
+  c.give_finished(call<Index>(weight.bare(), TensorList(only)));
+}
+
+void EmbeddingBackward::batch(BatchedCall& c, Batched<"g"> g, Batched<"indices"> indices,
+                              Argument<int64_t, "rows"> rows, Argument<int64_t, "padding_idx"> padding) {
+  const Tensor only[] = {indices.bare()};
+  Tensor each = g.bare();
+  if (padding >= 0)
+    each = call<Where>(call<Unsqueeze>(counts(only[0], padding), int64_t{-1}), each,
+                       scalar_tensor(Scalar(0), each.dtype()));
+  const int64_t sizes[] = {rows, each.size(-1)};
+  c.give_finished(call<PutIndex>(each, IntList(sizes), TensorList(only)));
+}
+
 }  // namespace adjoint
 
 ADJOINT_FAMILY(Losses)

@@ -11,15 +11,6 @@
 
 namespace adjoint {
 
-namespace batching {
-void cross_entropy(BatchedCall& call);
-void cross_entropy_backward(BatchedCall& call);
-void embedding(BatchedCall& call);
-void embedding_backward(BatchedCall& call);
-void nll_loss(BatchedCall& call);
-void nll_loss_backward(BatchedCall& call);
-}  // namespace batching
-
 // Losses that are put together from recorded operators.
 namespace compose {
 Tensor cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight, Text reduction,
@@ -63,7 +54,6 @@ struct CrossEntropyBackward;
 
 struct ClassCrossEntropy : Structured {
   static constexpr auto name = "_cross_entropy";
-  static constexpr auto batch = batching::cross_entropy;
   static constexpr auto doc = "cross_entropy with class indices.";
   static constexpr auto signature = "input, target, weight, reduction, ignore_index, label_smoothing";
   static constexpr TypeSet types = types::floating;
@@ -90,7 +80,9 @@ struct ClassCrossEntropy : Structured {
 
 struct CrossEntropyBackward : Structured {
   static constexpr auto name = "_cross_entropy_backward";
-  static constexpr auto batch = batching::cross_entropy_backward;
+  static void batch(BatchedCall& c, Batched<"g"> g, Batched<"input"> input, Batched<"target"> target,
+                    Batched<"weight"> weight, Argument<Text, "reduction"> reduction,
+                    Argument<int64_t, "ignore_index"> ignore, Argument<double, "label_smoothing"> smoothing);
   static constexpr auto doc = "The gradient of cross_entropy with class indices, in one pass.";
   static constexpr auto signature = "g, input, target, weight, reduction, ignore_index, label_smoothing";
   static constexpr TypeSet types = types::floating;
@@ -108,7 +100,9 @@ struct NllLossBackward;
 
 struct NllLoss : Structured {
   static constexpr auto name = "nll_loss";
-  static constexpr auto batch = batching::nll_loss;
+  static void batch(BatchedCall& c, Batched<"input"> input, Batched<"target"> target,
+                    Batched<"weight"> weight, Argument<Text, "reduction"> reduction,
+                    Argument<int64_t, "ignore_index"> ignore);
   static constexpr auto doc =
       "-input[n, target[n]]: the loss of log-probabilities, with a weight per class and a class to ignore.";
   static constexpr auto signature = "input, target, weight=None, reduction='mean', ignore_index=-100";
@@ -137,7 +131,9 @@ struct NllLoss : Structured {
 
 struct NllLossBackward : Structured {
   static constexpr auto name = "_nll_loss_backward";
-  static constexpr auto batch = batching::nll_loss_backward;
+  static void batch(BatchedCall& c, Batched<"g"> g, Argument<IntList, "size"> size, Batched<"target"> target,
+                    Batched<"weight"> weight, Argument<Text, "reduction"> reduction,
+                    Argument<int64_t, "ignore_index"> ignore);
   static constexpr auto doc = "The transpose of nll_loss: linear, as that is.";
   static constexpr auto signature = "g, size, target, weight, reduction, ignore_index";
   static constexpr TypeSet types = types::floating;
@@ -212,7 +208,8 @@ struct EmbeddingBackward;
 
 struct Embedding : Structured {
   static constexpr auto name = "embedding";
-  static constexpr auto batch = batching::embedding;
+  static void batch(BatchedCall& c, Batched<"weight"> weight, Batched<"indices"> indices,
+                    Argument<int64_t, "padding_idx"> padding);
   static constexpr auto doc = "Look up rows of weight by index. The row padding_idx gets no gradient.";
   static constexpr auto signature = "weight, indices, padding_idx=-1, sparse=False";
   static constexpr auto samples =
@@ -232,7 +229,8 @@ struct Embedding : Structured {
 
 struct EmbeddingBackward : Structured {
   static constexpr auto name = "_embedding_backward";
-  static constexpr auto batch = batching::embedding_backward;
+  static void batch(BatchedCall& c, Batched<"g"> g, Batched<"indices"> indices,
+                    Argument<int64_t, "rows"> rows, Argument<int64_t, "padding_idx"> padding);
   static constexpr auto doc =
       "Zeros with g added up in the rows that the indices name, but for the row padding_idx.";
   static constexpr auto signature = "g, indices, rows, padding_idx";

@@ -103,26 +103,105 @@ std::tuple<Tensor, Tensor, Tensor> ChannelNorm::composed(const Tensor& input, Op
 namespace rules {
 
 Tensors layer_norm(const Tensor& g, const Tensor& self, const Tensor& weight, int64_t dims, double eps,
-                   Needs needs) {
+                   Needs<LayerNormBackward> needs) {
   if (!self.defined()) return {Tensor(), Tensor(), sum_over(dims_between(0, g.dim() - dims), g)};
-  const bool parameters = needs[2] || needs[3];
+  const bool parameters = needs.any<"weight", "bias">();
   if (is_batched(weight) || (parameters && (is_batched(g) || is_batched(self)))) return {};
-  return call_all<LayerNormBackward>(g, self, OptionalTensor(weight), dims, eps,
-                                     int64_t{needs[0] + 2 * needs[2] + 4 * needs[3]});
+  return call_all<LayerNormBackward>(g, self, OptionalTensor(weight), dims, eps, needs.bits);
 }
 
-Tensors channel_norm(const Tensor& g, const ChannelNormCall& c, Needs needs) {
-  if (needs.mask == 4 && g.defined())
+Tensors channel_norm(const Tensor& g, const ChannelNormCall& c, Needs<ChannelNormBackward> needs) {
+  if (!needs.any<"input", "weight">() && g.defined())
     return {Tensor(), Tensor(), sum_over(beside_channels(g), as_computed(g))};
-  const bool parameters = needs[1] || needs[2];
-  if (!c.input.defined() || needs[3] || needs[4] ||
+  const bool parameters = needs.any<"weight", "bias">();
+  if (!c.input.defined() ||
       (c.groups && (is_batched(c.weight) || (parameters && (is_batched(g) || is_batched(c.input))))))
     return {};
   return call_all<ChannelNormBackward>(g, c.input, OptionalTensor(c.weight), c.mean, c.variance, c.groups,
-                                       c.eps, c.fixed, static_cast<int64_t>(needs.mask));
+                                       c.eps, c.fixed, needs.bits);
 }
 
 }  // namespace rules
+
+namespace {
+
+template <class Backward>
+kernels::WantedOfNorm wanted(int64_t needs) {
+  const Needs<Backward> n{needs};
+  return {n.template any<"input">(), n.template any<"weight">(), n.template any<"bias">()};
+}
+
+}  // namespace
+
+std::tuple<Tensor, Tensor, Tensor> LayerNormBackward::forward(const Tensor& g, const Tensor& input,
+                                                              OptionalTensor weight, int64_t dims, double eps,
+                                                              int64_t needs) {
+  return kernels::layer_norm_backward(g, input, weight, dims, eps, wanted<LayerNormBackward>(needs));
+}
+std::tuple<Tensor, Tensor, Tensor> ChannelNormBackward::forward(const Tensor& g, const Tensor& input,
+                                                                OptionalTensor weight, const Tensor& mean,
+                                                                const Tensor& variance, int64_t groups,
+                                                                double eps, bool fixed, int64_t needs) {
+  return kernels::channel_norm_backward(g, input, weight, mean, variance, groups, eps, fixed,
+                                        wanted<ChannelNormBackward>(needs), name);
+}
+
+// --- On batches -----------------------------------------------------------------------------------
+
+void LayerNorm::batch(BatchedCall& c, Batched<"input"> input,
+                      Argument<IntList, "normalized_shape"> normalized_shape, Batched<"weight"> weight,
+                      Batched<"bias"> bias, Argument<double, "eps"> eps) {
+  if (weight.batched() || bias.batched()) return batching::composed(c);
+  c.give(call<LayerNorm>(input.samples(), normalized_shape, weight.optional(), bias.optional(), eps));
+}
+
+void LayerNormBackward::batch(BatchedCall& c, Batched<"g"> g, Batched<"input"> input,
+                              Batched<"weight"> weight, Argument<int64_t, "dims"> dims,
+                              Argument<double, "eps"> eps, Argument<int64_t, "needs"> needs) {
+  if (weight.batched() || Needs<LayerNormBackward>{needs}.any<"weight", "bias">()) return batching::loop(c);
+  c.give(call_all<LayerNormBackward>(g.in_front(), input.in_front(), weight.optional(), dims, eps, needs));
+}
+
+namespace {
+
+/// Channels of all samples side by side, which without groups have statistics of their own; or more images.
+struct Channels {
+  bool side_by_side;
+
+  Tensor images(const BatchedTensor& t) const { return t.joined(side_by_side); }
+  OptionalTensor vector(const BatchedTensor& t) const {
+    return t && side_by_side ? OptionalTensor(t.joined(0)) : t.optional();
+  }
+  void give(BatchedCall& c, Tensors results) const {
+    for (size_t i = 0; i < results.size(); ++i)
+      if (results[i].defined()) results[i] = batching::parted(c, results[i], i == 0 && side_by_side);
+    c.give(std::move(results));
+  }
+};
+
+}  // namespace
+
+void ChannelNorm::batch(BatchedCall& c, Batched<"input"> input, Batched<"weight"> weight,
+                        Batched<"bias"> bias, Batched<"running_mean"> mean, Batched<"running_var"> variance,
+                        Argument<int64_t, "groups"> groups, Argument<double, "eps"> eps) {
+  // The statistics are the same for all samples where only what follows differs: so they are given back.
+  const bool same = !input.batched() && !mean.batched() && !variance.batched();
+  if (groups ? weight.batched() || bias.batched() : same) return batching::composed(c);
+  const Channels of{groups == 0};
+  of.give(c, call_all<ChannelNorm>(of.images(input), of.vector(weight), of.vector(bias), of.vector(mean),
+                                   of.vector(variance), groups, eps));
+}
+
+void ChannelNormBackward::batch(BatchedCall& c, Batched<"g"> g, Batched<"input"> input,
+                                Batched<"weight"> weight, Batched<"mean"> mean, Batched<"variance"> variance,
+                                Argument<int64_t, "groups"> groups, Argument<double, "eps"> eps,
+                                Argument<bool, "fixed"> fixed, Argument<int64_t, "needs"> needs) {
+  if (groups && (weight.batched() || Needs<ChannelNormBackward>{needs}.any<"weight", "bias">()))
+    return batching::loop(c);
+  const Channels of{groups == 0};
+  of.give(c, call_all<ChannelNormBackward>(of.images(g), of.images(input), of.vector(weight), mean.joined(0),
+                                           variance.joined(0), groups, eps, fixed, needs));
+}
 
 }  // namespace adjoint
 

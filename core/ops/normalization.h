@@ -11,16 +11,12 @@
 
 namespace adjoint {
 
-namespace batching {
-void layer_norm(BatchedCall& call);
-void layer_norm_backward(BatchedCall& call);
-void channel_norm(BatchedCall& call);
-void channel_norm_backward(BatchedCall& call);
-}  // namespace batching
+struct LayerNormBackward;
+struct ChannelNormBackward;
 
 namespace rules {
 Tensors layer_norm(const Tensor& g, const Tensor& self, const Tensor& weight, int64_t dims, double eps,
-                   Needs needs);
+                   Needs<LayerNormBackward> needs);
 /// What a call of _channel_norm was given, and the statistics that it found, or was given.
 struct ChannelNormCall {
   Tensor input, weight, mean, variance;
@@ -28,12 +24,14 @@ struct ChannelNormCall {
   double eps;
   bool fixed;
 };
-Tensors channel_norm(const Tensor& g, const ChannelNormCall& call, Needs needs);
+Tensors channel_norm(const Tensor& g, const ChannelNormCall& call, Needs<ChannelNormBackward> needs);
 }  // namespace rules
 
 struct LayerNorm : Structured {
   static constexpr auto name = "layer_norm";
-  static constexpr auto batch = batching::layer_norm;
+  static void batch(BatchedCall& c, Batched<"input"> input,
+                    Argument<IntList, "normalized_shape"> normalized_shape, Batched<"weight"> weight,
+                    Batched<"bias"> bias, Argument<double, "eps"> eps);
   static constexpr auto doc =
       "(x - mean) / sqrt(var + eps) over the last dimensions, times weight, plus bias; the variance is over "
       "n.";
@@ -48,16 +46,19 @@ struct LayerNorm : Structured {
   }
   static Tensor composed(const Tensor& input, IntList normalized_shape, OptionalTensor weight,
                          OptionalTensor bias, double eps);
-  static constexpr auto vjp = FirstOrder{JointRule{
-      [](Grad g, NeededBy<Input<"input">, "input", "weight"> input, NeededBy<Input<"weight">, "input"> weight,
-         Argument<IntList, "normalized_shape"> shape, Argument<double, "eps"> eps, Needs needs) {
+  static constexpr auto vjp = FirstOrder{
+      JointRule{[](Grad g, NeededBy<Input<"input">, "input", "weight"> input,
+                   NeededBy<Input<"weight">, "input"> weight, Argument<IntList, "normalized_shape"> shape,
+                   Argument<double, "eps"> eps, Needs<LayerNormBackward> needs) {
         return rules::layer_norm(g, input, weight, static_cast<int64_t>(shape.value.size()), eps, needs);
       }}};
 };
 
 struct LayerNormBackward : Structured {
   static constexpr auto name = "_layer_norm_backward";
-  static constexpr auto batch = batching::layer_norm_backward;
+  static void batch(BatchedCall& c, Batched<"g"> g, Batched<"input"> input, Batched<"weight"> weight,
+                    Argument<int64_t, "dims"> dims, Argument<double, "eps"> eps,
+                    Argument<int64_t, "needs"> needs);
   static constexpr auto doc =
       "The gradients of layer_norm in one pass: of the input, the weight and the bias, by the bits of "
       "`needs`.";
@@ -69,9 +70,7 @@ struct LayerNormBackward : Structured {
   static constexpr auto returns = "input, weight, bias";
   static std::tuple<Tensor, Tensor, Tensor> forward(const Tensor& g, const Tensor& input,
                                                     OptionalTensor weight, int64_t dims, double eps,
-                                                    int64_t needs) {
-    return kernels::layer_norm_backward(g, input, weight, dims, eps, needs);
-  }
+                                                    int64_t needs);
 };
 
 struct RmsNormBackward;
@@ -108,13 +107,15 @@ struct RmsNormBackward : Structured {
   static constexpr auto samples =
       Cases{"(3, 4), (3, 4), 1, 1e-05", "(2, 3, 4), (2, 3, 4), 2, 0.1", "(0, 4), (0, 4), 1, 0.1"};
   static Tensor forward(const Tensor& g, const Tensor& self, int64_t dims, double eps) {
-    return std::get<0>(kernels::layer_norm_backward(g, self, Tensor(), dims, eps, 1, false));
+    return std::get<0>(kernels::layer_norm_backward(g, self, Tensor(), dims, eps, {.input = true}, false));
   }
 };
 
 struct ChannelNorm : Structured {
   static constexpr auto name = "_channel_norm";
-  static constexpr auto batch = batching::channel_norm;
+  static void batch(BatchedCall& c, Batched<"input"> input, Batched<"weight"> weight, Batched<"bias"> bias,
+                    Batched<"running_mean"> mean, Batched<"running_var"> variance,
+                    Argument<int64_t, "groups"> groups, Argument<double, "eps"> eps);
   static constexpr auto doc =
       "Images (N, C, …) with mean 0 and variance 1 for each of `groups` groups of an image's channels, or, "
       "without groups, for each channel over the batch, or by statistics that are given; times weight, plus "
@@ -140,24 +141,29 @@ struct ChannelNorm : Structured {
   static std::tuple<Tensor, Tensor, Tensor> composed(const Tensor& input, OptionalTensor weight,
                                                      OptionalTensor bias, OptionalTensor running_mean,
                                                      OptionalTensor running_var, int64_t groups, double eps);
-  static constexpr auto vjp =
-      FirstOrder{JointRule{[](GradOf<"output"> g, GradOf<"mean"> g_mean, GradOf<"variance"> g_variance,
-                              NeededBy<Input<"input">, "input", "weight", "running_var"> input,
-                              NeededBy<Input<"weight">, "input", "running_mean", "running_var"> weight,
-                              Input<"running_mean"> running_mean, Input<"running_var"> running_var,
-                              Output<"mean"> mean, Output<"variance"> variance,
-                              Argument<int64_t, "groups"> groups, Argument<double, "eps"> eps, Needs needs) {
+  static constexpr auto vjp = FirstOrder{
+      JointRule{[](GradOf<"output"> g, GradOf<"mean"> g_mean, GradOf<"variance"> g_variance,
+                   NeededBy<Input<"input">, "input", "weight", "running_var"> input,
+                   NeededBy<Input<"weight">, "input", "running_mean", "running_var"> weight,
+                   Input<"running_mean"> running_mean, Input<"running_var"> running_var, Output<"mean"> mean,
+                   Output<"variance"> variance, Argument<int64_t, "groups"> groups,
+                   Argument<double, "eps"> eps, Needed<"running_mean"> of_mean,
+                   Needed<"running_var"> of_variance, Needs<ChannelNormBackward> needs) {
         const bool fixed = running_mean.defined();
         const Tensor &m = fixed ? static_cast<const Tensor&>(running_mean) : mean,
                      &v = fixed ? static_cast<const Tensor&>(running_var) : variance;
-        if (g_mean.defined() || g_variance.defined()) return Tensors();  // no kernel has them
+        if (g_mean.defined() || g_variance.defined() || of_mean || of_variance)
+          return Tensors();  // no kernel has them
         return rules::channel_norm(g, {input, weight, m, v, groups, eps, fixed}, needs);
       }}};
 };
 
 struct ChannelNormBackward : Structured {
   static constexpr auto name = "_channel_norm_backward";
-  static constexpr auto batch = batching::channel_norm_backward;
+  static void batch(BatchedCall& c, Batched<"g"> g, Batched<"input"> input, Batched<"weight"> weight,
+                    Batched<"mean"> mean, Batched<"variance"> variance, Argument<int64_t, "groups"> groups,
+                    Argument<double, "eps"> eps, Argument<bool, "fixed"> fixed,
+                    Argument<int64_t, "needs"> needs);
   static constexpr auto doc =
       "The gradients of _channel_norm in one pass: of the input, the weight and the bias, by the bits of "
       "`needs`; the statistics depend on the input, unless they are `fixed`.";
@@ -173,9 +179,7 @@ struct ChannelNormBackward : Structured {
   static std::tuple<Tensor, Tensor, Tensor> forward(const Tensor& g, const Tensor& input,
                                                     OptionalTensor weight, const Tensor& mean,
                                                     const Tensor& variance, int64_t groups, double eps,
-                                                    bool fixed, int64_t needs) {
-    return kernels::channel_norm_backward(g, input, weight, mean, variance, groups, eps, fixed, needs, name);
-  }
+                                                    bool fixed, int64_t needs);
 };
 
 using Normalization =

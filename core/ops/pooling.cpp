@@ -98,8 +98,7 @@ void MaxPool::batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "ker
                     Argument<IntList, "stride"> stride, Argument<IntList, "padding"> padding,
                     Argument<IntList, "dilation"> dilation, Argument<IntList, "result"> result) {
   if (self.rank() != static_cast<int64_t>(kernel.value.size()) + 2) return batching::loop(c);
-  Tensors all =
-      call_all<MaxPool>(batching::joined(self.samples(), 0), kernel, stride, padding, dilation, result);
+  Tensors all = call_all<MaxPool>(self.joined(0), kernel, stride, padding, dilation, result);
   for (Tensor& t : all) t = batching::parted(c, t, 0);
   c.give(std::move(all));
 }
@@ -108,9 +107,8 @@ void MaxPoolValues::batch(BatchedCall& c, Batched<"self"> self, Argument<IntList
                           Argument<IntList, "stride"> stride, Argument<IntList, "padding"> padding,
                           Argument<IntList, "dilation"> dilation, Argument<IntList, "result"> result) {
   if (self.rank() != static_cast<int64_t>(kernel.value.size()) + 2) return batching::loop(c);
-  c.give(batching::parted(
-      c, call<MaxPoolValues>(batching::joined(self.samples(), 0), kernel, stride, padding, dilation, result),
-      0));
+  c.give(
+      batching::parted(c, call<MaxPoolValues>(self.joined(0), kernel, stride, padding, dilation, result), 0));
 }
 
 }  // namespace adjoint

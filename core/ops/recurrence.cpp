@@ -123,7 +123,8 @@ std::tuple<Tensor, Tensor, Tensor> Recurrence::forward(const Tensor& input, cons
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> RecurrenceBackward::forward(
     OptionalTensor g, OptionalTensor g_cells, const Tensor& output, OptionalTensor cells,
     OptionalTensor gates, const Tensor& hidden, OptionalTensor cell, const Tensor& weight, Text kind,
-    IntList sizes, bool reverse, int64_t needs) {
+    IntList sizes, bool reverse, int64_t bits) {
+  const Needs<RecurrenceBackward> needs{bits};
   const Steps s = steps_of(output.sizes(), sizes, reverse, kind_of_name(kind, name), hidden.sizes(), name);
   check(s, output, hidden, cell, weight, Tensor(), name);
   Dims shape(output.sizes());
@@ -142,20 +143,21 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> RecurrenceBackward::forward(
       kernel::backward(s, dense_of(g, c), dense_of(g_cells, c), dense_of(hidden, c), dense_of(cell, c),
                        dense_of(weight, c), dense_of(output, c), dense_of(cells, c), dense_of(gates, c));
   Tensor of_weight, of_bias;
-  if (needs & 8) {
+  if (needs.any<"weight">()) {
     of_weight = empty(weight.sizes(), c);
     const int64_t turned[] = {weight.size(0), s.total}, strides[] = {1, weight.size(0)};
     kernels::multiply(alias(d.products, turned, strides, d.products.offset()), d.states, Tensor(), of_weight,
                       {});
   }
-  if (needs & 16) {
+  if (needs.any<"bias">()) {
     const int64_t rows[] = {0};
     of_bias = kernels::sum(d.products, OptionalInts(IntList(rows)), false, OptionalType(), name);
   }
   shape.back() = d.x.size(1);
-  return {needs & 1 ? returned(shaped(d.x, shape.span()), dtype) : Tensor(),
-          needs & 2 ? returned(d.h0, dtype) : Tensor(), needs & 4 ? returned(d.c0, dtype) : Tensor(),
-          returned(of_weight, dtype), returned(of_bias, dtype)};
+  return {needs.any<"input">() ? returned(shaped(d.x, shape.span()), dtype) : Tensor(),
+          needs.any<"hidden">() ? returned(d.h0, dtype) : Tensor(),
+          needs.any<"cell">() ? returned(d.c0, dtype) : Tensor(), returned(of_weight, dtype),
+          returned(of_bias, dtype)};
 }
 
 namespace recurrence {
@@ -185,10 +187,9 @@ struct State {
   }
 };
 
-}  // namespace
-
+/// The rule in recorded operators.
 Tensors recorded_rule(const Tensor& g0, const Tensor& g_cells0, const Tensor& g_gates0, const Call& c,
-                      Needs needs) {
+                      Needs<RecurrenceBackward> needs) {
   const Kind kind = kind_of_name(c.kind, Recurrence::name);
   const Steps s =
       steps_of(c.output.sizes(), c.sizes.span(), c.reverse, kind, c.hidden.sizes(), Recurrence::name);
@@ -253,33 +254,79 @@ Tensors recorded_rule(const Tensor& g0, const Tensor& g_cells0, const Tensor& g_
   }
   if (c.reverse)
     for (auto* all : {&dx, &dp, &hidden_before}) std::reverse(all->begin(), all->end());
-  Tensors out(5);
   const Tensor products = joined(dp, 0);
-  if (needs[0]) {
+  Tensor of_input, of_weight, of_bias;
+  if (needs.any<"input">()) {
     Dims sizes(c.output.sizes());
     sizes.back() = products.size(-1);
-    out[0] = call<Reshape>(joined(dx, 0), sizes.span());
+    of_input = call<Reshape>(joined(dx, 0), sizes.span());
   }
-  if (needs[1]) out[1] = dh.all;
-  if (needs[2] && kind == Kind::Lstm) out[2] = dc.all;
-  if (needs[3])
-    out[3] = call<Matmul>(call<Transpose>(products, int64_t{0}, int64_t{1}), joined(hidden_before, 0));
-  if (needs[4]) {
+  if (needs.any<"weight">())
+    of_weight = call<Matmul>(call<Transpose>(products, int64_t{0}, int64_t{1}), joined(hidden_before, 0));
+  if (needs.any<"bias">()) {
     const int64_t rows[] = {0};
-    out[4] = call<Sum>(products, OptionalInts(IntList(rows)), false, OptionalType());
+    of_bias = call<Sum>(products, OptionalInts(IntList(rows)), false, OptionalType());
   }
-  return out;
+  return {of_input, needs.any<"hidden">() ? dh.all : Tensor(),
+          needs.any<"cell">() && kind == Kind::Lstm ? dc.all : Tensor(), of_weight, of_bias};
 }
 
-Tensors rule(const Tensor& g, const Tensor& g_cells, const Tensor& g_gates, const Call& c, Needs needs) {
+}  // namespace
+
+Tensors rule(const Tensor& g, const Tensor& g_cells, const Tensor& g_gates, const Call& c,
+             Needs<RecurrenceBackward> needs) {
   if (recording() || g_gates.defined()) return recorded_rule(g, g_cells, g_gates, c, needs);
-  return call_all<RecurrenceBackward>(OptionalTensor(g), OptionalTensor(g_cells), c.output,
-                                      OptionalTensor(c.cells), OptionalTensor(c.gates), c.hidden,
-                                      OptionalTensor(c.cell), c.weight, Text(c.kind), c.sizes.span(),
-                                      c.reverse, static_cast<int64_t>(needs.mask));
+  return call_all<RecurrenceBackward>(
+      OptionalTensor(g), OptionalTensor(g_cells), c.output, OptionalTensor(c.cells), OptionalTensor(c.gates),
+      c.hidden, OptionalTensor(c.cell), c.weight, Text(c.kind), c.sizes.span(), c.reverse, needs.bits);
 }
 
 }  // namespace recurrence
+
+// --- On batches -----------------------------------------------------------------------------------
+
+// The batch joins the sequences, which are a dimension of (steps, sequences, …) and of (sequences, …).
+
+namespace {
+
+Tensor as_sequences(const BatchedTensor& t) { return t ? t.joined(t.rank() == 3) : Tensor(); }
+void give_sequences(BatchedCall& c, Tensors results) {
+  for (Tensor& t : results)
+    if (t.defined()) t = batching::parted(c, t, t.dim() == 3);
+  c.give(std::move(results));
+}
+
+}  // namespace
+
+void Recurrence::batch(BatchedCall& c, Batched<"input"> input, Batched<"hidden"> hidden, Batched<"cell"> cell,
+                       Batched<"weight"> weight, Batched<"bias"> bias, Argument<Text, "kind"> kind,
+                       Argument<IntList, "sizes"> sizes, Argument<bool, "reverse"> reverse) {
+  if (weight.batched() || bias.batched() || !sizes.value.empty()) return batching::loop(c);
+  give_sequences(
+      c, call_all<Recurrence>(as_sequences(input), as_sequences(hidden), OptionalTensor(as_sequences(cell)),
+                              weight.tensor, bias.optional(), kind, sizes, reverse));
+}
+
+void RecurrenceBackward::batch(BatchedCall& c, Batched<"g"> g, Batched<"g_cells"> g_cells,
+                               Batched<"output"> output, Batched<"cells"> cells, Batched<"gates"> gates,
+                               Batched<"hidden"> hidden, Batched<"cell"> cell, Batched<"weight"> weight,
+                               Argument<Text, "kind"> kind, Argument<IntList, "sizes"> sizes,
+                               Argument<bool, "reverse"> reverse, Argument<int64_t, "needs"> bits) {
+  const Needs<RecurrenceBackward> needs{bits};
+  if (!weight.batched() && sizes.value.empty() && !needs.any<"weight", "bias">()) {
+    const auto optional = [](const BatchedTensor& t) { return OptionalTensor(as_sequences(t)); };
+    return give_sequences(
+        c, call_all<RecurrenceBackward>(optional(g), optional(g_cells), as_sequences(output), optional(cells),
+                                        optional(gates), as_sequences(hidden), optional(cell), weight.tensor,
+                                        kind, sizes, reverse, bits));
+  }
+  // A gradient of the weight for each sample: in operators, which are batched in their turn.
+  c.give_finished(
+      recurrence::recorded_rule(g.bare(), g_cells.bare(), Tensor(),
+                                {hidden.bare(), cell.bare(), weight.bare(), output.bare(), cells.bare(),
+                                 gates.bare(), std::string(kind.value), Dims(sizes.value), reverse},
+                                needs));
+}
 
 }  // namespace adjoint
 

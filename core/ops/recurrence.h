@@ -11,10 +11,7 @@
 
 namespace adjoint {
 
-namespace batching {
-void recurrence(BatchedCall& call);
-void recurrence_backward(BatchedCall& call);
-}  // namespace batching
+struct RecurrenceBackward;
 
 namespace recurrence {
 /// What a call of the operator made, and how.
@@ -25,15 +22,15 @@ struct Call {
   bool reverse;
 };
 /// Gradients of input, hidden, cell, weight and bias: fused where nothing is recorded.
-Tensors rule(const Tensor& g, const Tensor& g_cells, const Tensor& g_gates, const Call& call, Needs needs);
-/// The same in recorded operators.
-Tensors recorded_rule(const Tensor& g, const Tensor& g_cells, const Tensor& g_gates, const Call& call,
-                      Needs needs);
+Tensors rule(const Tensor& g, const Tensor& g_cells, const Tensor& g_gates, const Call& call,
+             Needs<RecurrenceBackward> needs);
 }  // namespace recurrence
 
 struct Recurrence : Structured {
   static constexpr auto name = "_recurrence";
-  static constexpr auto batch = batching::recurrence;
+  static void batch(BatchedCall& c, Batched<"input"> input, Batched<"hidden"> hidden, Batched<"cell"> cell,
+                    Batched<"weight"> weight, Batched<"bias"> bias, Argument<Text, "kind"> kind,
+                    Argument<IntList, "sizes"> sizes, Argument<bool, "reverse"> reverse);
   static constexpr auto doc =
       "A recurrent layer ('lstm', 'gru', 'tanh' or 'relu') from the product of its inputs with their "
       "weights, (steps, batch, gates), or (rows, gates) with the rows of each step in `sizes`. Gives each "
@@ -57,7 +54,7 @@ struct Recurrence : Structured {
       [](GradOf<"output"> g, GradOf<"cells"> g_cells, GradOf<"gates"> g_gates, Input<"hidden"> hidden,
          Input<"cell"> cell, Input<"weight"> weight, Output<"output"> output, Output<"cells"> cells,
          Output<"gates"> gates, Argument<Text, "kind"> kind, Argument<IntList, "sizes"> sizes,
-         Argument<bool, "reverse"> reverse, Needs needs) {
+         Argument<bool, "reverse"> reverse, Needs<RecurrenceBackward> needs) {
         return recurrence::rule(
             g, g_cells, g_gates,
             {hidden, cell, weight, output, cells, gates, std::string(kind.value), Dims(sizes.value), reverse},
@@ -67,7 +64,11 @@ struct Recurrence : Structured {
 
 struct RecurrenceBackward : Structured {
   static constexpr auto name = "_recurrence_backward";
-  static constexpr auto batch = batching::recurrence_backward;
+  static void batch(BatchedCall& c, Batched<"g"> g, Batched<"g_cells"> g_cells, Batched<"output"> output,
+                    Batched<"cells"> cells, Batched<"gates"> gates, Batched<"hidden"> hidden,
+                    Batched<"cell"> cell, Batched<"weight"> weight, Argument<Text, "kind"> kind,
+                    Argument<IntList, "sizes"> sizes, Argument<bool, "reverse"> reverse,
+                    Argument<int64_t, "needs"> needs);
   static constexpr auto doc =
       "The gradients of _recurrence in one pass, by the bits of `needs`: of the input, the states, the "
       "weight and the bias.";

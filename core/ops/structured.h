@@ -112,10 +112,13 @@ struct Argument {
   T value;
   operator const T&() const { return value; }
 };
-/// Which parameters need a gradient, for a rule that makes several at once.
+/// Which gradients are needed of those that `Backward` makes at once, whose results are called as the
+/// arguments that they are of: as bits by result, and by name.
+template <class Backward>
 struct Needs {
-  uint32_t mask;
-  bool operator[](int parameter) const { return mask >> parameter & 1; }
+  int64_t bits;
+  template <Name... results>
+  bool any() const;
 };
 /// Whether an argument does.
 template <Name argument>

@@ -284,12 +284,15 @@ void compute_batched(const Operator& op, std::span<const Value> arguments, Resul
   const auto wrap = [&](Tensor& t) {
     if (!t.defined()) return;
     // What came in and goes out as it is, stays the same tensor.
-    for (size_t i = 0; i < arguments.size(); ++i)
-      if (op.kinds[i]->form == Form::Tensor && call.batched(static_cast<int>(i)) &&
-          samples_of(*arguments[i].tensor).get() == t.get()) {
-        t = *arguments[i].tensor;
-        return;
-      }
+    const Tensor* kept = nullptr;
+    each_tensor(op, arguments.data(), [&](const Tensor& given, int i) {
+      if (!kept && op.tensors >> i & 1 && call.batched(given) && samples_of(given).get() == t.get())
+        kept = &given;
+    });
+    if (kept) {
+      t = *kept;
+      return;
+    }
     // What an operator gives in place of a result that was not asked for has no elements, nor the batch.
     if (t.dim() == 0 || (t.size(0) != level.size && t.numel() == 0)) return;
     t = batched(std::move(t), level.number);
@@ -323,10 +326,8 @@ void draw_batched(const Operator& op, std::span<const Value> arguments, Results&
   if (level.randomness == Randomness::Error) refuse_draws(op.name);
   const LevelOf outside(level.outer);
   BatchedCall c(op, arguments, level);
-  const bool different = level.randomness == Randomness::Different;
-  bool batch = false;
-  for (size_t i = 0; i < arguments.size(); ++i)
-    batch |= op.kinds[i]->form == Form::Tensor && c.batched(static_cast<int>(i));
+  const bool different = c.draws_differ();
+  const bool batch = find_tensor(op, arguments.data(), [&](const Tensor& t) { return c.batched(t); });
   if (batch && !op.writes && op.batch != &batching::leading)
     refuse_same_of_samples(level, op.name);  // draws from values, not shapes
   if (op.writes) {

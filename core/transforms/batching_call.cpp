@@ -27,6 +27,7 @@ bool BatchedCall::batched(const Tensor& t) const {
   return is_batched(t) && batch_level_of(t) == level.number;
 }
 Tensor BatchedCall::samples(const Tensor& t) const { return batched(t) ? samples_of(t) : t; }
+bool BatchedCall::draws_differ() const { return level.randomness == Randomness::Different; }
 Dims BatchedCall::with_batch(IntList sizes) const {
   Dims all(sizes);
   all.insert(all.begin(), size);
@@ -57,19 +58,21 @@ BatchedTensor::BatchedTensor(const BatchedCall& c, const Value& given)
 
 namespace batching {
 
-Tensor moved(const Tensor& t, int64_t from, int64_t to) {
-  return call<MoveDim>(t, IntList(&from, 1), IntList(&to, 1));
-}
 Tensor all_samples(Tensor t) {
   while (is_batched(t)) t = Tensor(samples_of(t));
   return t;
 }
 void needs_values(const Tensor& t, const char* op) { refuse_values(t, Asked::Shape, op); }
 
-Tensor joined(const Tensor& t, int64_t dim) { return call<Flatten>(t, dim, dim + 1); }
+static Tensor moved(const Tensor& t, int64_t from, int64_t to) {
+  return from == to ? t : call<MoveDim>(t, IntList(&from, 1), IntList(&to, 1));
+}
+Tensor joined(const Tensor& samples, int64_t dim) {
+  return call<Flatten>(moved(samples, 0, dim), dim, dim + 1);
+}
 Tensor parted(const BatchedCall& c, const Tensor& t, int64_t dim) {
   const Dims parts{c.size, c.size ? t.size(dim) / c.size : 0};
-  return call<Unflatten>(t, dim, parts.span());
+  return moved(call<Unflatten>(t, dim, parts.span()), dim, 0);
 }
 
 namespace {
@@ -144,7 +147,7 @@ void of_scalars(BatchedCall& c) {
   for (size_t i = 0; i < c.given.size(); ++i) {
     const ArgKind* kind = c.op.kinds[i];
     if (kind->form == Form::Tensor && c.given[i].present)
-      made.set(i, with_ones(c.samples(static_cast<int>(i)), 1));
+      made.set(i, with_ones(c.samples(*c.given[i].tensor), 1));
     else if (is(kind, Meaning::Dims))
       made.set(i, Dims{1});
     else if (is(kind, Meaning::Dim))
@@ -165,13 +168,14 @@ void of_scalars(BatchedCall& c) {
 /// Over the tensor as if it were flat: argmax() without a dimension.
 void of_flat(BatchedCall& c, size_t dim) {
   Made made(c.given);
-  const Dims flat{c.size, first_tensor(c).numel()};
-  made.set(0, call<Reshape>(c.samples(0), flat.span()));
+  const Tensor& self = first_tensor(c);
+  const Dims flat{c.size, self.numel()};
+  made.set(static_cast<size_t>(std::countr_zero(c.op.tensors)), call<Reshape>(c.samples(self), flat.span()));
   made.values[dim].present = true;
   made.values[dim].i = 1;
   c.op.boxed(made.values.data(), c.results);
   if (c.results.one.dim() == 1) return;
-  Dims kept(static_cast<size_t>(c.rank(0)) + 1, 1);
+  Dims kept(self.sizes().size() + 1, 1);
   kept[0] = c.size;
   c.results.one = call<Reshape>(c.results.one, kept.span());
 }
@@ -230,7 +234,7 @@ void by_types(BatchedCall& c) {
   }
   for (size_t i = 0; i < c.given.size(); ++i) {
     if (!c.given[i].present) continue;
-    if (c.op.kinds[i]->form == Form::Tensor) made.set(i, with_ones(c.in_front(static_cast<int>(i)), wider));
+    if (c.op.kinds[i]->form == Form::Tensor) made.set(i, with_ones(c.in_front(*c.given[i].tensor), wider));
     if (c.op.kinds[i]->form != Form::Tensors) continue;
     Tensors list;
     for (const Tensor& t : c.given[i].tensors())
@@ -240,12 +244,7 @@ void by_types(BatchedCall& c) {
   c.op.boxed(made.values.data(), c.results);
 }
 
-void draws(BatchedCall& c) {
-  if (c.level.randomness == Randomness::Different)
-    by_types(c);
-  else
-    loop(c);
-}
+void draws(BatchedCall& c) { c.draws_differ() ? by_types(c) : loop(c); }
 
 void leading(BatchedCall& c) { by_types(c); }
 void from_values(BatchedCall& c) { by_types(c); }
@@ -282,9 +281,9 @@ void loop(BatchedCall& c, const std::function<void()>& prepare) {
 
 void composed(BatchedCall& c) {
   Made made(c.given);
-  for (size_t i = 0; i < c.given.size(); ++i)
-    if (c.op.kinds[i]->form == Form::Tensor && c.has(static_cast<int>(i)))
-      made.set(i, c.bare(static_cast<int>(i)));
+  each_tensor(c.op, c.given.data(), [&](const Tensor& t, int i) {
+    if (c.op.tensors >> i & 1) made.set(static_cast<size_t>(i), c.bare(t));
+  });
   c.op.composed(c.op, made.values.data(), c.results);
   c.finished = true;
 }

@@ -24,7 +24,7 @@ bool done_here(const Operator& op, std::span<const Value> v, Tensor& result) {
   if (v.empty() || !v[0].present || op.kinds[0]->form != Form::Tensor) return false;
   const Tensor& self = *v[0].tensor;
   if (op.elementwise == &info_of<Add>()) {
-    result = add_sparse(self, *v[1].tensor);
+    result = add_sparse(self, *argument_of<Add, "other">(v.data()).tensor);
     return result.defined();
   }
   if (&op == row_of<Copy>) {

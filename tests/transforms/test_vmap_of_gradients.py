@@ -233,3 +233,12 @@ def test_gradients_around_a_map_of_spectra(name, f):
     leaf = a.clone().requires_grad_()
     ad.vmap(f)(leaf).sum().backward()
     ad.testing.assert_close(leaf.grad, grad(lambda x: sum(f(m).sum() for m in x))(a))
+
+
+def test_the_padding_row_of_an_embedding_gets_nothing_of_infinite_cotangents():
+    table, rows = ad.ones(3, 4, 2), ad.tensor([[0, 1, 3], [1, 1, 2], [3, 0, 0]])
+
+    def loss(table, rows):
+        return (F.embedding(rows, table, padding_idx=1).sum(-1) / (rows != 1)).sum()
+
+    assert ad.equal(vmap(grad(loss), strict=True)(table, rows), each(grad(loss), table, rows))

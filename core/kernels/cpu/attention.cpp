@@ -217,11 +217,14 @@ void forward_of(const Problem& p, const Tensor& out, const Tensor& log_sum) {
       });
 }
 
+/// These gradients are functions of the result, too.
+bool needs_result(Wanted w) { return w.query || w.key || w.mask; }
+
 /// What backward works on beside the problem; borrowed.
 struct Cotangents {
   const Tensor &g, &means;  // of the result; and per query the mean that softmax takes off
   const Tensor &q, &k, &v, &mask;
-  int64_t needs;
+  Wanted wanted;
 };
 
 template <class T>
@@ -272,9 +275,9 @@ void backward_keys(const Problem& p, const Cotangents& c, const T* log_sums, int
     best_variant<AttentionTable<T>>().backward(p.tile(scores, i, i0, i1, j0, j0 + m), d, log_sums + i0,
                                                c.means.data<T>() + i * p.queries + i0,
                                                of_mask ? of_mask + i0 * p.keys + j0 : nullptr, p.keys);
-    if (c.needs & 4) multiply<T>(m, V, rows, {scores, 1, kStep}, {g, V, 1}, started, of_v, V);
-    if (c.needs & 2) multiply<T>(m, E, rows, {d, 1, kStep}, {q, E, 1}, started, of_k, E);
-    if (c.needs & 1)
+    if (c.wanted.value) multiply<T>(m, V, rows, {scores, 1, kStep}, {g, V, 1}, started, of_v, V);
+    if (c.wanted.key) multiply<T>(m, E, rows, {d, 1, kStep}, {q, E, 1}, started, of_k, E);
+    if (c.wanted.query)
       multiply<T>(rows, E, m, {d, kStep, 1}, {k, k_step, 1}, true, of_q + i0 * of_q_step, of_q_step);
     started = true;
   }
@@ -287,8 +290,8 @@ void backward_keys(const Problem& p, const Cotangents& c, const T* log_sums, int
         std::fill_n(at, columns, T(0));
     }
   };
-  if (c.needs & 2) write(c.k, of_k, E);
-  if (c.needs & 4) write(c.v, of_v, V);
+  if (c.wanted.key) write(c.k, of_k, E);
+  if (c.wanted.value) write(c.v, of_v, V);
 }
 
 template <class T>
@@ -296,15 +299,15 @@ void backward_of(const Problem& p, const Cotangents& c, const Tensor& log_sum) {
   // Matrices whose masks are one go one after the other where their cotangents are added up; few matrices go
   // in chunks of keys, and each of these has a cotangent of q for itself.
   const int64_t masks =
-      c.needs & 8 ? product(c.mask.sizes().first(static_cast<size_t>(c.mask.dim() - 2))) : p.count;
+      c.wanted.mask ? product(c.mask.sizes().first(static_cast<size_t>(c.mask.dim() - 2))) : p.count;
   const int64_t blocks = Problem::parts(p.keys, kKeys),
                 chunks =
                     std::clamp<int64_t>(8 / std::max<int64_t>(1, masks), 1, std::max<int64_t>(1, blocks));
   std::vector<int64_t> of(static_cast<size_t>(p.count)), order;
   for (int64_t i = 0; i < p.count; ++i)
-    of[static_cast<size_t>(i)] = c.needs & 8 ? p.at(c.mask, i) / (p.queries * p.keys) : i;
+    of[static_cast<size_t>(i)] = c.wanted.mask ? p.at(c.mask, i) / (p.queries * p.keys) : i;
   Tensor parts;
-  if (chunks > 1 && c.needs & 1) {
+  if (chunks > 1 && c.wanted.query) {
     const int64_t sizes[] = {chunks, p.count, p.queries, p.width};
     parts = zeros(sizes, p.type);
   }
@@ -316,15 +319,15 @@ void backward_of(const Problem& p, const Cotangents& c, const Tensor& log_sum) {
                                        kKeys * (p.width + p.values));
         for (int64_t t = first; t < last; ++t) {
           const int64_t group = t / chunks, chunk = t % chunks;
-          for (int64_t i = c.needs & 8 ? 0 : group; i < (c.needs & 8 ? p.count : group + 1); ++i) {
+          for (int64_t i = c.wanted.mask ? 0 : group; i < (c.wanted.mask ? p.count : group + 1); ++i) {
             if (of[static_cast<size_t>(i)] != group) continue;
             T* of_q = nullptr;
             int64_t step = p.width;
             if (parts.defined())
               of_q = parts.data<T>() + (chunk * p.count + i) * p.queries * p.width;
-            else if (c.needs & 1)
+            else if (c.wanted.query)
               of_q = c.q.data<T>() + p.at(c.q, i), step = row_step(c.q);
-            T* of_mask = c.needs & 8 ? c.mask.data<T>() + group * p.queries * p.keys : nullptr;
+            T* of_mask = c.wanted.mask ? c.mask.data<T>() + group * p.queries * p.keys : nullptr;
             for (int64_t b = blocks * chunk / chunks; b < blocks * (chunk + 1) / chunks; ++b)
               backward_keys<T>(p, c, log_sum.data<T>() + i * p.queries, i, b * kKeys,
                                std::min(p.keys, (b + 1) * kKeys), of_q, step, of_mask, room.get());
@@ -349,10 +352,10 @@ void backward_of(const Problem& p, const Cotangents& c, const Tensor& log_sum) {
 
 void backward_all(const Tensor& means, const Tensor& of_q, const Tensor& of_k, const Tensor& of_v,
                   const Tensor& of_mask, const Problem& p, const Tensor& g, const Tensor& g_log_sum,
-                  const Tensor& result, const Tensor& log_sum, int64_t needs) {
-  const Cotangents c{g, means, of_q, of_k, of_v, of_mask, needs};
+                  const Tensor& result, const Tensor& log_sum, Wanted wanted) {
+  const Cotangents c{g, means, of_q, of_k, of_v, of_mask, wanted};
   const auto run = [&]<class T>(T*) {
-    if (needs & 11) find_means<T>(p, g, g_log_sum, result, means);
+    if (needs_result(wanted)) find_means<T>(p, g, g_log_sum, result, means);
     backward_of<T>(p, c, log_sum);
   };
   p.type == DType::Float64 ? run(static_cast<double*>(nullptr)) : run(static_cast<float*>(nullptr));
@@ -375,7 +378,7 @@ std::tuple<Tensor, Tensor> forward(const Tensor& q, const Tensor& k, const Tenso
 std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& g, const Tensor& g_log_sum, const Tensor& q,
                                                     const Tensor& k, const Tensor& v, const Tensor& mask,
                                                     const Tensor& result, const Tensor& log_sum,
-                                                    const Options& options, int64_t needs, const char* op) {
+                                                    const Options& options, Wanted wanted, const char* op) {
   const Problem p(q, k, v, mask, options, op);
   const Dims sums = p.shape(p.queries, p.values), rows = p.shape(p.queries, -1);
   const auto need = [&](const Tensor& t, const Dims& sizes) {
@@ -386,15 +389,15 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& g, const Tenso
   need(result, sums);
   need(log_sum, rows);
   need(g_log_sum, rows);
-  if (needs & 8 && (!mask.defined() || !is_floating(mask.dtype())))
+  if (wanted.mask && (!mask.defined() || !is_floating(mask.dtype())))
     fail(op, "(): a mask that is no term has no gradient");
-  if (needs & 11 && !result.defined()) fail(op, "(): these gradients need the result");
+  if (needs_result(wanted) && !result.defined()) fail(op, "(): these gradients need the result");
   const Tensor means = zeros(rows.span(), p.type);
   Tensor of_q, of_k, of_v, of_mask;
-  if (needs & 1) copy_into(of_q = p.make(p.q, p.queries, p.width), scalar_tensor(Scalar(0), p.type));
-  if (needs & 2) of_k = p.make(p.k, p.keys, p.width);
-  if (needs & 4) of_v = p.make(p.v, p.keys, p.values);
-  if (needs & 8) {
+  if (wanted.query) copy_into(of_q = p.make(p.q, p.queries, p.width), scalar_tensor(Scalar(0), p.type));
+  if (wanted.key) of_k = p.make(p.k, p.keys, p.width);
+  if (wanted.value) of_v = p.make(p.v, p.keys, p.values);
+  if (wanted.mask) {
     Dims sizes(mask.sizes().first(static_cast<size_t>(std::max<int64_t>(0, mask.dim() - 2))));
     sizes.push_back(p.queries);
     sizes.push_back(p.keys);
@@ -404,7 +407,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& g, const Tenso
     on<&backward_all>(Out(means), Out(of_q), Out(of_k), Out(of_v), Out(of_mask), p, with_rows(g, p.type),
                       g_log_sum.defined() ? dense_as(g_log_sum, p.type) : g_log_sum,
                       result.defined() ? with_rows(result, p.type) : result, dense_as(log_sum, p.type),
-                      p.queries ? needs : needs & ~int64_t{8});
+                      Wanted{wanted.query, wanted.key, wanted.value, wanted.mask && p.queries});
   const auto back = [&](const Tensor& t) { return t.defined() ? as_dtype(t, q.dtype()) : t; };
   return {back(of_q), back(of_k), back(of_v), of_mask.defined() ? as_dtype(of_mask, mask.dtype()) : of_mask};
 }

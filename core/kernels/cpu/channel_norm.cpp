@@ -318,7 +318,7 @@ static void normalize_channels_backward(const Tensor& gx, const Tensor& gw, cons
 std::tuple<Tensor, Tensor, Tensor> channel_norm_backward(const Tensor& g, const Tensor& self,
                                                          const Tensor& weight, const Tensor& mean,
                                                          const Tensor& variance, int64_t groups, double eps,
-                                                         bool fixed, int64_t needs, const char* op) {
+                                                         bool fixed, WantedOfNorm wanted, const char* op) {
   check(self, groups, op);
   need_channels(weight, self, "weight", op);
   const DType c = compute_dtype(self.dtype());
@@ -331,10 +331,10 @@ std::tuple<Tensor, Tensor, Tensor> channel_norm_backward(const Tensor& g, const 
          to_string(mean.sizes()), " and ", to_string(variance.sizes()), " beside ", to_string(self.sizes()));
   const Tensor gy = laid_as(g, x, c), w = weight.defined() ? dense_as(weight, c) : Tensor(),
                m = dense_as(mean, c), v = dense_as(variance, c);
-  const bool want_x = needs & 1, want_w = needs & 2, want_b = needs & 4;
   const int64_t each_channel[] = {s.channels};
-  const Tensor gx = want_x ? empty_as(x, c) : Tensor(), gw = want_w ? zeros(each_channel, c) : Tensor(),
-               gb = want_b ? zeros(each_channel, c) : Tensor();
+  const Tensor gx = wanted.input ? empty_as(x, c) : Tensor(),
+               gw = wanted.weight ? zeros(each_channel, c) : Tensor(),
+               gb = wanted.bias ? zeros(each_channel, c) : Tensor();
   on<&normalize_channels_backward>(Out(gx), Out(gw), Out(gb), gy, x, w, m, v, s, groups, fixed, eps);
   auto back = [](const Tensor& t, DType d) { return t.defined() ? as_dtype(t, d) : t; };
   const DType wd = weight.defined() ? weight.dtype() : self.dtype();

@@ -129,7 +129,8 @@ static void pull_apart(const Tensor& gx, const Tensor& gy, const Pairs& s, Metri
 }
 
 std::tuple<Tensor, Tensor> distances_backward(const Tensor& g, const Tensor& self, const Tensor& other,
-                                              const Tensor& result, double p, int64_t needs, const char* op) {
+                                              const Tensor& result, double p, bool of_x, bool of_y,
+                                              const char* op) {
   const Pairs s(self, other, op);
   const Metric metric = metric_of(p, op);
   if (metric == Metric::Largest || !same(g.sizes(), s.result.span()) ||
@@ -140,8 +141,8 @@ std::tuple<Tensor, Tensor> distances_backward(const Tensor& g, const Tensor& sel
   const Tensor x = dense_as(self, c), y = dense_as(other, c), distance = dense_as(result, c);
   const Tensor given = dense_as(g, c);
   Tensor gx, gy;
-  if (needs & 1) gx = empty_as(x, c);
-  if (needs & 2) gy = empty_as(y, c);
+  if (of_x) gx = empty_as(x, c);
+  if (of_y) gy = empty_as(y, c);
   on<&pull_apart>(Out(gx), Out(gy), s, metric, given, x, y, distance);
   const auto back = [&](const Tensor& t) { return t.defined() ? as_dtype(t, self.dtype()) : t; };
   return {back(gx), back(gy)};

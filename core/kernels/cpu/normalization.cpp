@@ -99,7 +99,7 @@ static void normalize_rows_backward(const Tensor& gx, const Tensor& gw, const Te
 
 std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& g, const Tensor& self,
                                                        const Tensor& weight, int64_t dims, double eps,
-                                                       int64_t needs, bool centred) {
+                                                       WantedOfNorm wanted, bool centred) {
   const char* const op = centred ? "_layer_norm_backward" : "_rms_norm_backward";
   if (!self.is_floating()) fail(op, "(): not implemented for '", name_of(self.dtype()), "'");
   if (dims < 1 || dims > self.dim() || !same(g.sizes(), self.sizes()) ||
@@ -112,10 +112,9 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& g, const Te
   const Tensor x = dense_as(self, c), gy = dense_as(g, c);
   const Tensor w = weight.defined() ? dense_as(weight, c) : Tensor();
   const IntList shape = self.sizes().subspan(static_cast<size_t>(self.dim() - dims));
-  const bool want_x = needs & 1, want_w = needs & 2, want_b = needs & 4;
-  Tensor gx = want_x ? empty_as(x, c) : Tensor();
+  Tensor gx = wanted.input ? empty_as(x, c) : Tensor();
   const int64_t n = product(shape);
-  Tensor gw = want_w ? zeros(shape, c) : Tensor(), gb = want_b ? zeros(shape, c) : Tensor();
+  Tensor gw = wanted.weight ? zeros(shape, c) : Tensor(), gb = wanted.bias ? zeros(shape, c) : Tensor();
   on<&normalize_rows_backward>(Out(gx), Out(gw), Out(gb), gy, x, w, n, eps, centred);
   auto back = [](const Tensor& t, DType d) { return t.defined() ? as_dtype(t, d) : t; };
   const DType wd = weight.defined() ? weight.dtype() : self.dtype();
