@@ -214,6 +214,12 @@ def times(a, b):
     return np.matmul(a, b)
 
 
+def places_of_index(index, dim):
+    places = np.indices(index.shape)
+    places[dim] = index
+    return places.reshape(index.ndim, -1)
+
+
 REFERENCES = {
     **CREATION,
     **LINALG,
@@ -223,6 +229,8 @@ REFERENCES = {
     **OPTIMIZER,
     **REDUCTION,
     "_sort_positions": sorted_positions,
+    "_rows_of_entries": lambda begin, count: np.repeat(np.arange(len(begin) - 1), np.diff(begin)),
+    "_places_of_index": places_of_index,
     "_entries_times": entries_times,
     "_rows_dot": lambda x, y, rows, columns: (x[rows] * y[columns]).sum(1),
     "_add_multiple": lambda x, y, alpha: x + alpha * y,
