@@ -233,3 +233,12 @@ def test_the_module_does_not_say_that_it_needs_no_lock_of_python_s():
     texts = [p for p in ROOT.rglob("CMakeLists.txt") if "build" not in p.parts] + [ROOT / "pyproject.toml"]
     assert len(texts) > 3 and [p for p in texts if "FREE_THREADED" in p.read_text(encoding="utf-8")] == []
     assert [p for p in CORE.rglob("*.cpp") if "Py_MOD_GIL_NOT_USED" in p.read_text(encoding="utf-8")] == []
+
+
+def test_python_s_lock_is_let_go_by_scopes_that_keep_memory():
+    """`Unlocked` and `Computing`, which hold a MemoryInUse; and a thread of a pass, which has one of its own."""
+    places = re.compile(
+        r"PyEval_SaveThread|PyEval_ReleaseThread|gil_scoped_release|Py_BEGIN_ALLOW_THREADS|call_guard"
+    )
+    found = [p.name for p in sorted((CORE / "bind").iterdir()) for _ in places.findall(code_of(p))]
+    assert found == ["autograd.cpp", "computing.cpp", "lock.h"]
