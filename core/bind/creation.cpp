@@ -215,6 +215,14 @@ void bind_creation(nb::module_& m) {
         return runtime::register_device(*static_cast<const runtime::DeviceFunctions*>(table));
       },
       "Let there be another kind of devices: runtime::DeviceFunctions, in a capsule named adjoint.device.");
+  m.def(
+      "_register_routines",
+      [](const nb::capsule& routines) {
+        const void* table = PyCapsule_GetPointer(routines.ptr(), "adjoint.routines");
+        if (!table) throw nb::python_error();
+        register_routines(*static_cast<const DeviceRoutines*>(table));
+      },
+      "Let a kind of devices have routines of its own: DeviceRoutines, in a capsule named adjoint.routines.");
   m.def("_launches_on_host", &launches_on_host,
         "How many launches for other devices ran on the host, for want of a routine of their own.");
   m.def(
