@@ -355,6 +355,11 @@ REFERENCES = {
 }
 
 
+def reference_of(name):
+    """What an operator is compared with: NumPy's function of its name where nothing else is said; None where there is none."""
+    return REFERENCES.get(name) or getattr(np, name.lstrip("_"), None)
+
+
 CHECKS = {**CREATION_CHECKS, **LINALG_CHECKS}
 
 #: (operator, argument): what has no derivative, though the operator has one for others, as in torch: tolerances decide what
