@@ -4,6 +4,7 @@ It is a library of its own, which comes to the core as one for real hardware wou
 """
 
 import ctypes
+import itertools
 import pathlib
 import subprocess
 import sysconfig
@@ -12,7 +13,8 @@ import tempfile
 from adjoint import _C
 
 HERE = pathlib.Path(__file__).resolve().parent
-NAME = b"adjoint.device"  # a capsule does not copy it
+#: What the library gives, and the names of their capsules, which do not copy them.
+DEVICE, ROUTINES = b"adjoint.device", b"adjoint.routines"
 
 
 def build(folder):
@@ -20,7 +22,7 @@ def build(folder):
     library = pathlib.Path(folder) / "libfar.so"
     compiler = (sysconfig.get_config_var("CXX") or "c++").split()[0]
     command = [compiler, "-std=c++20", "-O1", "-shared", "-fPIC", f"-I{HERE.parent / 'core'}"]
-    subprocess.run([*command, HERE / "far" / "far.cpp", "-o", library], check=True)
+    subprocess.run([*command, *sorted((HERE / "far").glob("*.cpp")), "-o", library], check=True)
     return library
 
 
@@ -29,9 +31,21 @@ def register():
         library = ctypes.CDLL(str(build(folder)))
     make = ctypes.pythonapi.PyCapsule_New
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-    functions = ctypes.addressof(ctypes.c_char.in_dll(library, "adjoint_device"))
-    _C._register_device(make(functions, NAME, None))
+
+    def capsule(name):
+        return make(
+            ctypes.addressof(ctypes.c_char.in_dll(library, name.decode().replace(".", "_"))), name, None
+        )
+
+    _C._register_device(capsule(DEVICE))
+    _C._register_routines(capsule(ROUTINES))
     return library
 
 
 library = register()
+library.far_call.restype = ctypes.c_char_p
+
+
+def own_calls():
+    """A call for each routine that the device has of its own, which comes to it alone."""
+    return [call.decode() for call in itertools.takewhile(bool, map(library.far_call, itertools.count()))]

@@ -214,6 +214,12 @@ def times(a, b):
     return np.matmul(a, b)
 
 
+def places_of_index(index, dim):
+    places = np.indices(index.shape)
+    places[dim] = index
+    return places.reshape(index.ndim, -1)
+
+
 REFERENCES = {
     **CREATION,
     **LINALG,
@@ -223,6 +229,8 @@ REFERENCES = {
     **OPTIMIZER,
     **REDUCTION,
     "_sort_positions": sorted_positions,
+    "_rows_of_entries": lambda begin, count: np.repeat(np.arange(len(begin) - 1), np.diff(begin)),
+    "_places_of_index": places_of_index,
     "_entries_times": entries_times,
     "_rows_dot": lambda x, y, rows, columns: (x[rows] * y[columns]).sum(1),
     "_add_multiple": lambda x, y, alpha: x + alpha * y,
@@ -345,6 +353,11 @@ REFERENCES = {
     ).reshape(x.shape),
     "masked_scatter": masked_scatter,
 }
+
+
+def reference_of(name):
+    """What an operator is compared with: NumPy's function of its name where nothing else is said; None where there is none."""
+    return REFERENCES.get(name) or getattr(np, name.lstrip("_"), None)
 
 
 CHECKS = {**CREATION_CHECKS, **LINALG_CHECKS}

@@ -139,3 +139,106 @@ def test_what_differs_between_systems_stands_behind_one_header():
             if names:
                 found[path.relative_to(CORE).as_posix()] = names
     assert found == SYSTEMS_ELSEWHERE
+
+
+#: What of a thread is not in `ThreadState`, which a thread that does a part of its work gets a copy of: with its reason.
+OF_A_THREAD = {
+    # What that thread gets otherwise: core/transforms/thread_modes.h.
+    "bind/autograd.cpp": {"own_saved_hooks": "PythonState", "nested": "how deep passes stand on this stack"},
+    "bind/overrides.cpp": {
+        "state": "PythonState",
+        "modes": "PythonState",
+        "skip_next": "for the next call of this thread",
+    },
+    "runtime/random.cpp": {"own": "ThreadModes"},
+    # What runs on this thread's stack, and has no part elsewhere.
+    "autograd/crew.h": {"number": "its number among those that work"},
+    "autograd/engine.cpp": {"running": "its pass", "executing": "its node"},
+    "autograd/node.cpp": {"pending": "nodes that die"},
+    "bind/operators.cpp": {"running": "compositions that may come back to themselves"},
+    "kernels/launch.cpp": {"recorder": "of one row, which runs in this thread"},
+    "kernels/reducer.h": {"current": "of a reduction whose elements this thread makes"},
+    "runtime/interrupt.cpp": {
+        "shielded": "a scope without interrupts",
+        "asked": "when Python was last asked",
+    },
+    "runtime/lock.h": {"locks_held": "for the check that none is"},
+    "runtime/parallel.cpp": {"region_depth": "loops within loops"},
+    "runtime/warning.h": {"stands": "of one row, which runs in this thread"},
+    "transforms/interpreter.h": {"innermost_": "calls that are being interpreted"},
+    # Memory that a thread keeps for its next use.
+    "bind/replay_paths.cpp": {"scratch": ""},
+    "bind/slots.cpp": {"known": "numbers, where there is no lock of Python's"},
+    "kernels/cpu/resampling.cpp": {"recent": "", "next": ""},
+    "runtime/allocator.cpp": {"thread_ended": "", "at_thread_end": ""},
+    "runtime/allocator.h": {"thread_cache": ""},
+    "runtime/device.cpp": {"next": "addresses of no memory"},
+}
+
+
+def code_of(path):
+    return re.sub(r"//.*", "", path.read_text(encoding="utf-8"))
+
+
+def test_what_is_switched_on_in_a_thread_is_in_one_struct():
+    found = {}
+    for path in sorted(CORE.rglob("*")):
+        if path.suffix in (".h", ".cpp") and path.stem != "state":
+            for declared in re.findall(r"\bthread_local\b([^;({=]*)", code_of(path)):
+                name = re.findall(r"\w+", re.sub(r"\[.*?\]", "", declared))[-1]
+                found.setdefault(path.relative_to(CORE).as_posix(), set()).add(name)
+    # Those of a class are declared in its header and defined in its source.
+    declared = {name for file, names in found.items() if file.endswith(".h") for name in names}
+    found = {
+        f: kept for f, names in found.items() if (kept := names - (declared if f.endswith(".cpp") else set()))
+    }
+    assert found == {file: set(names) for file, names in OF_A_THREAD.items()}
+
+
+#: Variables of the core that are neither constant nor atomic nor of a thread, and what keeps threads apart.
+GUARDED = {
+    "autograd/views.cpp": {"written": "written_mutex"},
+    "kernels/cpu/variants.h": {"variant_list": "filled before main"},
+    "runtime/allocator.cpp": {"no_cache": "empty for ever", "immortal": "its mutex", "centre": "its mutex"},
+    "runtime/allocator_checked.cpp": {"closed_blocks": "the centre's mutex", "resting": "the centre's mutex"},
+    "runtime/blas_library.cpp": {"chosen_path": "path_mutex", "searched": "path_mutex"},
+    "runtime/device.cpp": {"device_table": "mutex, then `kinds`"},
+    "tensor/memory_in_use.cpp": {"all": "its lock"},
+    "transforms/autocast.cpp": {"said": "filled before there is an autocast"},
+    "transforms/batching.cpp": {"loops": "loops_mutex"},
+}
+VARIABLE = re.compile(
+    r"^(?:static |inline |constinit )*(?!using|return|struct|class|namespace|template|concept|extern|enum|typedef|friend|case|public|private)"
+    r"[A-Za-z_][\w:]*(?:<[^;=(]*>)?[ *&]+(\w+)(?:\[\w*\])?(?: = [^;]*|\{[^;]*\})?;",
+    re.MULTILINE,
+)
+KEPT_APART = r"^(?:\w+ )*(?:const|constexpr|thread_local|std::atomic|std::mutex|std::recursive_mutex)\b"
+
+
+def test_what_threads_share_is_atomic_or_guarded():
+    """Outside of bind, where Python's lock is held. Pointers to functions are set when the module is loaded."""
+    found = {}
+    for path in sorted(CORE.rglob("*")):
+        name = path.relative_to(CORE).as_posix()
+        if path.suffix not in (".h", ".cpp") or name.startswith("bind/"):
+            continue
+        for line in VARIABLE.finditer(code_of(path)):
+            if not re.search(KEPT_APART, line.group()):
+                found.setdefault(name, set()).add(line.group(1))
+    assert found == {file: set(names) for file, names in GUARDED.items()}
+
+
+def test_the_module_does_not_say_that_it_needs_no_lock_of_python_s():
+    """Until ThreadSanitizer on an interpreter without one says so."""
+    texts = [p for p in ROOT.rglob("CMakeLists.txt") if "build" not in p.parts] + [ROOT / "pyproject.toml"]
+    assert len(texts) > 3 and [p for p in texts if "FREE_THREADED" in p.read_text(encoding="utf-8")] == []
+    assert [p for p in CORE.rglob("*.cpp") if "Py_MOD_GIL_NOT_USED" in p.read_text(encoding="utf-8")] == []
+
+
+def test_python_s_lock_is_let_go_by_scopes_that_keep_memory():
+    """`Unlocked` and `Computing`, which hold a MemoryInUse; and a thread of a pass, which has one of its own."""
+    places = re.compile(
+        r"PyEval_SaveThread|PyEval_ReleaseThread|gil_scoped_release|Py_BEGIN_ALLOW_THREADS|call_guard"
+    )
+    found = [p.name for p in sorted((CORE / "bind").iterdir()) for _ in places.findall(code_of(p))]
+    assert found == ["autograd.cpp", "computing.cpp", "lock.h"]

@@ -33,9 +33,10 @@ ROOMS = {
 }
 #: The rooms that touch elements. Elsewhere each place that does is one too many: what it computes belongs behind a routine
 #: of kernels/. Of how many places bind still has, a number that may only become smaller, each is one where Python's own data
-#: goes in and out: lists, buffers, addresses, a generator's state.
+#: goes in and out: numbers of lists, as `tensor` takes them and `tolist` gives them (two each), and the address of the first
+#: element, for buffers, DLPack and `data_ptr`; and one counts the bytes of a saved tensor.
 MEMORY = "kernels tensor runtime replay adjoint".split()
-PLACES_OF_ELEMENTS = {"bind": 13}
+PLACES_OF_ELEMENTS = {"bind": 8}
 ELEMENTS = re.compile(r"\bdata<|[.>]bytes\(\)|\b(?:read|write)_element\(")
 #: Arguments of a certain operator that are read by number: in rules, of boxed calls, and as bits of the gradients that are
 #: needed. The first of a boxed call may be: it is what an operator writes, or takes a view of.

@@ -122,6 +122,12 @@ void fill(PyObject* o, const Tensor& to, char* at, size_t depth) {
     fill(PySequence_Fast_GET_ITEM(fast.ptr(), i), to, at + i * step, depth + 1);
 }
 
+/// What the program gave as a number, or as sequences of them.
+Tensor filled(const Tensor& t, PyObject* data) {
+  if (t.numel() || t.dim()) fill(data, t, t.bytes(), 0);
+  return given(t, "tensor");
+}
+
 Tensor from_data(PyObject* data, std::optional<DType> dtype) {
   if (is_tensor(data) && is_sparse(unwrap(data))) {
     const Tensor t = call<Clone>(detach(unwrap(data)));
@@ -133,10 +139,7 @@ Tensor from_data(PyObject* data, std::optional<DType> dtype) {
   }
   if (is_tensor(data)) return copy_of(unwrap(data), dtype.value_or(unwrap(data).dtype()));
   if (const auto s = as_scalar(data)) {
-    const DType d = dtype ? *dtype : number_dtype(data, *s);
-    const Tensor t = empty_scalar(d);
-    fill(data, t, t.bytes(), 0);
-    return given(t, "tensor");
+    return filled(empty_scalar(dtype ? *dtype : number_dtype(data, *s)), data);
   }
   if (PyObject_CheckBuffer(data) && !PyBytes_Check(data)) {
     const Tensor t = tensor_from_buffer(data, false);
@@ -150,9 +153,7 @@ Tensor from_data(PyObject* data, std::optional<DType> dtype) {
   Shape shape;
   measure(data, shape, 0);
   const DType d = dtype ? *dtype : shape.any ? shape.dtype : default_dtype();
-  const Tensor t = empty({shape.sizes.data(), shape.sizes.size()}, d);
-  if (t.numel() || !shape.sizes.empty()) fill(data, t, t.bytes(), 0);
-  return given(t, "tensor");
+  return filled(empty({shape.sizes.data(), shape.sizes.size()}, d), data);
 }
 
 nb::object tensor(nb::handle data, std::optional<DType> dtype, bool requires_grad) {
@@ -214,6 +215,14 @@ void bind_creation(nb::module_& m) {
         return runtime::register_device(*static_cast<const runtime::DeviceFunctions*>(table));
       },
       "Let there be another kind of devices: runtime::DeviceFunctions, in a capsule named adjoint.device.");
+  m.def(
+      "_register_routines",
+      [](const nb::capsule& routines) {
+        const void* table = PyCapsule_GetPointer(routines.ptr(), "adjoint.routines");
+        if (!table) throw nb::python_error();
+        register_routines(*static_cast<const DeviceRoutines*>(table));
+      },
+      "Let a kind of devices have routines of its own: DeviceRoutines, in a capsule named adjoint.routines.");
   m.def("_launches_on_host", &launches_on_host,
         "How many launches for other devices ran on the host, for want of a routine of their own.");
   m.def(
@@ -241,7 +250,7 @@ void bind_creation(nb::module_& m) {
     // One-dimensional bytes as elements of another type.
     if (is_sparse(t)) refuse_sparse(t, "frombuffer");
     const int64_t size = itemsize(dtype), sizes[] = {t.numel() / size}, strides[] = {1};
-    if (reinterpret_cast<uintptr_t>(t.bytes()) % static_cast<size_t>(std::min<int64_t>(size, 8)))
+    if (!aligned_for(t, dtype))
       fail<ValueError>("frombuffer(): the memory at this offset is not aligned to ", name_of(dtype),
                        "; copy the bytes first");
     const Tensor other = over(Ref<Storage>::share(t->storage), dtype, sizes, strides, 0);

@@ -151,9 +151,6 @@ Tensors given_tensors(PyObject* results) {
   return all;
 }
 
-/// Whether the next call of `apply` comes from adjoint.func._batched_functions, which has dealt with batches.
-thread_local bool past_batching = false;
-
 PyObject* apply_batched(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) {
   nb::object all = checked(PyTuple_New(nargs));
   for (Py_ssize_t i = 0; i < nargs; ++i) PyTuple_SET_ITEM(all.ptr(), i, Py_NewRef(args[i]));
@@ -163,7 +160,9 @@ PyObject* apply_batched(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) 
       .ptr();
 }
 
-PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t positional, PyObject* keywords) {
+/// Past batching: adjoint.func._batched_functions has dealt with batches.
+PyObject* apply_to(PyObject* cls, PyObject* const* args, Py_ssize_t positional, PyObject* keywords,
+                   bool past_batching) {
   // Arguments given by name follow the others, for backward too.
   const Py_ssize_t nargs = positional + (keywords ? PyTuple_GET_SIZE(keywords) : 0);
   nb::object context;
@@ -184,7 +183,7 @@ PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t positional, PyO
       batched |= is_tensor(args[i]) && is_batched(unwrap(args[i]));
       PyTuple_SET_ITEM(ctx->needs, i, Py_NewRef(wanted ? Py_True : Py_False));
     }
-    if (!std::exchange(past_batching, false) && batched) [[unlikely]] {
+    if (batched && !past_batching) [[unlikely]] {
       if (keywords) fail<TypeError>("vmap: arguments of a Function are given by their places");
       return apply_batched(cls, args, nargs);
     }
@@ -281,6 +280,10 @@ PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t positional, PyO
   }
 }
 
+PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t positional, PyObject* keywords) {
+  return apply_to(cls, args, positional, keywords, false);
+}
+
 template <class F>
 PyCFunction method(F* f) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
@@ -297,10 +300,8 @@ PyType_Spec base_spec = {"adjoint._C.FunctionBase", sizeof(PyObject), 0,
 }  // namespace
 
 nb::object apply_past_batching(nb::handle cls, nb::tuple args) {
-  past_batching = true;
-  PyObject* result = PyObject_CallObject(nb::object(cls.attr("apply")).ptr(), args.ptr());
-  past_batching = false;  // where it did not come so far
-  return checked(result);
+  return checked(
+      apply_to(cls.ptr(), PySequence_Fast_ITEMS(args.ptr()), PyTuple_GET_SIZE(args.ptr()), nullptr, true));
 }
 
 bool add_function_types(PyObject* module) {

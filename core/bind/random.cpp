@@ -9,6 +9,7 @@
 #include "bind/replay.h"
 #include "for_size.h"
 #include "kernels/copy.h"
+#include "tensor/number.h"
 #include "transforms/interpreter.h"
 
 namespace nb = nanobind;
@@ -77,11 +78,7 @@ void bind_random(nb::module_& m) {
       .def("get_state",
            [](Generator& g) {
              tell_recorders("it asks for the state of a generator");
-             const auto s = g.state();
-             const int64_t sizes[] = {static_cast<int64_t>(s.size())};
-             Tensor t = empty(sizes, DType::UInt8);
-             std::memcpy(t.bytes(), s.data(), s.size());
-             return given(t, "get_state");
+             return given(from_bytes(g.state()), "get_state");
            })
       .def(
           "set_state",
@@ -91,8 +88,7 @@ void bind_random(nb::module_& m) {
                               name_of(t.dtype()));
             const Tensor d = dense(t);
             tell_recorders("it sets the state of a generator");
-            nb::cast<Generator&>(self).set_state(
-                {reinterpret_cast<const std::byte*>(d.bytes()), static_cast<size_t>(d.numel())});
+            nb::cast<Generator&>(self).set_state(bytes_of(d));
             return self;
           },
           nb::arg("new_state"));

@@ -4,7 +4,7 @@
 // with other numbers, which are noted; tensors' operators, which take them (`given_on`); and whoever asks for
 // the value itself (`float(t)`, `math.sqrt(t)`, `range(n)`, `print`), who gets it, and from then on it has to
 // be that value. `isinstance` takes them for floats and ints. What else would tell the difference ends the
-// attempt. When nobody tracks any more they go on as plain numbers. Start reading at `arithmetic`.
+// attempt. When nobody tracks any more they go on as plain numbers. Start reading at `binary`.
 #include "bind/replay_numbers.h"
 
 #include <cmath>

@@ -11,6 +11,7 @@
 #include "kernels/copy.h"
 #include "kernels/launch.h"
 #include "tensor/device.h"
+#include "tensor/number.h"
 #include "tensor/sparse.h"
 #include "transforms/batching.h"
 #include "transforms/interpreter.h"
@@ -156,8 +157,7 @@ void bind_storage(nb::module_& m) {
         const int64_t item = itemsize(dtype), skipped = bytes.offset() * bytes.itemsize();
         const int64_t held =
             std::max<int64_t>(0, static_cast<int64_t>(bytes->storage->nbytes) - skipped) / item;
-        if (reinterpret_cast<uintptr_t>(bytes.bytes()) % static_cast<size_t>(std::min<int64_t>(item, 8)) ||
-            skipped % item)
+        if (!aligned_for(bytes, dtype) || skipped % item)
           fail<ValueError>("the bytes are not aligned to elements of ", name_of(dtype), "; copy them first");
         const Stretch reached = stretch_of(sizes, strides, offset, item, "tensor");
         if (offset < 0 || (count_of(sizes, "tensor") && reached.high > held))

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <memory>
 
 #include "for_size.h"
@@ -15,6 +16,17 @@ namespace adjoint {
 
 namespace {
 std::atomic<int64_t> launches{0};
+/// By kind of device.
+std::atomic<const DeviceRoutines*> own_routines[kDeviceKinds]{};
+}  // namespace
+
+void register_routines(const DeviceRoutines& routines) {
+  unsigned kind = 0;
+  const auto* known = runtime::functions_of(kind);
+  while (known && std::strcmp(known->name, routines.kind) != 0) known = runtime::functions_of(++kind);
+  if (!known || kind <= device_kind(Device::Meta))
+    fail<ValueError>("there is no kind of devices named ", routines.kind, ": register its functions first");
+  own_routines[kind].store(&routines, std::memory_order_release);
 }
 
 int64_t launches_on_host() { return launches.load(std::memory_order_relaxed); }
@@ -179,6 +191,9 @@ void elsewhere(const Routine& routine, const void* const* at) {
       if (!t.defined()) continue;
       if (is_meta(t)) return;  // numbers may be on the CPU
       if (device_of(t) == kRecorded) return recorder->launched(routine, at);
+      const auto* const routines = own_routines[device_kind(device_of(t))].load(std::memory_order_acquire);
+      const auto own = routines ? routines->of(routine.id) : nullptr;
+      if (own && own(at)) return;
     }
   on_host(routine, at);
 }

@@ -10,8 +10,8 @@
 // On the CPU each is the call itself. On the meta device the first does nothing, `ask` refuses in the name of
 // its operator, and `check` finds nothing. For any other device the host's routine runs on copies in memory
 // of the host, which lie as the originals do and overlap where these do, and what it wrote goes back: so
-// every routine is right on every device, and `launches_on_host` says how many a device had none of its own
-// for.
+// every routine is right on every device. A device's library may have one of its own for what only writes
+// (`DeviceRoutines`); `launches_on_host` says how many it had none for.
 //
 // Arguments are therefore values: tensors, numbers, small structs of these, which name their tensors
 // (`each_tensor`), and lists, which who keeps them copies; a source of random numbers is a `Generator*`, a
@@ -149,7 +149,17 @@ struct Routine {
   static constexpr size_t kMost = 17;
   bool (*call)(const void* const* at);
   std::span<const Argument> arguments;
+  /// By which a device's library knows it.
+  uint64_t id = 0;
 };
+/// A number of its own for each routine with arguments of these types, made of the name that the compiler
+/// gives it: so a library needs the routine's header, and not the routine.
+template <auto routine, class... X>
+consteval uint64_t id_of() {
+  uint64_t h = 0xcbf29ce484222325;
+  for (const char* c = __PRETTY_FUNCTION__; *c; ++c) h = (h ^ static_cast<unsigned char>(*c)) * 0x100000001b3;
+  return h;
+}
 template <class... X>
   requires(sizeof...(X) <= Routine::kMost)
 inline constexpr Argument arguments_of[]{argument_of<X>()...};
@@ -160,7 +170,7 @@ inline constexpr Routine routine_of{[](const void* const* at) {
                                       }(std::index_sequence_for<X...>());
                                       return false;
                                     },
-                                    arguments_of<X...>};
+                                    arguments_of<X...>, id_of<routine, X...>()};
 /// One that finds something, which goes to a std::optional, if there is one.
 struct Found {
   void* optional;
@@ -255,6 +265,16 @@ auto check(const Tensor& first, const X&... others) -> decltype(routine(first, o
   return launch::found_elsewhere<routine, true>(first, others...);
 }
 
+/// What a device's library has of its own.
+struct DeviceRoutines {
+  /// Of devices, as it is in their DeviceFunctions.
+  const char* kind;
+  /// Its routine for one of the host's, by `id_of`; null where it has none. It gets the addresses of the
+  /// arguments; where it returns false, it has done nothing, and the host's runs.
+  bool (*(*of)(uint64_t id))(const void* const* at);
+};
+/// Ask them before the host runs. They stay.
+void register_routines(const DeviceRoutines& routines);
 /// How many launches ran on the host for want of a routine of their device.
 int64_t launches_on_host();
 

@@ -3,7 +3,7 @@
 // The product of an image and a weight, y[o] = Σ w[o, c, k] x[c, stride · p + dilation · k - padding], is
 // linear in both. It and its two transposes, one for each factor, are closed under differentiation: each
 // one's rules are the other two. Transposed convolution is the transpose for the image. Sizes are given per
-// spatial dimension; what users call (adjoint/nn/_convolution.py) checks them. Kernels:
+// spatial dimension; what users call (adjoint/ops/convolution.py) checks them. Kernels:
 // kernels/convolution.h.
 #pragma once
 

@@ -60,11 +60,26 @@ Tensor looked_up(const Tensor& self, const Tensor& pattern) {
 Tensors sparse_positions(const Tensor& t) {
   const SparseParts p = sparse_parts(t);
   if (p.layout == SparseLayout::Coo) return call_all<Unbind>(p.indices, int64_t{0});
-  const int64_t n = p.others.numel();
-  const Tensor repeated = empty({&n, 1}, DType::Int64), begin = copy_of(p.indices, DType::Int64),
-               others = copy_of(p.others, DType::Int64);
-  on<&kernels::spread_rows>(Out(repeated), begin);
+  const Tensor repeated = call<RowsOfEntries>(p.indices, p.others.numel()),
+               others = p.others.dtype() == DType::Int64 ? p.others : call<To>(p.others, DType::Int64);
   return p.layout == SparseLayout::Csr ? Tensors{repeated, others} : Tensors{others, repeated};
+}
+
+Tensor RowsOfEntries::forward(const Tensor& begin, int64_t count) {
+  if (begin.dim() != 1 || count < 0)
+    fail(name, "(): expected beginnings in one dimension and a count, but got shape ",
+         to_string(begin.sizes()), " and ", count);
+  const Tensor rows = empty({&count, 1}, DType::Int64);
+  on<&kernels::spread_rows>(Out(rows), copy_of(begin, DType::Int64));
+  return rows;
+}
+
+Tensor PlacesOfIndex::forward(const Tensor& index, Dim dim) {
+  const int64_t rank = std::max<int64_t>(index.dim(), 1), shape[] = {rank, index.numel()};
+  const int64_t d = wrap_dim(dim, rank, "gather");
+  const Tensor at = empty(shape, DType::Int64);
+  on<&kernels::places_of>(Out(at), copy_of(index, DType::Int64), d);
+  return at;
 }
 
 Tensor pattern_of(const Tensor& t) {
@@ -182,11 +197,8 @@ Tensor sparse_gathered(const Tensor& g, IntList sizes, int64_t dim, const Tensor
   const int64_t flat[] = {index.numel()};
   const Tensor values = call<Reshape>(g, IntList(flat));
   if (sizes.empty()) return call<Sum>(values, OptionalDims(), false, OptionalType());
-  const int64_t d = wrap_dim(dim, static_cast<int64_t>(sizes.size()), "gather"), n = index.numel();
-  const int64_t shape[] = {static_cast<int64_t>(sizes.size()), n};
-  const Tensor at = empty(shape, DType::Int64), chosen = copy_of(index, DType::Int64);
-  on<&kernels::places_of>(Out(at), chosen, d);
-  return call<SparseTensor>(values, at, OptionalTensor(), sizes, int64_t{0}, false);
+  return call<SparseTensor>(values, call<PlacesOfIndex>(index, Dim(dim)), OptionalTensor(), sizes, int64_t{0},
+                            false);
 }
 
 // --- Arithmetic -----------------------------------------------------------------------------------
@@ -194,7 +206,7 @@ Tensor sparse_gathered(const Tensor& g, IntList sizes, int64_t dim, const Tensor
 Tensor coalesced(const Tensor& t) {
   const SparseParts p = sparse_parts(t);
   if (p.coalesced || p.layout != SparseLayout::Coo) return t;
-  const auto [positions, inverse] = kernels::sort_positions(p.indices, leading(t), "coalesce");
+  const auto [positions, inverse] = Door<SortPositions>::call(p.indices, leading(t));
   const Dims shape = behind(positions.size(1), p.values.sizes().subspan(1));
   const Tensor values = sparse_values(t);
   const bool in_order = positions.size(1) == p.entries() && same_ints(positions, p.indices);

@@ -109,6 +109,35 @@ struct SortPositions : Structured {
   }
 };
 
+struct RowsOfEntries : Structured {
+  static constexpr auto name = "_rows_of_entries";
+  static constexpr auto doc =
+      "The row of each of so many entries of a compressed tensor, from where the entries of each row begin, "
+      "and "
+      "the last end.";
+  static constexpr auto signature = "begin, count";
+  static constexpr TypeSet types = types::integer;
+  static constexpr auto samples = Cases{"[0, 2, 2, 5], 5", "[0, 0], 0", "[0], 0"};
+  static constexpr auto batch = batching::dynamic;
+  static constexpr bool method = false;
+  static constexpr bool differentiable = false;
+  static Tensor forward(const Tensor& begin, int64_t count);
+};
+
+struct PlacesOfIndex : Structured {
+  static constexpr auto name = "_places_of_index";
+  static constexpr auto doc =
+      "Of each element of an index its place in each dimension, and in one what the index says itself.";
+  static constexpr auto signature = "index, dim";
+  static constexpr TypeSet types = types::integer;
+  static constexpr auto samples =
+      Cases{"index(3, 4, below=5), 1", "index(2, 3, 2, below=4), 0", "index(0, 3, below=5), 1"};
+  static constexpr auto batch = batching::dynamic;
+  static constexpr bool method = false;
+  static constexpr bool differentiable = false;
+  static Tensor forward(const Tensor& index, Dim dim);
+};
+
 struct RowsDot;
 
 struct EntriesTimes : Structured {
@@ -165,7 +194,7 @@ struct RowsDot : Structured {
             }};
 };
 
-using Sparse =
-    Family<SparseTensor, SparseWith, SparseValues, SparseLookup, SortPositions, EntriesTimes, RowsDot>;
+using Sparse = Family<SparseTensor, SparseWith, SparseValues, SparseLookup, SortPositions, RowsOfEntries,
+                      PlacesOfIndex, EntriesTimes, RowsDot>;
 
 }  // namespace adjoint

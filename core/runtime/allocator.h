@@ -16,7 +16,7 @@
 // Statistics are exact without a counter on the fast path: what is in use is what the centre ever handed out
 // less what lies in the free lists, and these know their lengths.
 //
-// Start reading at `allocate`, then allocator.cpp from `refill`.
+// Start reading at `allocate`, then allocator.cpp from `allocate_slow`.
 #pragma once
 
 #include <atomic>

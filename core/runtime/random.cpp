@@ -107,6 +107,7 @@ Generator& default_generator() {
   static Generator* const generator = new Generator(system_seed());
   return own ? *own : *generator;
 }
+Generator* generator_here() { return own; }
 Generator* use_generator(Generator* generator) { return std::exchange(own, generator); }
 
 namespace {

@@ -73,6 +73,8 @@ class Generator {
 /// The generator of this thread, if it has one of its own, else the process's. Like any other, that may be
 /// used by several threads.
 Generator& default_generator();
+/// That of this thread alone; null where it has none.
+Generator* generator_here();
 /// Give this thread a generator of its own; null takes it away. Returns the one before. Owns nothing.
 Generator* use_generator(Generator* generator);
 

@@ -1,7 +1,7 @@
 // The twelve element types, what C++ type stands for each, and how two of them combine.
 //
 // `DType` is the run-time name; `dtype_of<T>` and `visit(dtype, f)` go between it and C++ types. float16 and
-// bfloat16 are storage formats: arithmetic on them happens in float32 (see `compute_type`).
+// bfloat16 are storage formats: arithmetic on them happens in float32 (see `compute_dtype`).
 // Start reading at `promote`.
 #pragma once
 

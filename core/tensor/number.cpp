@@ -2,7 +2,9 @@
 // numbers beside tensors.
 #include "tensor/number.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "tensor/device.h"
@@ -108,6 +110,23 @@ Tensor wrap_number(const Scalar& value, DType like) {
   Tensor t = scalar_tensor(value, dtype);
   t->flags |= TensorImpl::kWrapped;
   return t;
+}
+
+bool aligned_for(const Tensor& t, DType dtype) {
+  return reinterpret_cast<uintptr_t>(t.bytes()) %
+             static_cast<size_t>(std::min<int64_t>(itemsize(dtype), 8)) ==
+         0;
+}
+
+Tensor from_bytes(std::span<const std::byte> bytes) {
+  const auto n = static_cast<int64_t>(bytes.size());
+  const Tensor t = empty({&n, 1}, DType::UInt8);
+  std::memcpy(t.bytes(), bytes.data(), bytes.size());
+  return t;
+}
+
+std::span<const std::byte> bytes_of(const Tensor& t) {
+  return {reinterpret_cast<const std::byte*>(t.bytes()), static_cast<size_t>(t.numel() * t.itemsize())};
 }
 
 }  // namespace adjoint

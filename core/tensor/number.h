@@ -1,7 +1,7 @@
 // Whether a number fits into an element, for the writes and choices that refuse one that does not. Arithmetic
 // does not ask: there a number that is too large wraps around or becomes infinite, as elements do.
 //
-// Start reading at `fits`.
+// And a tensor's memory as the bytes that it is. Start reading at `fits`.
 #pragma once
 
 #include "tensor/tensor.h"
@@ -24,5 +24,11 @@ double largest_of(DType type);
 /// What a number has to fit for a write that rounds it: the half types take any real number, if need be as
 /// infinity.
 constexpr DType rounding_dtype(DType type) { return compute_dtype(type) == type ? type : DType::Float64; }
+
+/// Whether elements of a type may begin where a tensor does.
+bool aligned_for(const Tensor& t, DType dtype);
+/// A tensor of bytes that the host has, and those of a row-major one.
+Tensor from_bytes(std::span<const std::byte> bytes);
+std::span<const std::byte> bytes_of(const Tensor& t);
 
 }  // namespace adjoint

@@ -35,6 +35,7 @@ Onlookers Onlookers::copy(Interpreter* interpreter, Observer* observer, Autocast
 ThreadModes::ThreadModes()
     : state_(thread_state),
       onlookers_(Onlookers::copy(state_.interpreter, state_.observer, state_.autocast)),
+      generator_(runtime::generator_here()),
       foreign_(foreign_state ? foreign_state() : nullptr) {
   state_.destination = nullptr;
   state_.memory_in_use = nullptr;
@@ -48,6 +49,7 @@ ThreadModes::Here::Here(const ThreadModes& modes) : foreign_(modes.foreign_.get(
   thread_state.observer = here.observer.detach();
   thread_state.autocast = here.autocast;
   past_ = std::move(here.past);
+  runtime::use_generator(modes.generator_);
   if (foreign_) entered_ = foreign_->enter();
 }
 
@@ -56,6 +58,7 @@ ThreadModes::Here::~Here() {
   const auto interpreters = Ref<Interpreter>::steal(std::exchange(thread_state.interpreter, nullptr));
   const auto observers = Ref<Observer>::steal(std::exchange(thread_state.observer, nullptr));
   if (foreign_) foreign_->leave(entered_);
+  runtime::use_generator(nullptr);
   thread_state = ThreadState();
 }
 

@@ -4,6 +4,7 @@
 // with settings as they are when the work is shared. What is switched on or off there meanwhile ends there.
 #pragma once
 
+#include "runtime/random.h"
 #include "tensor/memory_in_use.h"
 #include "transforms/interpreter.h"
 
@@ -41,6 +42,8 @@ class ThreadModes {
  private:
   ThreadState state_;
   Onlookers onlookers_;
+  /// Which numbers the thread draws, if not those of the process.
+  runtime::Generator* const generator_;
   std::shared_ptr<ForeignState> foreign_;
 };
 

@@ -223,3 +223,40 @@ def test_everything_is_given_back(name):
         assert allocated() == before
     finally:
         gc.enable()
+
+
+def test_an_apply_of_its_own_runs_once_under_vmap():
+    """And the Functions that it calls are mapped as any others are."""
+    calls = []
+
+    class Doubled(Function):
+        @staticmethod
+        def forward(x):
+            return ad.tensor((x.numpy() * 2).tolist())  # which needs samples
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+        @staticmethod
+        def vmap(info, dims, x):
+            return 2 * x, dims[0]
+
+    class Outer(Function):
+        generate_vmap_rule = True
+
+        @classmethod
+        def apply(cls, x):
+            calls.append(1)
+            return super().apply(Doubled.apply(x))
+
+        @staticmethod
+        def forward(x):
+            return x + 1
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+    x = ad.arange(3.0)
+    assert ad.vmap(Outer.apply)(x).tolist() == [1, 3, 5] and calls == [1]

@@ -6,6 +6,7 @@ results of several tensors, writes in place.
 
 import random
 import threading
+import time
 
 import pytest
 
@@ -219,3 +220,28 @@ def test_a_thread_has_its_own_switch():
         thread.start()
         thread.join()
     assert found == [True]
+
+
+def test_branches_draw_from_the_generator_of_the_thread_that_started_them():
+    _C = ad._C
+    x = ad.ones(4, requires_grad=True)
+    own, drawn, idents = ad.Generator().manual_seed(3), [], set()
+
+    def hook(g):
+        idents.add(threading.get_ident())
+        drawn.append(ad.rand(()).item())
+        time.sleep(0.002)
+
+    branches = [(x * k).sin() for k in range(32)]
+    for b in branches:
+        b.register_hook(hook)
+    before = _C._use_generator(own)
+    try:
+        state = _C._default_generator().get_state()
+        with ad.autograd.set_parallel_backward(True):
+            sum(branches).sum().backward()
+    finally:
+        _C._use_generator(before)
+    assert len(idents) > 1 and state.tolist() != own.get_state().tolist()
+    again = ad.Generator().manual_seed(3)
+    assert sorted(drawn) == sorted(ad.rand((), generator=again).item() for _ in branches)

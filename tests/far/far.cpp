@@ -4,6 +4,8 @@
 // bytes are at the same place of other pages, which only the functions of this file know. They copy what lies
 // within a living block, and refuse anything else. Blocks that are new, or were given back, are full of NaN.
 // Start reading at `adjoint_device`.
+#include "far.h"
+
 #include <sys/mman.h>
 
 #include <cstring>
@@ -17,8 +19,8 @@ namespace {
 constexpr int kCount = 2;
 constexpr size_t kRoom = size_t{1} << 28;  // of each device
 
-// Shared, since the system counts all private pages that may be written as data, touched or not, and the tests
-// limit the data of a process.
+// Shared, since the system counts all private pages that may be written as data, touched or not, and the
+// tests limit the data of a process.
 char* map_pages(int access) {
   void* p = mmap(nullptr, kRoom, access, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return p == MAP_FAILED ? nullptr : static_cast<char*>(p);
@@ -85,7 +87,27 @@ int copy_out(int index, void* to, const void* from, size_t n) {
 }
 int synchronise(int) { return 0; }
 
+bool (*routine(uint64_t id))(const void* const*) {
+  const far::Routine* one = far::Routine::first;
+  while (one && one->id != id) one = one->next;
+  return one ? one->run : nullptr;
+}
+
 }  // namespace
+
+char* far::reach(const adjoint::Tensor& t) {
+  const Far& there = device(static_cast<int>(adjoint::device_index(adjoint::device_of(t))));
+  return there.bytes + (t.bytes() - there.addresses);
+}
+
+/// The calls that come to routines of the device, from 0 on; null where there are no more.
+extern "C" __attribute__((visibility("default"))) const char* far_call(int i) {
+  const far::Routine* one = far::Routine::first;
+  while (one && i-- > 0) one = one->next;
+  return one ? one->call : nullptr;
+}
 
 extern "C" __attribute__((visibility("default"))) const adjoint::runtime::DeviceFunctions adjoint_device = {
     "far", kCount, allocate, deallocate, copy_in, copy_out, synchronise};
+extern "C" __attribute__((visibility("default")))
+const adjoint::DeviceRoutines adjoint_routines = {"far", routine};

@@ -7,7 +7,7 @@ is no memory, and an access would end the process. So it would on the far device
 
 import warnings
 
-import far_device  # noqa: F401
+import far_device
 import numpy as np
 import pytest
 from helpers import array
@@ -200,6 +200,24 @@ def test_what_runs_on_the_host_is_counted():
     assert _C._launches_on_host() == before + 2
     x.reshape(2, 3)[1:].T.detach()
     assert _C._launches_on_host() == before + 2
+
+
+@pytest.mark.parametrize("call", far_device.own_calls())
+def test_a_routine_of_the_device_s_own(call):
+    """It runs there, nothing runs on the host, and the elements are those of the host's routine."""
+    before = _C._launches_on_host()
+    with ad.device("far:1"):
+        there = eval(call)
+    assert _C._launches_on_host() == before and str(there.device) == "far:1"
+    here = eval(call)
+    assert here.dtype is there.dtype
+    np.testing.assert_array_equal(array(there.cpu()), array(here))
+
+
+def test_where_the_device_s_own_routine_declines():
+    before = _C._launches_on_host()
+    x = ad.arange(2, 20, 3, dtype=ad.int32, device="far")
+    assert _C._launches_on_host() == before + 1 and x.tolist() == list(range(2, 20, 3))
 
 
 def test_parts_of_one_memory():

@@ -1,6 +1,6 @@
 // The loops of every fold (kernels/cpu/reduction.h) for one instruction set.
 //
-// `Additive`, `Extreme`, `First`, `MomentsFold` and `ExpSumFold` are the five shapes a fold can have; each
+// `Additive`, `Joined`, `First`, `MomentsFold` and `ExpSumFold` are the five shapes a fold can have; each
 // has `rows` and `columns`. Sums run over lanes or over eight rows at a time in T and go into the wide
 // accumulator block by block.
 #include "kernels/cpu/reduction.h"

@@ -118,7 +118,9 @@ class Function(FunctionBase):
         if setup is not Function.setup_context:
             kind._setup_context = staticmethod(setup)
             kind._argument_count = _positional_count(cls.forward)
-            kind.apply = classmethod(_apply_bound)
+            # One that the program wrote stays, and comes to the core by super().
+            if next(c for c in cls.__mro__ if "apply" in vars(c)) in Function.__mro__:
+                kind.apply = classmethod(_apply_bound)
         if cls.clear_saved_tensors_on_access:
             cls._backward_cls.saved_tensors = property(_taken_once)
         if cls.vjp is not Function.vjp:
