@@ -126,8 +126,9 @@ struct AgainInPython final : Again {
 };
 
 /// The outputs, or None where the call has to be made by itself. `again`: None where nothing is recorded.
+/// `drops`: whether gradients go that the function replaces.
 nb::object run(const std::shared_ptr<Replay>& replay, nb::handle given, nb::handle again, size_t varying,
-               const std::vector<uint32_t>& returned) {
+               const std::vector<uint32_t>& returned, bool drops) {
   PyObject* const list = given.ptr();
   // Tensors, then numbers.
   const size_t n = static_cast<size_t>(PyList_GET_SIZE(list)) - varying;
@@ -144,7 +145,15 @@ nb::object run(const std::shared_ptr<Replay>& replay, nb::handle given, nb::hand
     const Computing computing(replay->program().work() >= kUnlockFrom, [&](auto&& add) {
       for (const Tensor& t : inputs) add(t.get());
     });
-    outcome = replay->run(inputs, outputs, recorded, numbers);
+    const auto let_go = [&](uint32_t k) {
+      const auto at = std::ranges::find(replay->recording().replaced, k, &Replaced::gradient);
+      const InPython python;
+      if (gradient(inputs[at->leaf]).get() == inputs[k].get()) set_gradient(inputs[at->leaf], {});
+      PyList_SetItem(list, k, Py_NewRef(Py_None));
+      inputs[k].reset();
+    };
+    const Program::Drop drop = let_go;
+    outcome = replay->run(inputs, outputs, recorded, numbers, drops ? &drop : nullptr);
   }
   if (outcome != Program::Outcome::Done) return nb::none();
   nb::object made = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(outputs.size() + returned.size())));
@@ -270,7 +279,7 @@ void bind_replay(nb::module_& m) {
       .def(
           "finish",
           [](Recorder& r, nb::handle inputs, nb::handle outputs, uint32_t forward, nb::list groups,
-             nb::list spent, std::vector<uint32_t> retained, bool asks) {
+             nb::list spent, std::vector<uint32_t> retained, bool asks, nb::list replaced) {
             auto made = std::make_unique<Recording>();
             made->relations = relations_of(inputs, outputs);
             for (nb::handle s : spent)
@@ -279,6 +288,11 @@ void bind_replay(nb::module_& m) {
             made->inputs = places_of(*r.tracer, inputs);
             made->outputs = places_of(*r.tracer, outputs);
             made->forward = forward;
+            for (nb::handle pair : replaced) {
+              const auto leaf = nb::cast<uint32_t>(pair[0]), gradient = nb::cast<uint32_t>(pair[1]);
+              const int64_t step = r.tracer->gradient_replaced(unwrap(nb::object(inputs[leaf]).ptr()));
+              if (step >= 0) made->replaced.push_back({leaf, gradient, step});
+            }
             made->retained = std::move(retained);
             made->asks = asks;
             using Numbers = std::vector<uint32_t>;
@@ -301,11 +315,11 @@ void bind_replay(nb::module_& m) {
       .def(
           "run",
           [](const Replayed& p, nb::handle inputs, nb::handle again, size_t varying,
-             const std::vector<uint32_t>& returned) {
-            return run(p.replay, inputs, again, varying, returned);
+             const std::vector<uint32_t>& returned, bool drops) {
+            return run(p.replay, inputs, again, varying, returned, drops);
           },
           nb::arg("inputs"), nb::arg("again").none(), nb::arg("varying") = 0,
-          nb::arg("returned") = std::vector<uint32_t>())
+          nb::arg("returned") = std::vector<uint32_t>(), nb::arg("drops") = false)
       .def("statistics", [](const Replayed& p) { return statistics(p.replay); })
       .def_prop_ro("writes", [](const Replayed& p) { return p.replay->writes(); })
       .def_prop_ro("differentiated",

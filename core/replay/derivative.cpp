@@ -46,6 +46,7 @@ Replay::Replay(Recording recording) : recording_(std::move(recording)) {
   Program::Ends ends{recording_.inputs, recording_.outputs, recording_.relations};
   ends.whole_from = ends.outputs.size();
   ends.numbers = recording_.numbers;
+  for (const Replaced& r : recording_.replaced) ends.dropped.emplace_back(r.gradient, r.step);
   forward.steps.resize(recording_.forward);
   find_kept();
   ends.outputs.insert(ends.outputs.end(), kept_.begin(), kept_.end());
@@ -192,10 +193,11 @@ const Replay::Backward* Replay::pass_for(const Part& part, const Gradients& seed
 }
 
 Program::Outcome Replay::run(std::span<const Tensor> inputs, std::span<Tensor> outputs,
-                             std::shared_ptr<const Again> again, std::vector<Scalar>& numbers) {
+                             std::shared_ptr<const Again> again, std::vector<Scalar>& numbers,
+                             const Program::Drop* drop) {
   const size_t n = recording_.outputs.size();
   if (!has_passes()) {
-    const auto outcome = forward_->run(inputs, outputs, numbers);
+    const auto outcome = forward_->run(inputs, outputs, numbers, drop);
     if (outcome == Program::Outcome::Done && thread_state.grad)
       for (const Spent& spent : recording_.spent) set_spent(spent, inputs, outputs[spent.output]);
     return outcome;

@@ -48,6 +48,12 @@ struct Group {
   bool operator==(const Group&) const = default;
 };
 
+/// A gradient that the program replaces, as an input: whose, and the step before which it lets go of it.
+struct Replaced {
+  uint32_t leaf, gradient;
+  int64_t step;
+};
+
 /// A finished recording, and where the program's tensors lie in it.
 struct Recording {
   Trace trace;
@@ -61,6 +67,7 @@ struct Recording {
   bool asks = false;
   std::vector<Relation> relations;
   std::vector<Spent> spent;
+  std::vector<Replaced> replaced = {};
   std::vector<Number> numbers;
   std::string difference(const Recording& other) const;
   /// Find where the numbers of `tracked`, the same call with its numbers tracked, went: arguments that were
@@ -87,9 +94,11 @@ class Replay : public std::enable_shared_from_this<Replay> {
  public:
   /// Throws Error where it cannot be run.
   explicit Replay(Recording recording);
-  /// `again` may be empty where no result needs a gradient.
+  /// `again` may be empty where no result needs a gradient. With `drop`, gradients that are replaced and that
+  /// nothing reads go when the function would let go of them.
   Program::Outcome run(std::span<const Tensor> inputs, std::span<Tensor> outputs,
-                       std::shared_ptr<const Again> again, std::vector<Scalar>& numbers);
+                       std::shared_ptr<const Again> again, std::vector<Scalar>& numbers,
+                       const Program::Drop* drop = nullptr);
   const Program& program() const { return forward_->any(); }
   /// An instruction a line, for people: of the call, and of each pass.
   std::string text() const;
