@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kMostConstant = size_t{1} << 20;
 
 /// From this size on what lives for a part of the call has memory of its own for that time.
-constexpr size_t kOwn = size_t{1} << 16;
+constexpr size_t kOwn = size_t{1} << 15;
 /// What a row made, and what was taken for the program, is given back, or taken, when it has to be from this
 /// size on.
 constexpr size_t kInTime = 4096;
