@@ -219,9 +219,9 @@ void Builder::find_lifetimes() {
   });
   // What only the links of one chain touch stays in its blocks.
   for (size_t s = 0; s < t_.slots.size(); ++s)
-    if (Memory& m = memory(static_cast<int32_t>(s));
-        (m.home == Home::Arena || m.home == Home::Own) && t_.slots[s].kind == Slot::Kind::Made &&
-        m.first >= 0 && m.first == m.last) {
+    if (Memory& m = memory(static_cast<int32_t>(s)); (m.home == Home::Arena || m.home == Home::Own) &&
+                                                     t_.slots[s].kind == Slot::Kind::Made && m.first >= 0 &&
+                                                     m.first == m.last) {
       const std::vector<uint32_t>& steps = schedule_[static_cast<size_t>(m.first)];
       if (is_pass(steps) && !in_registers_.contains(static_cast<int32_t>(s))) continue;
       if (steps.size() > 1 &&
@@ -317,9 +317,8 @@ void Builder::lay_out_arena() {
           const Place& p = plan.in[k];
           if (p.slot < 0 || plan.call.constant >> k & 1) continue;
           const Memory& o = memory(p.slot);
-          if (o.home == m.home && o.last == static_cast<int32_t>(i - 1) && o.first >= 0 &&
-              o.first < o.last && slot(p.slot).nbytes == slot(s).nbytes &&
-              whole(slot(p.slot), t_.geometry(p), p) &&
+          if (o.home == m.home && o.last == static_cast<int32_t>(i - 1) && o.first >= 0 && o.first < o.last &&
+              slot(p.slot).nbytes == slot(s).nbytes && whole(slot(p.slot), t_.geometry(p), p) &&
               itemsize(t_.geometry(p).dtype) == itemsize(t_.geometry(plan.out).dtype))
             takes = p.slot;
         }
@@ -345,9 +344,9 @@ void Builder::lay_out_arena() {
 void Builder::find_drops() {
   for (const auto& d : p_.ends_.dropped) {
     const Place& p = p_.ends_.inputs[d.first];
-    if (p.slot < 0 || (!memory(p.slot).touched && std::ranges::none_of(p_.ends_.outputs, [&](const Place& o) {
-          return o.slot == p.slot;
-        })))
+    if (p.slot < 0 ||
+        (!memory(p.slot).touched &&
+         std::ranges::none_of(p_.ends_.outputs, [&](const Place& o) { return o.slot == p.slot; })))
       drops_.push_back(d);
   }
   for (size_t at = 0; at < schedule_.size(); ++at)

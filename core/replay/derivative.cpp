@@ -192,9 +192,8 @@ const Replay::Backward* Replay::pass_for(const Part& part, const Gradients& seed
   return nullptr;
 }
 
-Program::Outcome Replay::run(std::span<const Tensor> inputs, std::span<Tensor> outputs,
-                             std::shared_ptr<const Again> again, std::vector<Scalar>& numbers,
-                             const Program::Drop* drop) {
+Program::Outcome Replay::run(std::span<const Tensor> inputs, std::span<Tensor> outputs, MakeAgain again,
+                             std::vector<Scalar>& numbers, const Program::Drop* drop) {
   const size_t n = recording_.outputs.size();
   if (!has_passes()) {
     const auto outcome = forward_->run(inputs, outputs, numbers, drop);
@@ -206,7 +205,8 @@ Program::Outcome Replay::run(std::span<const Tensor> inputs, std::span<Tensor> o
   const auto before = std::make_shared<const Before>(*this, inputs);
   std::vector<Ref<ReplayNode>> nodes;
   for (uint32_t g = 0; g < parts_.size(); ++g)
-    nodes.push_back(Ref<ReplayNode>::steal(new ReplayNode(shared_from_this(), g, again, before, inputs)));
+    nodes.push_back(Ref<ReplayNode>::steal(
+        new ReplayNode(shared_from_this(), g, again(recording_.groups[g].outputs.size()), before, inputs)));
   Tensors all(n + kept_.size());
   if (const auto outcome = forward_->run(inputs, all, numbers); outcome != Program::Outcome::Done)
     return outcome;

@@ -3,8 +3,8 @@
 // What a trace calls a slot has memory of one of these kinds: OUTSIDE memory, found anew at each call;
 // CONSTANTS, which are made once; a place in the ARENA, which lasts from the first instruction that writes it
 // to the last that reads it; memory of its OWN for that time, if it is large; FRESH memory, for what the
-// program gets; or what a row made (KEPT until nobody needs it). Every pointer of an instruction is written down with its slot, so that a slot that moves is
-// followed by writing the pointers again.
+// program gets; or what a row made (KEPT until nobody needs it). Every pointer of an instruction is written
+// down with its slot, so that a slot that moves is followed by writing the pointers again.
 //
 // Instructions are LOOPS, element-wise kernels with their pointers; MOVES; LAUNCHES, which is what other rows
 // of the table come to where they were prepared (prepared.h); and ROWS, which were not: computed by what the
