@@ -349,6 +349,12 @@ void Builder::find_drops() {
          std::ranges::none_of(p_.ends_.outputs, [&](const Place& o) { return o.slot == p.slot; })))
       drops_.push_back(d);
   }
+  for (size_t k = p_.ends_.spent_from; k < p_.ends_.inputs.size(); ++k) {
+    const int32_t s = p_.ends_.inputs[k].slot;
+    if (s >= 0 && memory(s).last >= 0 && slot(s).nbytes >= kInTime &&
+        std::ranges::none_of(p_.ends_.outputs, [&](const Place& o) { return o.slot == s; }))
+      births_[static_cast<size_t>(memory(s).last + 1)].spent.push_back(static_cast<int32_t>(k));
+  }
   for (size_t at = 0; at < schedule_.size(); ++at)
     for (const uint32_t i : schedule_[at])
       if (plans_[i].how == How::Guard) last_decision_ = static_cast<int32_t>(at);

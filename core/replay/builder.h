@@ -155,10 +155,10 @@ class Builder {
   std::vector<bool> varies_, steps_that_take_;
   std::vector<int32_t> reading_, reading_of_step_;
   std::vector<std::vector<Program::Target>> targets_;  // of readings
-  /// Own and fresh memory that is taken before each place in the schedule, and given back after it; the first
-  /// stands for what comes before all.
+  /// Own and fresh memory that is taken before each place in the schedule, and given back after it, and
+  /// inputs that nothing takes any more; the first stands for what comes before all.
   struct Births {
-    std::vector<int32_t> taken, given;
+    std::vector<int32_t> taken, given, spent;
   };
   std::vector<Births> births_;
   std::vector<std::pair<uint32_t, int64_t>> drops_;  // inputs, and the steps before which they go

@@ -168,6 +168,7 @@ void Builder::emit_scheduled() {
   else
     emit_chain(steps);
   for (const int32_t s : births.given) supply(Supply::Give, s);
+  for (const int32_t k : births.spent) supply(Supply::Drop, k);
 }
 
 void Builder::emit(size_t i) {

@@ -143,6 +143,7 @@ void Replay::add_backward(const Group& group, Part& part) const {
         ends.numbers.push_back(n);
       }
     ends.inputs.insert(ends.inputs.end(), pass.seeds.begin(), pass.seeds.end());
+    ends.spent_from = ends.inputs.size();
     for (const uint32_t k : part.kept) {
       ends.inputs.push_back(kept_[k]);
       back.slots[static_cast<size_t>(kept_[k].slot)].kind = Slot::Kind::Outside;

@@ -61,6 +61,8 @@ class Program {
     bool passes = false;
     /// Inputs that the program lets go of before a step, if nothing reads them: gradients that it replaces.
     std::vector<std::pair<uint32_t, int64_t>> dropped = {};
+    /// From this input on, each may go after the last step that takes it.
+    size_t spent_from = ~size_t{0};
   };
   /// Throws Error where it cannot be run.
   Program(const Trace& trace, Ends ends);
@@ -74,7 +76,7 @@ class Program {
     /// Something failed or went another way; nothing has changed.
     Undone,
   };
-  /// Lets go of an input that nothing reads.
+  /// Lets go of an input that nothing reads, or nothing any more.
   using Drop = runtime::FunctionRef<void(uint32_t input)>;
   /// Inputs in the order in which they were named; outputs are written. One thread at a time: see `Pool`.
   /// `numbers`: those that are given, and after the run all of them.

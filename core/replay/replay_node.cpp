@@ -206,7 +206,17 @@ bool ReplayNode::run(const Replay::Backward& pass, Gradients& in, Gradients& out
   for (size_t i = 0; i < in.size(); ++i) inputs[n + i] = in[i];
   for (size_t k = 0; k < kept_.size(); ++k) inputs[n + in.size() + k] = kept_[k];
   std::vector<Scalar> numbers = numbers_;
-  if (pass.program->run(inputs, outputs, numbers) != Program::Outcome::Done) return false;
+  // What a pass that frees this node has taken goes at once, if nobody else is at it: see Node::readers.
+  constexpr uint16_t kSavedAndClaimedByOne = 1 | 2 | 4;
+  const auto spend = [&](uint32_t k) {
+    inputs[k].reset();
+    kept_[k - n - in.size()].reset();
+    results_[k - n - in.size()].release();
+  };
+  const Program::Drop drop = spend;
+  const bool frees = readers.load(std::memory_order_relaxed) == kSavedAndClaimedByOne;
+  if (pass.program->run(inputs, outputs, numbers, frees ? &drop : nullptr) != Program::Outcome::Done)
+    return false;
   for (size_t j = 0; j < out.size(); ++j)
     if (edges_[j]) out[j] = std::move(outputs[j]);
   return true;
@@ -244,6 +254,8 @@ void ReplayNode::apply(Gradients& in, Gradients& out) {
   if (!again) refuse_released();
   bool written = false;
   const Tensors inputs = inputs_then(written);
+  if (written && std::ranges::any_of(kept_, [](const Tensor& t) { return !t.defined(); }))
+    fail("jit: this backward pass failed halfway, and what it would take to run it as it is was freed");
   Tensors made;
   {
     const Looking supplying(written ? Ref<Observer>::steal(new Supplier(*replay_, part(), kept_))
