@@ -200,10 +200,12 @@ int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
   if (impl && impl->refcount.load(std::memory_order_relaxed) != 1) return 0;
   Py_VISIT(reinterpret_cast<TensorObject*>(self)->dict);
   if (!impl) return 0;
-  // What a node that lives by this object alone holds: the context of a Function, a replayed call.
-  if (impl->grad_fn && impl->grad_fn->refcount.load(std::memory_order_relaxed) == 1) {
-    Py_VISIT(static_cast<PyObject*>(impl->grad_fn->object()));
-    if (const int stop = visit_again(*impl->grad_fn, visit, arg)) return stop;
+  // What a node that lives by this object alone holds: the context of a Function; or, by the results of a
+  // replayed call, its function.
+  if (impl->grad_fn) {
+    if (impl->grad_fn->refcount.load(std::memory_order_relaxed) == 1)
+      Py_VISIT(static_cast<PyObject*>(impl->grad_fn->object()));
+    if (const int stop = visit_again(*impl->grad_fn, impl->output_nr, visit, arg)) return stop;
   }
   return visit_hooks(impl, visit, arg);
 }

@@ -103,15 +103,24 @@ std::string line() {
 /// results that need gradients, and again(None) says whether the recorded passes are right. It goes with the
 /// node, wherever that goes.
 struct AgainInPython final : Again {
-  explicit AgainInPython(std::shared_ptr<PyObject> f) : function(std::move(f)) {}
-  const std::shared_ptr<PyObject> function;
+  AgainInPython(PyObject* f, size_t s) : function(f), shares(s) {
+    for (size_t i = 0; i < shares; ++i) Py_INCREF(function);
+  }
+  ~AgainInPython() override {
+    if (!python_is_there()) return;
+    const Locked python;
+    for (size_t i = 0; i < shares; ++i) Py_DECREF(function);
+  }
+  AgainInPython(const AgainInPython&) = delete;
+  PyObject* const function;
+  const size_t shares;  // how often it is owned
 
   Tensors results(TensorList inputs) const override {
     const InPython python;
     const nb::object all = nb::steal(PyList_New(static_cast<Py_ssize_t>(inputs.size())));
     for (size_t i = 0; i < inputs.size(); ++i)
       PyList_SET_ITEM(all.ptr(), static_cast<Py_ssize_t>(i), wrap(inputs[i]));
-    const nb::object r = nb::steal(PyObject_CallOneArg(function.get(), all.ptr()));
+    const nb::object r = nb::steal(PyObject_CallOneArg(function, all.ptr()));
     if (!r.is_valid()) throw nb::python_error();
     Tensors results;
     for (nb::handle t : nb::iter(r)) results.push_back(unwrap(t.ptr()));
@@ -119,15 +128,16 @@ struct AgainInPython final : Again {
   }
   bool holds() const override {
     const InPython python;
-    const nb::object r = nb::steal(PyObject_CallOneArg(function.get(), Py_None));
+    const nb::object r = nb::steal(PyObject_CallOneArg(function, Py_None));
     if (!r.is_valid()) throw nb::python_error();
     return r.ptr() == Py_True;
   }
 };
 
 /// The outputs, or None where the call has to be made by itself. `again`: None where nothing is recorded.
+/// `drops`: whether gradients go that the function replaces.
 nb::object run(const std::shared_ptr<Replay>& replay, nb::handle given, nb::handle again, size_t varying,
-               const std::vector<uint32_t>& returned) {
+               const std::vector<uint32_t>& returned, bool drops) {
   PyObject* const list = given.ptr();
   // Tensors, then numbers.
   const size_t n = static_cast<size_t>(PyList_GET_SIZE(list)) - varying;
@@ -138,13 +148,25 @@ nb::object run(const std::shared_ptr<Replay>& replay, nb::handle given, nb::hand
   for (size_t i = 0; i < n; ++i)
     if (PyObject* o = PyList_GET_ITEM(list, static_cast<Py_ssize_t>(i)); is_tensor(o)) inputs[i] = unwrap(o);
   Program::Outcome outcome;
-  std::shared_ptr<const Again> recorded;
-  if (!again.is_none()) recorded = std::make_shared<AgainInPython>(hold(again.ptr()));
+  const bool recorded = !again.is_none();
+  const auto share = [&](size_t shares) -> std::shared_ptr<const Again> {
+    if (!recorded) return nullptr;
+    const Locked python;
+    return std::make_shared<AgainInPython>(again.ptr(), shares);
+  };
   {
     const Computing computing(replay->program().work() >= kUnlockFrom, [&](auto&& add) {
       for (const Tensor& t : inputs) add(t.get());
     });
-    outcome = replay->run(inputs, outputs, recorded, numbers);
+    const auto let_go = [&](uint32_t k) {
+      const auto at = std::ranges::find(replay->recording().replaced, k, &Replaced::gradient);
+      const InPython python;
+      if (gradient(inputs[at->leaf]).get() == inputs[k].get()) set_gradient(inputs[at->leaf], {});
+      PyList_SetItem(list, k, Py_NewRef(Py_None));
+      inputs[k].reset();
+    };
+    const Program::Drop drop = let_go;
+    outcome = replay->run(inputs, outputs, share, numbers, drops ? &drop : nullptr);
   }
   if (outcome != Program::Outcome::Done) return nb::none();
   nb::object made = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(outputs.size() + returned.size())));
@@ -182,11 +204,12 @@ nb::dict statistics(const std::shared_ptr<Replay>& replay) {
 
 }  // namespace
 
-int visit_again(const Node& node, visitproc visit, void* arg) {
-  const Again* again = again_of(node);
-  const auto* python = static_cast<const AgainInPython*>(again);
-  if (python) Py_VISIT(python->function.get());
-  return 0;
+int visit_again(const Node& node, uint32_t output_nr, visitproc visit, void* arg) {
+  int stop = 0;
+  each_again(node, output_nr, [&](const Again& again, size_t shares) {
+    for (; shares && !stop; --shares) stop = visit(static_cast<const AgainInPython&>(again).function, arg);
+  });
+  return stop;
 }
 
 const char* reason_not_to_replay() {
@@ -270,7 +293,7 @@ void bind_replay(nb::module_& m) {
       .def(
           "finish",
           [](Recorder& r, nb::handle inputs, nb::handle outputs, uint32_t forward, nb::list groups,
-             nb::list spent, std::vector<uint32_t> retained, bool asks) {
+             nb::list spent, std::vector<uint32_t> retained, bool asks, nb::list replaced) {
             auto made = std::make_unique<Recording>();
             made->relations = relations_of(inputs, outputs);
             for (nb::handle s : spent)
@@ -279,6 +302,11 @@ void bind_replay(nb::module_& m) {
             made->inputs = places_of(*r.tracer, inputs);
             made->outputs = places_of(*r.tracer, outputs);
             made->forward = forward;
+            for (nb::handle pair : replaced) {
+              const auto leaf = nb::cast<uint32_t>(pair[0]), gradient = nb::cast<uint32_t>(pair[1]);
+              const int64_t step = r.tracer->gradient_replaced(unwrap(nb::object(inputs[leaf]).ptr()));
+              if (step >= 0) made->replaced.push_back({leaf, gradient, step});
+            }
             made->retained = std::move(retained);
             made->asks = asks;
             using Numbers = std::vector<uint32_t>;
@@ -301,11 +329,10 @@ void bind_replay(nb::module_& m) {
       .def(
           "run",
           [](const Replayed& p, nb::handle inputs, nb::handle again, size_t varying,
-             const std::vector<uint32_t>& returned) {
-            return run(p.replay, inputs, again, varying, returned);
-          },
+             const std::vector<uint32_t>& returned,
+             bool drops) { return run(p.replay, inputs, again, varying, returned, drops); },
           nb::arg("inputs"), nb::arg("again").none(), nb::arg("varying") = 0,
-          nb::arg("returned") = std::vector<uint32_t>())
+          nb::arg("returned") = std::vector<uint32_t>(), nb::arg("drops") = false)
       .def("statistics", [](const Replayed& p) { return statistics(p.replay); })
       .def_prop_ro("writes", [](const Replayed& p) { return p.replay->writes(); })
       .def_prop_ro("differentiated",

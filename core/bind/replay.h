@@ -12,7 +12,7 @@ void tell_recorders(const char* what);
 void fork_in_recorders();
 
 /// For the collector: what the node of a replayed call holds of Python, which leads to the call's arguments.
-int visit_again(const Node& node, visitproc visit, void* arg);
+int visit_again(const Node& node, uint32_t output_nr, visitproc visit, void* arg);
 
 /// A recording that runs again, as Python holds it.
 struct Replayed {

@@ -57,9 +57,9 @@ PyObject* entered(PyObject* self, PyObject* args, PyObject* kwargs) {
           const Computing computing(true, [&](auto&& add) {
             for (const Tensor& t : owned) add(t.get());
           });
-          outcome = replay->run(owned, {&result, 1}, {}, numbers);
+          outcome = replay->run(owned, {&result, 1}, replay::Replay::none, numbers);
         } else {
-          outcome = replay->run(inputs, {&result, 1}, {}, numbers);
+          outcome = replay->run(inputs, {&result, 1}, replay::Replay::none, numbers);
         }
         // A decision came out otherwise, as it may have in another trace, which is asked first from now on.
         if (outcome != replay::Program::Outcome::Done) continue;

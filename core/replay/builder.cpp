@@ -13,6 +13,12 @@ namespace {
 /// What depends on nothing is computed once, up to this size.
 constexpr size_t kMostConstant = size_t{1} << 20;
 
+/// From this size on what lives for a part of the call has memory of its own for that time.
+constexpr size_t kOwn = size_t{1} << 15;
+/// What a row made, and what was taken for the program, is given back, or taken, when it has to be from this
+/// size on.
+constexpr size_t kInTime = 4096;
+
 }  // namespace
 
 void Builder::build() {
@@ -29,6 +35,7 @@ void Builder::build() {
   find_lifetimes();
   lay_out_arena();
   find_what_to_undo();
+  find_drops();
   // Instructions are pointed into.
   std::array<size_t, 8> count{};
   for (const Plan& plan : plans_) ++count[static_cast<size_t>(plan.how)];
@@ -46,11 +53,7 @@ void Builder::build() {
       point(&p_.moves_[at].to, {static_cast<int32_t>(s), 0, 0});
       append(Program::Kind::Move, at);
     }
-  for (position_ = 0; position_ < schedule_.size(); ++position_)
-    if (const auto& steps = schedule_[position_]; steps.size() > 1)
-      is_pass(steps) ? emit_pass(steps) : emit_chain(steps);
-    else
-      emit(steps[0]);
+  for (position_ = 0; position_ < schedule_.size(); ++position_) emit_scheduled();
   emit_targets();
   // Loops were planned with tensors that no row takes.
   for (Memory& m : p_.memory_)
@@ -180,7 +183,7 @@ void Builder::find_lifetimes() {
     for (const int32_t aside : plan.aside) {
       Memory& m = memory(aside);
       m.first = m.last = position;
-      m.home = Home::Arena;
+      m.home = slot(aside).nbytes >= kOwn ? Home::Own : Home::Arena;
     }
     each_place(s, [&](const Place& p, bool) {
       Memory& m = memory(p.slot);
@@ -204,6 +207,7 @@ void Builder::find_lifetimes() {
         m.home = plan.once              ? Home::Constant
                  : plan.how == How::Row ? Home::Kept
                  : m.escapes            ? Home::Fresh
+                 : slot.nbytes >= kOwn  ? Home::Own
                                         : Home::Arena;
       }
     });
@@ -215,8 +219,9 @@ void Builder::find_lifetimes() {
   });
   // What only the links of one chain touch stays in its blocks.
   for (size_t s = 0; s < t_.slots.size(); ++s)
-    if (Memory& m = memory(static_cast<int32_t>(s));
-        m.home == Home::Arena && t_.slots[s].kind == Slot::Kind::Made && m.first >= 0 && m.first == m.last) {
+    if (Memory& m = memory(static_cast<int32_t>(s)); (m.home == Home::Arena || m.home == Home::Own) &&
+                                                     t_.slots[s].kind == Slot::Kind::Made && m.first >= 0 &&
+                                                     m.first == m.last) {
       const std::vector<uint32_t>& steps = schedule_[static_cast<size_t>(m.first)];
       if (is_pass(steps) && !in_registers_.contains(static_cast<int32_t>(s))) continue;
       if (steps.size() > 1 &&
@@ -232,11 +237,12 @@ void Builder::find_lifetimes() {
       m.keep = empty(IntList{{static_cast<int64_t>(t_.slots[s].nbytes)}}, DType::UInt8);
       p_.place(static_cast<int32_t>(s), m.keep.bytes());
     }
-    if (m.home != Home::Fresh) continue;
-    p_.fresh_.push_back(static_cast<int32_t>(s));
+    if (m.home != Home::Fresh && m.home != Home::Own) continue;
     p_.kept_.push_back(static_cast<int32_t>(s));
     m.sizes = Dims{static_cast<int64_t>(t_.slots[s].nbytes)};
     m.dtype = DType::UInt8;
+    if (m.home == Home::Own) continue;
+    if (m.first < 0 || t_.slots[s].nbytes < kInTime) p_.fresh_.push_back(static_cast<int32_t>(s));
     for (size_t i = 0; i < std::min(p_.ends_.outputs.size(), p_.ends_.whole_from); ++i)
       if (const Place& p = p_.ends_.outputs[i];
           p.slot == static_cast<int32_t>(s) && whole(t_.slots[s], t_.geometry(p), p)) {
@@ -281,16 +287,26 @@ void Builder::lay_out_arena() {
     }
     holes[at] = bytes;
   };
+  births_.resize(schedule_.size() + 1);
   std::vector<std::vector<int32_t>> born(schedule_.size() + 1), dies(schedule_.size() + 1);
   for (size_t s = 0; s < t_.slots.size(); ++s) {
     const Memory& m = memory(static_cast<int32_t>(s));
-    if (m.home != Home::Arena || m.last < 0) continue;
-    born[static_cast<size_t>(m.first + 1)].push_back(static_cast<int32_t>(s));
-    dies[static_cast<size_t>(m.last + 1)].push_back(static_cast<int32_t>(s));
+    if (m.last < 0) continue;
+    if (m.home == Home::Arena || m.home == Home::Own) {
+      born[static_cast<size_t>(m.first + 1)].push_back(static_cast<int32_t>(s));
+      dies[static_cast<size_t>(m.last + 1)].push_back(static_cast<int32_t>(s));
+    } else if (t_.slots[s].nbytes >= kInTime) {
+      if (m.home == Home::Fresh && m.first >= 0)
+        births_[static_cast<size_t>(m.first + 1)].taken.push_back(static_cast<int32_t>(s));
+      if (m.home == Home::Kept && !m.escapes)
+        births_[static_cast<size_t>(m.last + 1)].given.push_back(static_cast<int32_t>(s));
+    }
   }
   for (size_t i = 0; i < born.size(); ++i) {
     for (const int32_t s : born[i]) {
       Memory& m = memory(s);
+      const bool own = m.home == Home::Own;
+      if (own) births_[i].taken.push_back(s);
       const size_t bytes = rounded(slot(s).nbytes);
       // In place of an operand that ends here.
       int32_t takes = -1;
@@ -301,24 +317,47 @@ void Builder::lay_out_arena() {
           const Place& p = plan.in[k];
           if (p.slot < 0 || plan.call.constant >> k & 1) continue;
           const Memory& o = memory(p.slot);
-          if (o.home == Home::Arena && o.last == static_cast<int32_t>(i - 1) && o.first >= 0 &&
-              o.first < o.last && slot(p.slot).nbytes == slot(s).nbytes &&
-              whole(slot(p.slot), t_.geometry(p), p) &&
+          if (o.home == m.home && o.last == static_cast<int32_t>(i - 1) && o.first >= 0 && o.first < o.last &&
+              slot(p.slot).nbytes == slot(s).nbytes && whole(slot(p.slot), t_.geometry(p), p) &&
               itemsize(t_.geometry(p).dtype) == itemsize(t_.geometry(plan.out).dtype))
             takes = p.slot;
         }
       }
       auto& dying = dies[i];
       if (const auto d = std::ranges::find(dying, takes); takes >= 0 && d != dying.end()) {
-        m.arena = memory(takes).arena;
+        own ? void(m.takes = takes) : void(m.arena = memory(takes).arena);
         dying.erase(d);
-      } else {
+      } else if (!own) {
         m.arena = take(bytes);
       }
     }
-    for (const int32_t s : dies[i]) give(memory(s).arena, rounded(slot(s).nbytes));
+    for (const int32_t s : dies[i])
+      if (memory(s).home == Home::Own)
+        births_[i].given.push_back(s);
+      else
+        give(memory(s).arena, rounded(slot(s).nbytes));
   }
   p_.arena_bytes_ = end;
+}
+
+/// What nothing reads of the inputs that the program lets go of.
+void Builder::find_drops() {
+  for (const auto& d : p_.ends_.dropped) {
+    const Place& p = p_.ends_.inputs[d.first];
+    if (p.slot < 0 ||
+        (!memory(p.slot).touched &&
+         std::ranges::none_of(p_.ends_.outputs, [&](const Place& o) { return o.slot == p.slot; })))
+      drops_.push_back(d);
+  }
+  for (size_t k = p_.ends_.spent_from; k < p_.ends_.inputs.size(); ++k) {
+    const int32_t s = p_.ends_.inputs[k].slot;
+    if (s >= 0 && memory(s).last >= 0 && slot(s).nbytes >= kInTime &&
+        std::ranges::none_of(p_.ends_.outputs, [&](const Place& o) { return o.slot == s; }))
+      births_[static_cast<size_t>(memory(s).last + 1)].spent.push_back(static_cast<int32_t>(k));
+  }
+  for (size_t at = 0; at < schedule_.size(); ++at)
+    for (const uint32_t i : schedule_[at])
+      if (plans_[i].how == How::Guard) last_decision_ = static_cast<int32_t>(at);
 }
 
 void Builder::find_what_to_undo() {

@@ -119,6 +119,9 @@ class Builder {
   void find_lifetimes();
   void lay_out_arena();
   void find_what_to_undo();
+  void find_drops();
+  void supply(Program::Supply::Kind kind, int32_t slot, int32_t from = -1);
+  void emit_scheduled();
   void emit(size_t i);
   void emit_walk(const Step& s, const Plan& plan);
   void emit_chain(std::vector<uint32_t> steps);
@@ -152,7 +155,15 @@ class Builder {
   std::vector<bool> varies_, steps_that_take_;
   std::vector<int32_t> reading_, reading_of_step_;
   std::vector<std::vector<Program::Target>> targets_;  // of readings
-  size_t position_ = 0;                                // of what is emitted
+  /// Own and fresh memory that is taken before each place in the schedule, and given back after it, and
+  /// inputs that nothing takes any more; the first stands for what comes before all.
+  struct Births {
+    std::vector<int32_t> taken, given, spent;
+  };
+  std::vector<Births> births_;
+  std::vector<std::pair<uint32_t, int64_t>> drops_;  // inputs, and the steps before which they go
+  int32_t last_decision_ = -1;                       // in the schedule
+  size_t position_ = 0;                              // of what is emitted
   int64_t checked_ = 0;  // the work after which the last look at an interrupt comes
   std::map<std::tuple<int32_t, uint32_t, int64_t>, Tensor> tensors_;
 };

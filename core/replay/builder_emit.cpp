@@ -4,9 +4,6 @@
 
 namespace adjoint::replay {
 
-/// What a row made is given back before the end from this size on.
-static constexpr size_t kReleased = 4096;
-
 /// Work between two looks at whether the user wants an end.
 static constexpr int64_t kUnchecked = 20000;
 
@@ -145,6 +142,35 @@ void Builder::emit_launches(const Step& s, const Plan& plan) {
   }
 }
 
+void Builder::supply(Program::Supply::Kind kind, int32_t slot, int32_t from) {
+  p_.supplies_.push_back({kind, slot, from});
+  append(Program::Kind::Supply, p_.supplies_.size() - 1);
+}
+
+/// The instructions of one place in the schedule, with memory that comes before and goes after them.
+void Builder::emit_scheduled() {
+  using Supply = Program::Supply::Kind;
+  const std::vector<uint32_t>& steps = schedule_[position_];
+  // As long as decisions follow, another trace may need it.
+  const bool decided = static_cast<int32_t>(position_) > last_decision_;
+  std::erase_if(drops_, [&](const auto& d) {
+    const bool now = decided && d.second <= steps[0];
+    if (now) supply(Supply::Drop, static_cast<int32_t>(d.first));
+    return now;
+  });
+  const Births& births = births_[position_ + 1];
+  for (const int32_t s : births.taken)
+    supply(memory(s).takes < 0 ? Supply::Take : Supply::TakeOver, s, memory(s).takes);
+  if (steps.size() == 1)
+    emit(steps[0]);
+  else if (is_pass(steps))
+    emit_pass(steps);
+  else
+    emit_chain(steps);
+  for (const int32_t s : births.given) supply(Supply::Give, s);
+  for (const int32_t k : births.spent) supply(Supply::Drop, k);
+}
+
 void Builder::emit(size_t i) {
   const Plan& plan = plans_[i];
   const Step& s = t_.steps[i];
@@ -204,12 +230,6 @@ void Builder::emit(size_t i) {
     }
   }
   each_place(s, [&](const Place& p, bool) { p_.work_ += t_.geometry(p).numel; });
-  for (const int32_t k : p_.kept_) {
-    const Memory& m = memory(k);
-    if (m.home == Home::Kept && !m.escapes && m.last == static_cast<int32_t>(position_) &&
-        slot(k).nbytes >= kReleased)
-      row->release.push_back(k);
-  }
   p_.rows_.push_back(std::move(row));
   append(Program::Kind::Row, p_.rows_.size() - 1);
 }
@@ -218,7 +238,7 @@ void Builder::compute_constants() {
   for (size_t i = 0; i < plans_.size(); ++i)
     if (plans_[i].once) emit(i);
   const NoInterpretation inner;
-  p_.run_all();
+  p_.run_all(nullptr);
   p_.runs_.clear();
   p_.work_ = checked_ = 0;
 }

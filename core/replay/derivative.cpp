@@ -46,6 +46,7 @@ Replay::Replay(Recording recording) : recording_(std::move(recording)) {
   Program::Ends ends{recording_.inputs, recording_.outputs, recording_.relations};
   ends.whole_from = ends.outputs.size();
   ends.numbers = recording_.numbers;
+  for (const Replaced& r : recording_.replaced) ends.dropped.emplace_back(r.gradient, r.step);
   forward.steps.resize(recording_.forward);
   find_kept();
   ends.outputs.insert(ends.outputs.end(), kept_.begin(), kept_.end());
@@ -142,6 +143,7 @@ void Replay::add_backward(const Group& group, Part& part) const {
         ends.numbers.push_back(n);
       }
     ends.inputs.insert(ends.inputs.end(), pass.seeds.begin(), pass.seeds.end());
+    ends.spent_from = ends.inputs.size();
     for (const uint32_t k : part.kept) {
       ends.inputs.push_back(kept_[k]);
       back.slots[static_cast<size_t>(kept_[k].slot)].kind = Slot::Kind::Outside;
@@ -191,11 +193,11 @@ const Replay::Backward* Replay::pass_for(const Part& part, const Gradients& seed
   return nullptr;
 }
 
-Program::Outcome Replay::run(std::span<const Tensor> inputs, std::span<Tensor> outputs,
-                             std::shared_ptr<const Again> again, std::vector<Scalar>& numbers) {
+Program::Outcome Replay::run(std::span<const Tensor> inputs, std::span<Tensor> outputs, MakeAgain again,
+                             std::vector<Scalar>& numbers, const Program::Drop* drop) {
   const size_t n = recording_.outputs.size();
   if (!has_passes()) {
-    const auto outcome = forward_->run(inputs, outputs, numbers);
+    const auto outcome = forward_->run(inputs, outputs, numbers, drop);
     if (outcome == Program::Outcome::Done && thread_state.grad)
       for (const Spent& spent : recording_.spent) set_spent(spent, inputs, outputs[spent.output]);
     return outcome;
@@ -204,7 +206,8 @@ Program::Outcome Replay::run(std::span<const Tensor> inputs, std::span<Tensor> o
   const auto before = std::make_shared<const Before>(*this, inputs);
   std::vector<Ref<ReplayNode>> nodes;
   for (uint32_t g = 0; g < parts_.size(); ++g)
-    nodes.push_back(Ref<ReplayNode>::steal(new ReplayNode(shared_from_this(), g, again, before, inputs)));
+    nodes.push_back(Ref<ReplayNode>::steal(
+        new ReplayNode(shared_from_this(), g, again(recording_.groups[g].outputs.size()), before, inputs)));
   Tensors all(n + kept_.size());
   if (const auto outcome = forward_->run(inputs, all, numbers); outcome != Program::Outcome::Done)
     return outcome;

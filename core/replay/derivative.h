@@ -48,6 +48,12 @@ struct Group {
   bool operator==(const Group&) const = default;
 };
 
+/// A gradient that the program replaces, as an input: whose, and the step before which it lets go of it.
+struct Replaced {
+  uint32_t leaf, gradient;
+  int64_t step;
+};
+
 /// A finished recording, and where the program's tensors lie in it.
 struct Recording {
   Trace trace;
@@ -61,6 +67,7 @@ struct Recording {
   bool asks = false;
   std::vector<Relation> relations;
   std::vector<Spent> spent;
+  std::vector<Replaced> replaced = {};
   std::vector<Number> numbers;
   std::string difference(const Recording& other) const;
   /// Find where the numbers of `tracked`, the same call with its numbers tracked, went: arguments that were
@@ -83,13 +90,18 @@ class Again {
   virtual bool holds() const = 0;
 };
 
+/// What a node owns of it, in as many shares as it has results.
+using MakeAgain = runtime::FunctionRef<std::shared_ptr<const Again>(size_t shares)>;
+
 class Replay : public std::enable_shared_from_this<Replay> {
  public:
   /// Throws Error where it cannot be run.
   explicit Replay(Recording recording);
-  /// `again` may be empty where no result needs a gradient.
-  Program::Outcome run(std::span<const Tensor> inputs, std::span<Tensor> outputs,
-                       std::shared_ptr<const Again> again, std::vector<Scalar>& numbers);
+  /// `again` may give null where no result needs a gradient. With `drop`, gradients that are replaced and
+  /// that nothing reads go when the function would let go of them.
+  Program::Outcome run(std::span<const Tensor> inputs, std::span<Tensor> outputs, MakeAgain again,
+                       std::vector<Scalar>& numbers, const Program::Drop* drop = nullptr);
+  static constexpr auto none = [](size_t) { return std::shared_ptr<const Again>(); };
   const Program& program() const { return forward_->any(); }
   /// An instruction a line, for people: of the call, and of each pass.
   std::string text() const;
@@ -140,8 +152,9 @@ class Replay : public std::enable_shared_from_this<Replay> {
   std::unique_ptr<Pool> forward_;
 };
 
-/// What a node calls where a pass was not recorded; null where others have it as well, and once the node was
-/// released.
-const Again* again_of(const Node& node);
+/// f(again, shares) of what this node of a replayed call would run again, and nodes that only it leads to,
+/// for the collector to ask by way of a result of the node, the one of this number. A share is told of by way
+/// of one result: nobody else but results, and nodes of the same call, has the node then.
+void each_again(const Node& node, uint32_t output_nr, runtime::FunctionRef<void(const Again&, size_t)> f);
 
 }  // namespace adjoint::replay

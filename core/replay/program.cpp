@@ -150,7 +150,19 @@ void Program::run_folded(const Chain& chain) {
   chain.folded.routine->call(chain.folded.at);
 }
 
-void Program::run_all() {
+void Program::supply(const Supply& s, const Drop* drop) {
+  if (s.kind == Supply::Kind::Drop) {
+    if (drop) (*drop)(static_cast<uint32_t>(s.slot));
+    return;
+  }
+  Memory& m = memory_[static_cast<size_t>(s.slot)];
+  if (s.kind == Supply::Kind::Give) return m.keep.reset();
+  m.keep = s.kind == Supply::Kind::Take ? empty(m.sizes.span(), m.dtype)
+                                        : std::move(memory_[static_cast<size_t>(s.from)].keep);
+  if (m.keep.bytes() != m.base) place(s.slot, m.keep.bytes());
+}
+
+void Program::run_all(const Drop* drop) {
   for (const Run& run : runs_) {
     switch (run.kind) {
       case Kind::Loops:
@@ -193,8 +205,10 @@ void Program::run_all() {
             copy_into(row.arguments.tensors[0], row.arguments.tensors[1]);
           else
             run_row(row);
-          for (const int32_t s : row.release) memory_[static_cast<size_t>(s)].keep.reset();
         }
+        break;
+      case Kind::Supply:
+        for (uint32_t i = run.begin; i < run.end; ++i) supply(supplies_[i], drop);
         break;
       case Kind::Reading:
         for (const Reading *r = &readings_[run.begin], *end = r + (run.end - run.begin); r != end; ++r) {
@@ -238,7 +252,7 @@ bool Program::compute_numbers(std::span<const uint32_t> nodes, std::span<const T
 }
 
 Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> outputs,
-                              std::vector<Scalar>& numbers) {
+                              std::vector<Scalar>& numbers, const Drop* drop) {
   struct Leave {
     Program& p;
     ~Leave() {
@@ -268,11 +282,7 @@ Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> 
         if (memory_[s].home == Home::Arena) place(static_cast<int32_t>(s), at + memory_[s].arena);
     }
   }
-  for (const int32_t s : fresh_) {
-    Memory& m = memory_[static_cast<size_t>(s)];
-    m.keep = empty(m.sizes.span(), m.dtype);
-    place(s, m.keep.bytes());
-  }
+  for (const int32_t s : fresh_) supply({Supply::Kind::Take, s}, nullptr);
   size_t kept = 0;
   for (const Saved& s : saved_) {
     std::memcpy(undo_.data() + kept, memory_[static_cast<size_t>(s.slot)].base + s.begin,
@@ -292,7 +302,7 @@ Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> 
     if (generator) generator->set_state(state);
   };
   try {
-    run_all();
+    run_all(drop);
   } catch (const runtime::Interrupted&) {
     undo();
     throw;
@@ -419,6 +429,8 @@ std::string Program::text() const {
           all += adjoint::text("number an element, and ", readings_[i].nodes.size() - 1,
                                " that follow from it\n");
           break;
+        case Kind::Supply:
+          break;
       }
   return all;
 }
@@ -429,7 +441,7 @@ Pool::Pool(Trace trace, Program::Ends ends) : trace_(std::move(trace)), ends_(st
 }
 
 Program::Outcome Pool::run(std::span<const Tensor> inputs, std::span<Tensor> outputs,
-                           std::vector<Scalar>& numbers) {
+                           std::vector<Scalar>& numbers, const Program::Drop* drop) {
   std::unique_ptr<Program> mine;
   {
     const std::lock_guard lock(lock_);
@@ -447,7 +459,7 @@ Program::Outcome Pool::run(std::span<const Tensor> inputs, std::span<Tensor> out
       pool.idle_.push_back(std::move(mine));
     }
   } back{*this, mine};
-  return mine->run(inputs, outputs, numbers);
+  return mine->run(inputs, outputs, numbers, drop);
 }
 
 }  // namespace adjoint::replay

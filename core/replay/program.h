@@ -2,9 +2,9 @@
 //
 // What a trace calls a slot has memory of one of these kinds: OUTSIDE memory, found anew at each call;
 // CONSTANTS, which are made once; a place in the ARENA, which lasts from the first instruction that writes it
-// to the last that reads it; FRESH memory, for what the program gets; or what a row made (KEPT until nobody
-// needs it). Every pointer of an instruction is written down with its slot, so that a slot that moves is
-// followed by writing the pointers again.
+// to the last that reads it; memory of its OWN for that time, if it is large; FRESH memory, for what the
+// program gets; or what a row made (KEPT until nobody needs it). Every pointer of an instruction is written
+// down with its slot, so that a slot that moves is followed by writing the pointers again.
 //
 // Instructions are LOOPS, element-wise kernels with their pointers; MOVES; LAUNCHES, which is what other rows
 // of the table come to where they were prepared (prepared.h); and ROWS, which were not: computed by what the
@@ -59,6 +59,10 @@ class Program {
     std::vector<Number> numbers = {};
     /// A backward pass: all its numbers are given.
     bool passes = false;
+    /// Inputs that the program lets go of before a step, if nothing reads them: gradients that it replaces.
+    std::vector<std::pair<uint32_t, int64_t>> dropped = {};
+    /// From this input on, each may go after the last step that takes it.
+    size_t spent_from = ~size_t{0};
   };
   /// Throws Error where it cannot be run.
   Program(const Trace& trace, Ends ends);
@@ -72,9 +76,12 @@ class Program {
     /// Something failed or went another way; nothing has changed.
     Undone,
   };
+  /// Lets go of an input that nothing reads, or nothing any more.
+  using Drop = runtime::FunctionRef<void(uint32_t input)>;
   /// Inputs in the order in which they were named; outputs are written. One thread at a time: see `Pool`.
   /// `numbers`: those that are given, and after the run all of them.
-  Outcome run(std::span<const Tensor> inputs, std::span<Tensor> outputs, std::vector<Scalar>& numbers);
+  Outcome run(std::span<const Tensor> inputs, std::span<Tensor> outputs, std::vector<Scalar>& numbers,
+              const Drop* drop = nullptr);
 
   /// Nanoseconds that it will take, guessed: whether it is worth to let others run meanwhile.
   int64_t work() const { return work_; }
@@ -177,8 +184,13 @@ class Program {
     bool copies = false;  // the second of the tensors to the first
     RowArguments arguments;
     Range results;
-    std::vector<int32_t> makes;    // of each result: the slot that it makes, or -1
-    std::vector<int32_t> release;  // what nobody needs from here on
+    std::vector<int32_t> makes;  // of each result: the slot that it makes, or -1
+  };
+  /// Memory is taken from the allocator before the first step that needs it, or from what ends there, and
+  /// given back after the last; an input is let go of.
+  struct Supply {
+    enum class Kind : uint8_t { Take, TakeOver, Give, Drop } kind;
+    int32_t slot, from = -1;
   };
   /// Of a prepared row, or of a part of one.
   struct Launch {
@@ -220,7 +232,8 @@ class Program {
     Product,
     Row,
     Guard,
-    Reading
+    Reading,
+    Supply
   };
   /// Instructions of one kind, side by side.
   struct Run {
@@ -228,7 +241,7 @@ class Program {
     uint32_t begin, end;
     bool checks = false;  // whether the user wants an end
   };
-  enum class Home : uint8_t { None, Outside, Constant, Arena, Block, Fresh, Kept };
+  enum class Home : uint8_t { None, Outside, Constant, Arena, Own, Block, Fresh, Kept };
   struct Memory {
     Home home = Home::None;
     bool escapes = false, touched = false;
@@ -237,9 +250,10 @@ class Program {
     int32_t input = -1;             // of Outside: which input lies in it
     int64_t input_offset = 0;
     size_t arena = 0;
+    int32_t takes = -1;  // of Own: whose memory it takes over
     Ref<Storage> frame;  // what operands of rows stand on
-    Tensor keep;         // what a row made, fresh memory, or a constant
-    Dims sizes;          // of fresh memory
+    Tensor keep;         // what a row made, fresh or own memory, or a constant
+    Dims sizes;          // of fresh and own memory
     DType dtype{};
     const char* writer = "jit";
     std::vector<std::pair<void*, int64_t>> pointers;  // where its address is written, and how far in
@@ -257,7 +271,8 @@ class Program {
   bool compute_numbers(std::span<const uint32_t> nodes, std::span<const Target> targets);
   static void run_chain(const Chain& chain);
   static void run_folded(const Chain& chain);
-  void run_all();
+  void supply(const Supply& s, const Drop* drop);
+  void run_all(const Drop* drop);
 
   Trace trace_;
   const Ends ends_;
@@ -277,6 +292,7 @@ class Program {
   std::vector<std::shared_ptr<const Launches>> prepared_;  // what they were made from
   std::vector<std::unique_ptr<Row>> rows_;
   std::vector<Guard> guards_;
+  std::vector<Supply> supplies_;
   std::vector<Tensor> converted_;  // numbers that no call changes, in the type of a walk
   std::vector<int32_t> outside_, fresh_, kept_;
   std::vector<int32_t> chained_;  // outside memory that chains write
@@ -307,7 +323,7 @@ class Pool {
   /// Throws Error where it cannot be run.
   Pool(Trace trace, Program::Ends ends);
   Program::Outcome run(std::span<const Tensor> inputs, std::span<Tensor> outputs,
-                       std::vector<Scalar>& numbers);
+                       std::vector<Scalar>& numbers, const Program::Drop* drop = nullptr);
   /// One of the copies, which are alike.
   const Program& any() const { return *first_; }
 

@@ -136,10 +136,20 @@ ReplayNode::ReplayNode(std::shared_ptr<Replay> replay, uint32_t group, std::shar
   saves_something();
 }
 
+ReplayNode::~ReplayNode() {
+  for (ReplayNode* const node : before_it_) --node->from_later_;
+}
+
 void ReplayNode::enter(std::span<const Tensor> inputs, std::span<const Tensor> all,
                        const std::vector<Scalar>& numbers) {
   numbers_ = numbers;
-  for (const uint32_t k : group().from) edges_.push_back(gradient_edge(all[k]));
+  for (const uint32_t k : group().from) {
+    edges_.push_back(gradient_edge(all[k]));
+    if (auto* const node = dynamic_cast<ReplayNode*>(edges_.back().node.get())) {
+      before_it_.push_back(node);
+      ++node->from_later_;
+    }
+  }
   unread_.resize(inputs.size());
   versions_.resize(inputs.size());
   for (size_t k = 0; k < inputs.size(); ++k) {
@@ -196,7 +206,17 @@ bool ReplayNode::run(const Replay::Backward& pass, Gradients& in, Gradients& out
   for (size_t i = 0; i < in.size(); ++i) inputs[n + i] = in[i];
   for (size_t k = 0; k < kept_.size(); ++k) inputs[n + in.size() + k] = kept_[k];
   std::vector<Scalar> numbers = numbers_;
-  if (pass.program->run(inputs, outputs, numbers) != Program::Outcome::Done) return false;
+  // What a pass that frees this node has taken goes at once, if nobody else is at it: see Node::readers.
+  constexpr uint16_t kSavedAndClaimedByOne = 1 | 2 | 4;
+  const auto spend = [&](uint32_t k) {
+    inputs[k].reset();
+    kept_[k - n - in.size()].reset();
+    results_[k - n - in.size()].release();
+  };
+  const Program::Drop drop = spend;
+  const bool frees = readers.load(std::memory_order_relaxed) == kSavedAndClaimedByOne;
+  if (pass.program->run(inputs, outputs, numbers, frees ? &drop : nullptr) != Program::Outcome::Done)
+    return false;
   for (size_t j = 0; j < out.size(); ++j)
     if (edges_[j]) out[j] = std::move(outputs[j]);
   return true;
@@ -234,6 +254,8 @@ void ReplayNode::apply(Gradients& in, Gradients& out) {
   if (!again) refuse_released();
   bool written = false;
   const Tensors inputs = inputs_then(written);
+  if (written && std::ranges::any_of(kept_, [](const Tensor& t) { return !t.defined(); }))
+    fail("jit: this backward pass failed halfway, and what it would take to run it as it is was freed");
   Tensors made;
   {
     const Looking supplying(written ? Ref<Observer>::steal(new Supplier(*replay_, part(), kept_))
@@ -379,9 +401,33 @@ void ReplayNode::join(const std::vector<Result>& results, std::span<const std::p
     }
 }
 
-const Again* again_of(const Node& node) {
-  const auto* replayed = dynamic_cast<const ReplayNode*>(&node);
-  return replayed ? replayed->own_again() : nullptr;
+// --- For the collector ------------------------------------------------------------------------------------
+
+void each_again(const Node& node, uint32_t output_nr, runtime::FunctionRef<void(const Again&, size_t)> f) {
+  if (const auto* replayed = dynamic_cast<const ReplayNode*>(&node)) replayed->each_again(output_nr, f);
+}
+
+void ReplayNode::each_again(uint32_t output_nr, runtime::FunctionRef<void(const Again&, size_t)> f) const {
+  // Who has this node besides nodes of the call: the result that is asked, or all results.
+  const size_t owners = refcount.load() - from_later_.load(), all = group().outputs.size();
+  if (owners == 1)
+    tell_again(f, all);
+  else if (owners == all && output_nr == 0)
+    tell_again(f, 1);
+  else if (owners == all && again_.use_count() == 1)
+    f(*again_, 1);
+}
+
+void ReplayNode::tell_again(runtime::FunctionRef<void(const Again&, size_t)> f, size_t shares) const {
+  // Not while a pass has it.
+  if (again_.use_count() == 1) f(*again_, shares);
+  for (auto at = before_it_.begin(); at != before_it_.end(); ++at) {
+    if (std::find(before_it_.begin(), at, *at) != at) continue;
+    // One without results left, which this one alone leads to.
+    const auto edges = static_cast<uint32_t>(std::ranges::count(before_it_, *at));
+    if ((*at)->refcount.load() == edges && (*at)->from_later_.load() == edges)
+      (*at)->tell_again(f, (*at)->group().outputs.size());
+  }
 }
 
 // --- A result whose graph is gone -------------------------------------------------------------------------

@@ -39,6 +39,7 @@ class ReplayNode final : public Node {
  public:
   ReplayNode(std::shared_ptr<Replay> replay, uint32_t group, std::shared_ptr<const Again> again,
              std::shared_ptr<const Before> before, std::span<const Tensor> inputs);
+  ~ReplayNode() override;
   std::string name() const override { return "JitBackward0"; }
   std::span<Edge> edges() override { return edges_; }
   void apply(Gradients& in, Gradients& out) override;
@@ -46,10 +47,11 @@ class ReplayNode final : public Node {
   /// After the call: keep what passes take, and be the history of its results. `all`: they, and what is kept.
   /// `numbers`: those that it computed with.
   void enter(std::span<const Tensor> inputs, std::span<const Tensor> all, const std::vector<Scalar>& numbers);
-  /// Null where nodes of other groups have it, too.
-  const Again* own_again() const { return again_.use_count() == 1 ? again_.get() : nullptr; }
+  /// See `adjoint::replay::each_again`.
+  void each_again(uint32_t output_nr, runtime::FunctionRef<void(const Again&, size_t)> f) const;
 
  private:
+  void tell_again(runtime::FunctionRef<void(const Again&, size_t)> f, size_t shares) const;
   const Group& group() const { return replay_->recording_.groups[group_]; }
   const Replay::Part& part() const { return replay_->parts_[group_]; }
   bool run(const Replay::Backward& pass, Gradients& in, Gradients& out);
@@ -71,6 +73,9 @@ class ReplayNode final : public Node {
   std::shared_ptr<const Again> again_;
   std::shared_ptr<const Before> before_;
   std::vector<Edge> edges_;
+  /// The nodes of groups before that edges lead to, one for each; how many edges of later ones lead here.
+  std::vector<ReplayNode*> before_it_;
+  std::atomic<uint32_t> from_later_{0};
   /// Of inputs that a pass reads, and of others that have a history; the results that a pass takes.
   std::vector<SavedTensor> inputs_, results_;
   /// Leaves that no pass reads, which may be written without harm.

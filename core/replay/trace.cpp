@@ -338,6 +338,9 @@ void Tracer::told(const Notice& n) {
       slot(n.tensor, Slot::Kind::Given);
       return;
     case Notice::Kind::Gradient:
+      gradients_.try_emplace(n.tensor.get(), std::string_view(n.by) == "grad"
+                                                 ? static_cast<int64_t>(trace.steps.size())
+                                                 : int64_t{-1});
       return;
     case Notice::Kind::Replaced:
       return refuse(text("a tensor gets other memory or another shape, by ", n.by));

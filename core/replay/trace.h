@@ -139,6 +139,12 @@ class Tracer final : public Observer {
   Place place(const Tensor& t, uint32_t writes = 0);
   /// A tensor that was made while nobody looked on, perhaps where one lay that is gone.
   void meet(const Tensor& t) { at_.erase(owner_of_bytes(t->storage)); }
+  /// The step before which the program first gave this leaf another gradient, or none; -1 where a pass came
+  /// first, or nobody did.
+  int64_t gradient_replaced(const Tensor& leaf) const {
+    const auto at = gradients_.find(leaf.get());
+    return at == gradients_.end() ? -1 : at->second;
+  }
   /// Of the outside slots, the memory.
   const std::unordered_map<const Storage*, int32_t>& slots() const { return at_; }
 
@@ -161,6 +167,7 @@ class Tracer final : public Observer {
   /// Of outside memory that is looked at with a count of writes of its own (`.data = …`): that.
   std::unordered_map<const Storage*, uint32_t> counted_;
   std::vector<Ref<Storage>> held_;  // outside memory, so that no other gets its address
+  std::unordered_map<const TensorImpl*, int64_t> gradients_;
 };
 
 /// What a call writes: f(tensor) of each, as often as its version goes up.

@@ -251,3 +251,89 @@ def test_several_threads(which):
     for t in threads:
         t.join()
     assert not wrong and f.stats()["replayed"] > 100
+
+
+class Keeps(ad.nn.Module):
+    """Results stay where the call finds its arguments: `kept` says which."""
+
+    def __init__(self, kept):
+        super().__init__()
+        self.weight = ad.nn.Parameter(ad.ones(1000))
+        self.kept = kept
+        self.last = None
+
+
+def one_after_another(m, x):
+    y = m.weight * x
+    return y, (y * y).sum()
+
+
+def side_by_side(m, x):
+    return (m.weight * x).exp(), (m.weight + x).sum()
+
+
+def two_of_one(m, x):
+    y = m.weight * x
+    return y, y.exp(), y.sin().sum()
+
+
+def a_view_too(m, x):
+    y = m.weight * x
+    return y, y[:10], (y * y).sum()
+
+
+@pytest.mark.parametrize("function", (one_after_another, side_by_side, two_of_one))
+@pytest.mark.parametrize("kept", ((0,), (1,), (-1,), (0, 1), (0, -1), (1, -1), (0, 1, -1)))
+def test_results_that_lead_to_the_arguments_go(function, kept):
+    """A result that its own argument holds is garbage with it, whichever others there were. Two of one, without the one
+    that they were made from, are not seen by the collector.
+    """
+    if function is two_of_one and kept == (1, -1):
+        kept = (1,)
+    jitted = ad.jit(function)
+    weights = []
+
+    def once(keep):
+        m, x = Keeps(kept), numbers(1000)
+        results = jitted(m, x)
+        m.last = [results[k] for k in kept] if keep else None
+        weights.append(weakref.ref(m.weight))
+
+    for _ in range(6):
+        once(False)
+    for _ in range(4):
+        once(True)
+    assert jitted.stats()["replayed"] >= 5
+    for _ in range(3):
+        gc.collect()
+    assert [w() for w in weights] == [None] * len(weights)
+
+
+@pytest.mark.parametrize("function", (one_after_another, side_by_side, two_of_one, a_view_too))
+@pytest.mark.parametrize("held", (0, 1, -1))
+@pytest.mark.parametrize("other", ("result", "graph"))
+def test_results_outside_keep_what_their_graph_needs(function, held, other):
+    """The collector takes nothing that a result which the program still has can ask for."""
+    jitted = ad.jit(function)
+
+    def once(f):
+        m, x = Keeps(()), numbers(1000, seed=3)
+        results = f(m, x)
+        m.last = list(results)
+        return results[held] if other == "result" else results[held] * 2
+
+    for _ in range(5):
+        once(jitted)
+    y, expected = once(jitted), once(function)
+    gc.collect()
+    gc.collect()
+    found = []
+    for r in (y, expected):
+        node = r.grad_fn if other == "result" else r.grad_fn.next_functions[0][0]
+        assert node.name() == "JitBackward0" or r is expected
+        while not hasattr(node, "variable"):
+            node = node.next_functions[0][0]
+        w = node.variable
+        (g,) = ad.autograd.grad(r.sum(), w, create_graph=True)
+        found.append((g.tolist(), *((ad.autograd.grad(g.sum(), w)[0].tolist(),) if g.requires_grad else ())))
+    assert found[0] == found[1]

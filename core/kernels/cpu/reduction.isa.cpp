@@ -381,14 +381,24 @@ struct ExpSumFold {
                    double) {
     A* a = static_cast<A*>(acc);
     constexpr int64_t kRun = 8 * kBlock / sizeof(T) * 4;  // 32 KiB at most
-    for (int64_t r = 0; r < rows; ++r)
+    // Of short rows several at a time, a pass after the other: what one row waits for, the next ones fill.
+    constexpr int64_t kTogether = 8, kShortRow = 512;
+    const int64_t together = n <= kShortRow ? kTogether : 1;
+    for (int64_t row = 0; row < rows; row += together)
       for (int64_t at = 0; at < n; at += kRun) {
-        const T* p = static_cast<const T*>(from) + r * row_stride + at;
-        const int64_t m = least(kRun, n - at);
-        const T max = lane_max(p, m), shift = finite_or_zero(max);
-        const T sum = lane_sum<T>(m, [p, shift](int64_t i) { return math::exp(p[i] - shift); });
-        const A here{double(max), double(sum)};
-        a[r] = a[r].sum == 0 ? here : join(a[r], here);
+        const T* const p = static_cast<const T*>(from) + row * row_stride + at;
+        const int64_t m = least(kRun, n - at), last = least(together, rows - row);
+        T max[kTogether], sum[kTogether];
+        for (int64_t r = 0; r < last; ++r) max[r] = lane_max(p + r * row_stride, m);
+        for (int64_t r = 0; r < last; ++r)
+          sum[r] = lane_sum<T>(m, [q = p + r * row_stride, shift = finite_or_zero(max[r])](int64_t i) {
+            return math::exp(q[i] - shift);
+          });
+        for (int64_t r = 0; r < last; ++r) {
+          const A here{double(max[r]), double(sum[r])};
+          A& all = a[row + r];
+          all = all.sum == 0 ? here : join(all, here);
+        }
       }
   }
 

@@ -248,8 +248,10 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, hist
     made.outputs = len(tensors)
     forward = recorder.steps
     groups, spent = passes(made, recorder, tensors, inputs)
+    gradients = ((c.key, layout._of_tensor(c.key)[1]) for c, _ in made.changes if c.kind == "grad")
+    replaced = [pair for pair in gradients if pair[1] >= 0]
     made.recording = recorder.finish(
-        inputs, tensors, forward, groups, spent, made.retained, made.clean is not None
+        inputs, tensors, forward, groups, spent, made.retained, made.clean is not None, replaced
     )
     if made.recording.refused:
         raise Unfit(made.recording.refused)
@@ -353,7 +355,7 @@ class Trace:
         """What the call gives and stores, as tensors, or None where it has to be made by itself."""
         numbers = tensors[len(tensors) - self.varying :]
         again = None if held is None else self.again(function, args, kwargs, held, numbers)
-        return self.program.run(tensors, again, self.varying, self.returned)
+        return self.program.run(tensors, again, self.varying, self.returned, not CHECK)
 
     def change(
         self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Any, made: Any
