@@ -259,20 +259,23 @@ class Builder::Layout {
       else
         operand(link.in[i], plan.in[i], numbers && !reduces);
     }
-    // The result may lie where an operand ends, but those of a reduction, whose rows are read afterwards.
-    if (!reduces) release(plan, k);
+    // The result may lie where an operand ends whose elements are as long: a longer one would be written over
+    // what is still to be read. Those of a reduction lie elsewhere.
+    const int64_t item = reduces ? 0 : itemsize(b_.t_.geometry(plan.out).dtype);
+    release(plan, k, item);
     for (const Place* p : {&plan.out, &plan.also})
       if (p->slot >= 0) {
         if (b_.memory(p->slot).home == Home::Block && !buffer_.contains(p->slot)) buffer_[p->slot] = take();
         operand(p == &plan.out ? link.out : link.also, *p, numbers);
       }
-    if (reduces) release(plan, k);
+    release(plan, k);
   }
 
-  void release(const Plan& plan, size_t k) {
+  /// The buffers of operands that nobody reads after link k; only those of such items, unless it is -1.
+  void release(const Plan& plan, size_t k, int64_t item = -1) {
     for (size_t i = 0; i < plan.in.size(); ++i) {
       const int32_t slot = plan.in[i].slot;
-      if (slot < 0) continue;
+      if (slot < 0 || (item >= 0 && itemsize(b_.t_.geometry(plan.in[i]).dtype) != item)) continue;
       if (plan.spread[i].length) {
         if (const auto last = last_use_.find(key(plan, i)); last != last_use_.end() && last->second == k) {
           idle_.push_back(filled_.at(key(plan, i)));

@@ -9,6 +9,12 @@
 
 namespace adjoint::replay {
 
+int64_t Program::rows_of_block(int64_t row) {
+  constexpr int64_t kElements = 4096, kVector = 16;
+  const int64_t rows = std::max<int64_t>(1, kElements / row);
+  return rows > kVector ? rows / kVector * kVector : rows;
+}
+
 /// A thread's way through a chain: the buffers, those of numbers filled, and the calls of reductions over a
 /// block.
 class Program::ChainRun {

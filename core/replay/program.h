@@ -68,11 +68,7 @@ class Program {
   /// Chains run in pieces of this length, in which eager's loops give the same bits.
   static constexpr int64_t kBlock = 512;
   /// How many rows make a block.
-  static int64_t rows_of_block(int64_t row) {
-    constexpr int64_t kElements = 4096, kVector = 16;
-    const int64_t rows = std::max<int64_t>(1, kElements / row);
-    return rows > kVector ? rows / kVector * kVector : rows;
-  }
+  static int64_t rows_of_block(int64_t row);
   enum class Outcome : uint8_t {
     Done,
     /// Something failed or went another way; nothing has changed.
