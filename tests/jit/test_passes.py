@@ -273,7 +273,11 @@ def test_results_do_not_lie_over_shorter_operands():
 
         def f(x, y):
             z = ad.where(x > y, x, y)
-            return z, ad.where((z * 2 > 1) & (x < y), y, x).sum(), ad.where(z > 0, z - (z > 0.5) * 1.0, y * (z < -0.5))
+            return (
+                z,
+                ad.where((z * 2 > 1) & (x < y), y, x).sum(),
+                ad.where(z > 0, z - (z > 0.5) * 1.0, y * (z < -0.5)),
+            )
 
         jitted = ad.jit(f)
         for k in range(5):

@@ -69,7 +69,10 @@ def program(seed):
     again later."""
     draw = random.Random(seed)
     reductions = draw.choices(list(REDUCTIONS), k=3)
-    plan = [(draw.choice("uubbbr"), draw.random(), draw.choice(list(UNARY)), draw.choice(list(BINARY))) for _ in range(12)]
+    plan = [
+        (draw.choice("uubbbr"), draw.random(), draw.choice(list(UNARY)), draw.choice(list(BINARY)))
+        for _ in range(12)
+    ]
 
     def run(x, y, each, row):
         whole, rows, count = [x, y, row], [each], 0
@@ -95,7 +98,9 @@ def operands(seed, shape, dtype, special):
     args = [rng.standard_normal(s) for s in ((n, m), (n, m), (n, 1), (m,))]
     for a in args[: 2 if special else 0]:
         for _ in range(4):
-            a[rng.integers(n), rng.integers(m)] = rng.choice([0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 1e30, 1e-40])
+            a[rng.integers(n), rng.integers(m)] = rng.choice(
+                [0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 1e30, 1e-40]
+            )
     return [ad.tensor(a, dtype=getattr(ad, dtype)) for a in args]
 
 
@@ -209,7 +214,9 @@ def test_numbers_of_rows_that_are_written():
         for _ in range(6):
             a = f(plain[0], totals[0], plain[2])
             b = jitted(replayed[0], totals[1], replayed[2])
-            assert twice.picture([a, plain, totals[0]]) == twice.picture([b, replayed, totals[1]]), str(ad.jit.explain(jitted))
+            assert twice.picture([a, plain, totals[0]]) == twice.picture([b, replayed, totals[1]]), str(
+                ad.jit.explain(jitted)
+            )
         assert jitted.stats()["replayed"]
 
 
@@ -242,7 +249,7 @@ def test_what_explain_says_of_rows():
     x = ad.randn(64, 128)
     for f, words in [
         (softmax, "blocks of 8192 in rows of 128: amax sub exp sum div; nothing else takes what it makes"),
-        (lambda x: (softmax(x) @ x.T), "mm is no loop over elements"),
+        (lambda x: softmax(x) @ x.T, "mm is no loop over elements"),
         (lambda x: (softmax(x) * 2).reshape(32, 256).sum(1), "sum takes rows of 256"),
     ]:
         jitted = ad.jit(f)
