@@ -99,68 +99,37 @@ std::string line() {
   return "";
 }
 
-/// What runs again in Python, where a backward pass asks for what was not recorded: again(inputs) gives the
-/// results that need gradients, and again(None) says whether the recorded passes are right. It goes with the
-/// node, wherever that goes.
+/// It goes with the node, wherever that goes.
 struct AgainInPython final : Again {
-  explicit AgainInPython(std::shared_ptr<PyObject> f) : function(std::move(f)) {}
-  const std::shared_ptr<PyObject> function;
+  explicit AgainInPython(std::shared_ptr<PyObject> c) : call(std::move(c)) {}
+  const std::shared_ptr<PyObject> call;
 
   Tensors results(TensorList inputs) const override {
     const InPython python;
     const nb::object all = nb::steal(PyList_New(static_cast<Py_ssize_t>(inputs.size())));
     for (size_t i = 0; i < inputs.size(); ++i)
       PyList_SET_ITEM(all.ptr(), static_cast<Py_ssize_t>(i), wrap(inputs[i]));
-    const nb::object r = nb::steal(PyObject_CallOneArg(function.get(), all.ptr()));
-    if (!r.is_valid()) throw nb::python_error();
     Tensors results;
-    for (nb::handle t : nb::iter(r)) results.push_back(unwrap(t.ptr()));
+    for (nb::handle t : nb::iter(asked(all))) results.push_back(unwrap(t.ptr()));
     return results;
   }
   bool holds() const override {
     const InPython python;
-    const nb::object r = nb::steal(PyObject_CallOneArg(function.get(), Py_None));
+    return asked(nb::none()).ptr() == Py_True;
+  }
+
+ private:
+  nb::object asked(const nb::object& inputs) const {
+    runtime::SmallVector<PyObject*, 8> given(static_cast<size_t>(PyTuple_GET_SIZE(call.get())));
+    given[0] = inputs.ptr();
+    for (size_t i = 1; i < given.size(); ++i)
+      given[i] = PyTuple_GET_ITEM(call.get(), static_cast<Py_ssize_t>(i));
+    const nb::object r =
+        nb::steal(PyObject_Vectorcall(PyTuple_GET_ITEM(call.get(), 0), given.data(), given.size(), nullptr));
     if (!r.is_valid()) throw nb::python_error();
-    return r.ptr() == Py_True;
+    return r;
   }
 };
-
-/// The outputs, or None where the call has to be made by itself. `again`: None where nothing is recorded.
-nb::object run(const std::shared_ptr<Replay>& replay, nb::handle given, nb::handle again, size_t varying,
-               const std::vector<uint32_t>& returned) {
-  PyObject* const list = given.ptr();
-  // Tensors, then numbers.
-  const size_t n = static_cast<size_t>(PyList_GET_SIZE(list)) - varying;
-  std::vector<Scalar> numbers;
-  for (size_t i = 0; i < varying; ++i)
-    numbers.push_back(*as_scalar(PyList_GET_ITEM(list, static_cast<Py_ssize_t>(n + i))));
-  Tensors inputs(n), outputs(replay->outputs());
-  for (size_t i = 0; i < n; ++i)
-    if (PyObject* o = PyList_GET_ITEM(list, static_cast<Py_ssize_t>(i)); is_tensor(o)) inputs[i] = unwrap(o);
-  Program::Outcome outcome;
-  std::shared_ptr<const Again> recorded;
-  if (!again.is_none()) recorded = std::make_shared<AgainInPython>(hold(again.ptr()));
-  {
-    const Computing computing(replay->program().work() >= kUnlockFrom, [&](auto&& add) {
-      for (const Tensor& t : inputs) add(t.get());
-    });
-    outcome = replay->run(inputs, outputs, recorded, numbers);
-  }
-  if (outcome != Program::Outcome::Done) return nb::none();
-  nb::object made = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(outputs.size() + returned.size())));
-  for (size_t i = 0; i < returned.size(); ++i)
-    PyTuple_SET_ITEM(made.ptr(), static_cast<Py_ssize_t>(outputs.size() + i),
-                     from_scalar(numbers.at(returned[i])));
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const int32_t k = replay->program().output_is_input()[i];
-    PyObject* const o = k >= 0 ? Py_NewRef(PyList_GET_ITEM(list, k)) : wrap(outputs[i]);
-    PyTuple_SET_ITEM(made.ptr(), static_cast<Py_ssize_t>(i), o);
-    // Its history holds the arguments, which may hold it.
-    if (recorded && o && outputs[i].defined() && outputs[i]->grad_fn && !PyObject_GC_IsTracked(o))
-      PyObject_GC_Track(o);
-  }
-  return made;
-}
 
 nb::dict statistics(const std::shared_ptr<Replay>& replay) {
   const Program::Statistics s = replay->program().statistics();
@@ -185,8 +154,12 @@ nb::dict statistics(const std::shared_ptr<Replay>& replay) {
 int visit_again(const Node& node, visitproc visit, void* arg) {
   const Again* again = again_of(node);
   const auto* python = static_cast<const AgainInPython*>(again);
-  if (python) Py_VISIT(python->function.get());
+  if (python) Py_VISIT(python->call.get());
   return 0;
+}
+
+std::shared_ptr<const Again> again_in_python(nb::object call) {
+  return std::make_shared<AgainInPython>(hold(call.ptr()));
 }
 
 const char* reason_not_to_replay() {
@@ -298,14 +271,6 @@ void bind_replay(nb::module_& m) {
           nb::rv_policy::take_ownership);
   nb::class_<Replayed>(m, "_Replay", "A recording that runs again.")
       .def("__init__", [](Replayed* p, const Recording& r) { new (p) Replayed{std::make_shared<Replay>(r)}; })
-      .def(
-          "run",
-          [](const Replayed& p, nb::handle inputs, nb::handle again, size_t varying,
-             const std::vector<uint32_t>& returned) {
-            return run(p.replay, inputs, again, varying, returned);
-          },
-          nb::arg("inputs"), nb::arg("again").none(), nb::arg("varying") = 0,
-          nb::arg("returned") = std::vector<uint32_t>())
       .def("statistics", [](const Replayed& p) { return statistics(p.replay); })
       .def_prop_ro("writes", [](const Replayed& p) { return p.replay->writes(); })
       .def_prop_ro("differentiated",

@@ -237,6 +237,8 @@ class Walk {
   /// Its object, new.
   PyObject* take(size_t i);
   size_t count() const { return scratch_.tensors.size(); }
+  /// The object of a node.
+  PyObject* object(size_t i) const { return nodes[i]; }
   /// Append the objects of nodes, in order: by weak references, where there may be such.
   void hold(PyObject* list) const;
   const std::vector<Scalar>& numbers() const { return scratch_.numbers; }

@@ -15,7 +15,6 @@ import threading
 from adjoint import _C
 from adjoint._replay._codes import facts_of
 from adjoint._replay._memory import State
-from adjoint._replay._paths import store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,19 +99,13 @@ class _Placed:
             self.kwargs[key] = value
         else:
             kind = {"value": "key", "content": "cell", "name": "global"}.get(kind, kind)
-            store(kind, self.layout._object(parent), key, value)
+            _C._store(kind, self.layout._object(parent), key, value)
 
     def put_back(self) -> None:
         tensors = self.layout.tensors
         for change in reversed(self.layout.changes()):
-            if change.kind == "grad":
-                tensors[change.key].grad = change.before
-                continue
-            holder = self.layout._object(change._node)
-            if change.kind == "append":
-                list.__delitem__(holder, slice(change.key, None))
-            else:
-                store(change.kind, holder, change.key, change.before, absent=change.added)
+            holder = tensors[change.key] if change.kind == "grad" else self.layout._object(change._node)
+            _C._store(change.kind, holder, change.key, change.before, absent=change.added)
         self.state.put_back()
 
 
