@@ -13,7 +13,7 @@ from __future__ import annotations
 import types
 
 from adjoint._C import Tensor, _Layout
-from adjoint._replay._codes import LIBRARY, gather, modules, through_modules
+from adjoint._replay._codes import LIBRARY, gather, modules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -171,6 +171,8 @@ class Layout(_Layout):
     """
 
     _codes: list[types.CodeType] = []
+    #: Whether the program's code may tell an object in the place of a number from a number.
+    _tells = False
 
     def covers(self, codes: Iterable[tuple[types.CodeType, Any]]) -> bool | str:
         """True where all code that ran was known when this was collected, else a sentence: it may have read more."""
@@ -197,12 +199,13 @@ def collect(
 ) -> Layout:
     """What the call reads, if this code runs in it: pairs of code and the globals that it ran with."""
     codes = list(codes)
-    facts, spaces, imports, known = gather(codes)
+    facts, spaces, imports, known, through = gather(codes)
     layout = Layout()
     layout._codes = known
+    layout._tells = facts["tells"]
     space = [(codes[at][1], used, library) for at, used, library in spaces]
     own = {
-        "globals": space + through_modules(codes),
+        "globals": space + through.now(codes),
         "parameters": _parameters(function),
         "imports": modules(imports) if imports else (),
     }

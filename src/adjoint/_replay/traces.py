@@ -118,11 +118,12 @@ def _watched(
     kwargs: dict[str, Any],
     only: Any = None,
     place: Callable[[Any], Any] | None = None,
+    blind: bool = False,
 ) -> tuple[Any, Watching]:
     """Call a function, always under a recorder: transforms take other ways where calls are observed. `place` gives the
-    arguments of a call that is only tried, in which the code in `only` may run.
+    arguments of a call that is only tried, in which the code in `only` may run. `blind`: only to see which code runs.
     """
-    recorder = _C._record(LIBRARY)
+    recorder = _C._record(LIBRARY, blind)
     try:
         if place:
             args, kwargs = place(recorder)
@@ -146,7 +147,7 @@ def record(
     """
     made = Recorded()
     if codes is None:
-        _watched(made, function, args, kwargs)
+        _watched(made, function, args, kwargs, blind=True)
         return made
     made.known = codes
     made.layout = layout = collect(function, args, kwargs, codes)
@@ -154,7 +155,7 @@ def record(
     try:
         for one in earlier:
             which = numbers_of(one, layout)
-            if which is not None and may_follow(layout, codes):
+            if which is not None and may_follow(layout):
                 made.tracked = _track(layout, which, function, args, kwargs, codes)
                 break
         histories = [(_history(t), _flags(t)) for t in layout.tensors]
