@@ -60,6 +60,10 @@ void Builder::build() {
     p_.dropped_ += !plan.live;
     p_.constants_ += plan.once;
   }
+  // Calls are instructions now.
+  p_.operations_ = t_.steps.size();
+  std::vector<Step>().swap(t_.steps);
+  std::vector<Argument>().swap(t_.arguments);
 }
 
 void Builder::find_inputs_and_outputs() {

@@ -257,7 +257,8 @@ class Program {
   bool compute_numbers(std::span<const uint32_t> nodes, std::span<const Target> targets);
   static void run_chain(const Chain& chain);
   static void run_folded(const Chain& chain);
-  void run_all();
+  /// False where a decision comes out otherwise.
+  bool run_all();
 
   Trace trace_;
   const Ends ends_;
@@ -296,7 +297,7 @@ class Program {
   char* arena_at_ = nullptr;
   size_t arena_bytes_ = 0;
   std::vector<char> undo_;
-  size_t dropped_ = 0, constants_ = 0;
+  size_t operations_ = 0, dropped_ = 0, constants_ = 0;
   int64_t work_ = 0;
   bool draws_ = false;
 };
