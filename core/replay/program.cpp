@@ -366,7 +366,7 @@ Program::Statistics Program::statistics() const {
   s.constants = constants_;
   s.arena_bytes = arena_bytes_;
   s.bytes = trace_.bytes_held() + memory_.capacity() * sizeof(Memory) + loops_.capacity() * sizeof(Loops) +
-            wides_.capacity() * sizeof(Wide) + rows_.size() * (sizeof(Row) + 256) +
+            wides_.size() * sizeof(Wide) + rows_.size() * (sizeof(Row) + 256) +
             (launches_.size() + products_.size()) * (sizeof(BoundLaunch) + 256) + undo_.capacity();
   return s;
 }

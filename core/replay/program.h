@@ -15,6 +15,7 @@
 // Start reading at `Program::run`. See Note: replay.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -267,7 +268,7 @@ class Program {
   std::vector<Run> runs_;
   std::vector<Loops> loops_;
   std::vector<std::unique_ptr<SmallPass>> passes_;
-  std::vector<Wide> wides_;
+  std::deque<Wide> wides_;  // which stay where they are
   std::vector<std::unique_ptr<Gathered>> gathered_;
   std::vector<std::unique_ptr<Walk>> walks_;
   std::vector<std::unique_ptr<Chain>> chains_;
