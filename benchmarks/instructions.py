@@ -20,6 +20,9 @@ MEASURES = {
     "add": ("x + b", ""),
     "mul": ("x * b", ""),
     "sin": ("sin(x)", ""),
+    "sin of 7": ("sin(z)", ""),
+    "exp of 7": ("m.exp(z)", ""),
+    "sin of 7 and backward": ("sin(z).backward(z)", ""),
     "chain forward": ("y = y * b", ""),
     "chain forward and backward": ("y = y * b", "y.backward()"),
     "sum": ("v.sum()", ""),
@@ -29,6 +32,8 @@ MEASURES = {
     "cat": ("m.cat((v, v))", ""),
     "where": ("m.where(c, v, v)", ""),
     "matmul": ("m.matmul(w, w)", ""),
+    "softmax twice": ("g(w.softmax(1)[0, 0], w, create_graph=True)[0].sum().backward()", ""),
+    "cross entropy twice": ("g(loss(w, t), w, create_graph=True)[0].sum().backward()", ""),
     "write": ("u.copy_(u)", ""),
     "dual mul": ("d * d", ""),
     "dual sum": ("d.sum()", ""),
@@ -47,6 +52,8 @@ d = {dual}
 def run(count, x, b, sin):
     y, u, c = x, m.ones(8), m.ones(8) > 0
     v, w = m.ones(8, requires_grad=True), m.ones(3, 3, requires_grad=True)
+    z, t = m.full((7,), 0.5).requires_grad_(), m.tensor([0, 1, 2])
+    g, loss = m.autograd.grad, m.nn.functional.cross_entropy
     for _ in itertools.repeat(None, count):
         {body}
     {after}

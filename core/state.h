@@ -28,6 +28,8 @@ struct ThreadState {
   bool holomorphic = false;
   /// Whether independent branches of a backward pass run in several threads.
   bool parallel_backward = false;
+  /// Whether a composition is differentiated: of what its gradient is a function, its fused node says.
+  bool within_composition = false;
   /// What new tensors are marked with: TensorImpl::kInference in inference mode. And TensorImpl::kPlaced,
   /// which is no flag of tensors.
   uint32_t flags_of_new = 0;

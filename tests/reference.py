@@ -91,7 +91,6 @@ REFERENCES = {
     # gradients of reductions
     "_centred_times": lambda x, mean, g: (x - mean) * g,
     "_exp_times": lambda x, total, g: np.exp(x - total) * g,
-    "_difference_times": lambda y, g, mean: y * (g - mean),
     "_where_equal": lambda x, extreme, g: np.where(x == extreme, g, 0),
     "_ratio_or_zero": lambda a, b: np.where(b == 0, 0, a / np.where(b == 0, 1, b)),
     # exponentials

@@ -219,7 +219,7 @@ void accumulate_gradient(const Tensor& t, Tensor g) {
   if (g->flags & ~t->flags & TensorImpl::kBatched && !t->storage->made_inside(meta_of(g)->batch_level))
       [[unlikely]]
     fail("vmap: backward() would add a gradient for each sample to the .grad of a tensor of shape ",
-         to_string(t.sizes()),
+         t.sizes(),
          " that is the same for all samples; take the gradient by adjoint.func.grad or autograd.grad, and "
          "return it");
   AutogradMeta& m = make_meta(t.get());
@@ -244,8 +244,8 @@ void accumulate_gradient(const Tensor& t, Tensor g) {
 void set_gradient_home(const Tensor& t, Tensor home) {
   if (home.defined() && (!same(home.sizes(), t.sizes()) || home.dtype() != t.dtype() ||
                          device_of(home) != device_of(t) || home.requires_grad()))
-    fail("the place of a gradient is a tensor like its leaf, of shape ", to_string(t.sizes()), " and ",
-         name_of(t.dtype()), ", but it has shape ", to_string(home.sizes()), " and ", name_of(home.dtype()));
+    fail("the place of a gradient is a tensor like its leaf, of shape ", t.sizes(), " and ",
+         name_of(t.dtype()), ", but it has shape ", home.sizes(), " and ", name_of(home.dtype()));
   AutogradMeta& m = make_meta(t.get());
   std::lock_guard lock(m.lock);  // what was there dies after it
   m.home.swap(home);
@@ -254,8 +254,7 @@ void set_gradient_home(const Tensor& t, Tensor home) {
 void set_gradient(const Tensor& t, Tensor grad) {
   if (grad.defined()) {
     if (!same(grad.sizes(), t.sizes()))
-      fail("attempting to assign a gradient of size '", to_string(grad.sizes()), "' to a tensor of size '",
-           to_string(t.sizes()),
+      fail("attempting to assign a gradient of size '", grad.sizes(), "' to a tensor of size '", t.sizes(),
            "'. Please ensure that the gradient and the tensor are the same size (assigned grad has data of a "
            "different size)");
     if (device_of(grad) != device_of(t))
@@ -286,18 +285,17 @@ void set_requires_grad(const Tensor& t, bool on) {
           "you can only change requires_grad flags of leaf variables. If you want to use a computed variable "
           "in a subgraph that doesn't require differentiation use var_no_grad = var.detach(). This one has "
           "shape ",
-          to_string(t.sizes()), " and was made by the operation that ", t->grad_fn->name(),
-          " differentiates");
+          t.sizes(), " and was made by the operation that ", t->grad_fn->name(), " differentiates");
     return;
   }
   if (on && !is_differentiable(t.dtype()))
     fail("only Tensors of floating point and complex dtype can require gradients, but this one is ",
-         name_of(t.dtype()), " of shape ", to_string(t.sizes()),
+         name_of(t.dtype()), " of shape ", t.sizes(),
          " (only Tensors of floating point dtype can require gradients, complex ones included); convert it "
          "first, for example with .to(float32)");
   if (on && t->is(TensorImpl::kInference) && !thread_state.inference)
     fail("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed. Its shape is ",
-         to_string(t.sizes()), "; clone() it first");
+         t.sizes(), "; clone() it first");
   t->set(TensorImpl::kRequiresGrad, on);
 }
 

@@ -1,6 +1,7 @@
 #include "autograd/arguments.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "autograd/engine.h"
 #include "autograd/views.h"
@@ -81,6 +82,12 @@ struct OwnRecording {
   }
 };
 
+/// For its scope, gradients have the history that they have.
+struct WithinComposition {
+  const bool before = std::exchange(thread_state.within_composition, true);
+  ~WithinComposition() { thread_state.within_composition = before; }
+};
+
 }  // namespace
 
 Tensor argument_for(const Tensor& x, bool continued) {
@@ -88,8 +95,7 @@ Tensor argument_for(const Tensor& x, bool continued) {
     fail(
         "only Tensors of floating point dtype can require gradients: an argument of a function that is to be "
         "differentiated by it is ",
-        name_of(x.dtype()), " of shape ", to_string(x.sizes()),
-        "; convert it first, for example with .to(float32)");
+        name_of(x.dtype()), " of shape ", x.sizes(), "; convert it first, for example with .to(float32)");
   Tensor t = batch_for_argument(x);
   if (!t.defined()) t = alias_with_tangents(x);
   return made_argument(std::move(t), x, continued);
@@ -197,6 +203,7 @@ Tensors pull_back(TensorList arguments, uint32_t wanted, TensorList cotangents,
     }
   }
   if (roots.empty()) return gradients;
+  const WithinComposition within;
   Tensors found = run_backward(roots, std::move(seeds), ends, options);
   for (size_t i = 0, k = 0; i < own.size(); ++i)
     if (own[i].defined() && wanted >> i & 1) gradients[i] = std::move(found[k++]);

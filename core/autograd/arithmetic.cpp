@@ -76,8 +76,7 @@ Tensor own_gradient(Tensor& g, const Tensor& leaf) {
   // The leaf may have got other data since.
   if (g.numel() != leaf.numel() ||
       (leaf->storage->kind == Storage::Kind::External && !same(g.sizes(), leaf.sizes()))) [[unlikely]]
-    fail("a gradient of shape ", to_string(g.sizes()), " arrived for a leaf of shape ",
-         to_string(leaf.sizes()),
+    fail("a gradient of shape ", g.sizes(), " arrived for a leaf of shape ", leaf.sizes(),
          ": its .data were replaced, or its memory by set_(), between forward and backward. Run backward "
          "first, or keep the shape");
   const bool like_leaf = !leaf.is_contiguous() && without_gaps(leaf);
@@ -110,7 +109,7 @@ Tensor own_gradient(Tensor& g, const Tensor& leaf) {
 }
 
 void keep_history(Tensor& g, std::span<const Edge> edges, uint64_t mask) {
-  if (!g.defined() || g.requires_grad()) return;
+  if (!g.defined() || g.requires_grad() || thread_state.within_composition) return;
   for (size_t i = 0; i < edges.size(); ++i) {
     if (!edges[i] || !(mask >> (i & 63) & 1)) continue;
     // Stands for the input, of which only the history is needed.
@@ -139,8 +138,8 @@ Tensor fit_gradient(Tensor g, const ResultInfo& info, const Node& from, size_t i
     for (size_t i = 0; can && i < info.sizes().size(); ++i)
       can = info.sizes()[i] == g.sizes()[i + lead] || info.sizes()[i] == 1;
     if (!can)
-      fail("Function ", from.name(), " returned an invalid gradient at index ", index, " - got ",
-           to_string(g.sizes()), " but expected shape compatible with ", to_string(info.sizes()));
+      fail("Function ", from.name(), " returned an invalid gradient at index ", index, " - got ", g.sizes(),
+           " but expected shape compatible with ", info.sizes());
     g = sum_to_shape(g, info.sizes());
   }
   if (g.dtype() != info.dtype()) g = call<To>(g, info.dtype());

@@ -15,8 +15,7 @@ Tensor seed_of(const GraphEnd& root, const Edge& edge, Tensor g, size_t i) {
   const ResultInfo& info = edge.node->result(edge.input_nr);
   if (!g.defined()) {
     if (product(info.sizes()) != 1)
-      fail("grad can be implicitly created only for scalar outputs: this one has shape ",
-           to_string(info.sizes()),
+      fail("grad can be implicitly created only for scalar outputs: this one has shape ", info.sizes(),
            "; pass a gradient of that shape, or reduce it first, for example with .sum()");
     if (is_complex(info.dtype()) && !thread_state.holomorphic)
       fail(
@@ -28,9 +27,8 @@ Tensor seed_of(const GraphEnd& root, const Edge& edge, Tensor g, size_t i) {
                                  : full(info.sizes(), Scalar(1), info.dtype());
   }
   if (!same(g.sizes(), info.sizes()))
-    fail("Mismatch in shape: grad_output[", i, "] has a shape of ", size_name.load(), '(',
-         to_string(g.sizes()), ") and output[", i, "] has a shape of ", size_name.load(), '(',
-         to_string(info.sizes()), ").");
+    fail("Mismatch in shape: grad_output[", i, "] has a shape of ", size_name.load(), '(', g.sizes(),
+         ") and output[", i, "] has a shape of ", size_name.load(), '(', info.sizes(), ").");
   if (g.is_complex() != is_complex(info.dtype()))
     fail(
         "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in "
@@ -67,7 +65,7 @@ Tensors backward(std::span<const GraphEnd> given, TensorList cotangents, std::sp
       fail("element ", i,
            " of tensors does not require grad and does not have a grad_fn: nothing in its history asked for "
            "a gradient. Its shape is ",
-           to_string(t.sizes()), ". Set requires_grad=True on an input before computing it");
+           t.sizes(), ". Set requires_grad=True on an input before computing it");
     roots[i] = edge_of(given[i]);
     seeds[i] = seed_of(given[i], roots[i], cotangents.empty() ? Tensor() : cotangents[i], i);
     if (thread_state.holomorphic) [[unlikely]]

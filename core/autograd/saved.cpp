@@ -15,7 +15,7 @@ void SavedTensor::refuse_inference(const Tensor& t) {
       "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode "
       "in computation tracked by autograd. To work around this, you can make a clone to get a normal tensor "
       "and use it in autograd, or use no_grad() instead of inference_mode(). The tensor is ",
-      name_of(t.dtype()), " of shape ", to_string(t.sizes()), ".");
+      name_of(t.dtype()), " of shape ", t.sizes(), ".");
 }
 
 void SavedTensor::share_tangents_of(const Tensor& result) {
@@ -63,7 +63,7 @@ void SavedTensor::refuse_written(Node* owner) const {
          owner->name(), at(saved_at), " expected ", result_ ? "the result" : "an input",
          " of its operation as it was saved, ",
          first ? before_data(*tensor_.get()) : text("before its .data was replaced"), ", but found ",
-         name_of(tensor_.dtype()), " of shape ", to_string(tensor_.sizes()),
+         name_of(tensor_.dtype()), " of shape ", tensor_.sizes(),
          ". Setting .data (as Module.half() and Module.to() do) between forward and backward is right only "
          "where shape and dtype stay; run backward first, or compute the result again.");
   }
@@ -71,8 +71,8 @@ void SavedTensor::refuse_written(Node* owner) const {
     fail(
         "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is not "
         "supported, please use out-of-place `.detach()` instead. It is ",
-        name_of(tensor_.dtype()), " of shape ", to_string(tensor_.sizes()),
-        ", an input of the operation that ", owner->name(), " differentiates", at(saved_at));
+        name_of(tensor_.dtype()), " of shape ", tensor_.sizes(), ", an input of the operation that ",
+        owner->name(), " differentiates", at(saved_at));
   if (storage.checked && storage.kind == Storage::Kind::External)
     fail(head,
          "lies in memory that belongs to somebody else (a NumPy array, for example), and that was written "
@@ -108,7 +108,7 @@ void SavedTensor::pack(const Tensor& t, Node* owner, SavedHooks& hooks) {
         "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
         "can not be modified by in-place operations as this can lead to unexpected side-effects. Write to a "
         "clone() instead. The tensor has shape ",
-        to_string(t.sizes()), " and was saved by ", owner->name(), ".");
+        t.sizes(), " and was saved by ", owner->name(), ".");
   NodeExtras& extras = owner->make_extras();
   std::lock_guard lock(extras.mutex);
   extras.packed.emplace_back(this, std::move(packed));

@@ -137,11 +137,10 @@ ViewPart::ViewPart(const Tensor& base, const Tensor& view)
   // The base's data were replaced: the view is the part that it was.
   const char* first = first_before_data(*base.get(), view->storage);
   if (!first)
-    fail("a view of shape ", to_string(view.sizes()),
+    fail("a view of shape ", view.sizes(),
          " is no part of its base any more, which was given other memory since (by .data, set_() or "
          "resize_()) and has shape ",
-         to_string(base.sizes()), " now",
-         before_data(*base.get()).empty() ? "" : "; it was " + before_data(*base.get()),
+         base.sizes(), " now", before_data(*base.get()).empty() ? "" : "; it was " + before_data(*base.get()),
          ". Make the view again, or detach() it before the write");
   bytes = view->data - first;
 }
@@ -231,7 +230,7 @@ void refuse_overlap(const Tensor& t, const char* op) {
   if (!t->is(TensorImpl::kContiguous) && overlaps_itself(t))
     fail("unsupported operation: ", name_of_write(op),
          ": more than one element of the written-to tensor refers to a single memory location. Its shape is ",
-         to_string(t.sizes()), " with strides ", to_string(t.strides()),
+         t.sizes(), " with strides ", t.strides(),
          ". Please clone() the tensor before performing the operation.");
 }
 
@@ -241,7 +240,7 @@ void check_history(const Tensor& t, const char* op) {
   const bool item = std::string_view(op) == "_set_basic";  // a part of it is written, as through a view
   const auto refuse_leaf = [&](const char* which) {
     fail(which, " that requires grad is being used in an in-place operation: ", name_of_write(op),
-         " on shape ", to_string(t.sizes()), ", ", name_of(t.dtype()),
+         " on shape ", t.sizes(), ", ", name_of(t.dtype()),
          ". Write under no_grad() if the write is not to be differentiated, or to a clone() of the leaf if "
          "it is");
   };
@@ -267,7 +266,7 @@ void check_writable(const Tensor& t, const char* op, bool recorded, bool one_val
     fail(
         "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get "
         "a normal tensor before doing inplace update. It was ",
-        name_of_write(op), " on shape ", to_string(t.sizes()), ".");
+        name_of_write(op), " on shape ", t.sizes(), ".");
   if (thread_state.grad && (recorded || t.requires_grad())) {
     check_history(t, op);
     // What is overwritten would keep its history, and its gradient be wrong without a word.

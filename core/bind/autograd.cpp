@@ -149,10 +149,9 @@ class PythonPacked final : public Packed {
     const Tensor t = unwrap(r.ptr());
     // Rules rely on it.
     if (!same(t.sizes(), sizes_.span()) || t.dtype() != dtype_ || device_of(t) != device_)
-      fail("saved tensor unpack_hook returned a tensor of shape ", to_string(t.sizes()), ", ",
-           name_of(t.dtype()), " on ", name_of(device_of(t)), ", but what was saved has shape ",
-           to_string(sizes_.span()), ", ", name_of(dtype_), " on ", name_of(device_),
-           ": it must return the same values");
+      fail("saved tensor unpack_hook returned a tensor of shape ", t.sizes(), ", ", name_of(t.dtype()),
+           " on ", name_of(device_of(t)), ", but what was saved has shape ", to_string(sizes_.span()), ", ",
+           name_of(dtype_), " on ", name_of(device_), ": it must return the same values");
     return t;
   }
   void* value() const override { return value_.get(); }

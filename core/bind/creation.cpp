@@ -85,7 +85,7 @@ void fill(PyObject* o, const Tensor& to, char* at, size_t depth) {
   if (is_tensor(o) || (PyObject_CheckBuffer(o) && !PyBytes_Check(o) && !is_sequence(o))) {
     const Tensor t = is_tensor(o) ? unwrap(o) : tensor_from_buffer(o, false);
     if (!same(t.sizes(), sizes.subspan(depth)))
-      fail<ValueError>("tensor(): an element has shape ", to_string(t.sizes()), " where ",
+      fail<ValueError>("tensor(): an element has shape ", t.sizes(), " where ",
                        to_string(sizes.subspan(depth)), " is expected");
     if (is_tensor(o)) tell_read(t, "tensor");
     const NoInterpretation part_of_it;

@@ -92,8 +92,7 @@ nb::object place(const Call& c, nb::object o, uint32_t number, Py_ssize_t count)
       fail(kNoInput, " ", function, " marked a view that it made itself");
     if (!t->is(TensorImpl::kView) && t.requires_grad() && is_leaf(t))
       fail("a leaf Variable that requires grad has been used in an in-place operation. Its shape is ",
-           to_string(t.sizes()), ", and ", function,
-           " marked it as dirty: apply the Function to a clone() of the leaf");
+           t.sizes(), ", and ", function, " marked it as dirty: apply the Function to a clone() of the leaf");
     check_writable(t, function.c_str(), true);
     count_write(t, "a Function");
     write_history(t, c.node, number);

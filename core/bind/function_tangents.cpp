@@ -130,7 +130,7 @@ void find_tangents(PyObject* context, PyObject* const* args, Py_ssize_t nargs,
         fail("Function's jvp returned a gradient at position ", i,
              ", but the corresponding forward output is not a differentiable Tensor. You should return None "
              "at that position instead: it is ",
-             name_of(unwrap(o).dtype()), ", of shape ", to_string(unwrap(o).sizes()),
+             name_of(unwrap(o).dtype()), ", of shape ", unwrap(o).sizes(),
              is_differentiable(unwrap(o).dtype()) ? ", and marked so" : "");
       }
       const Tensor &result = unwrap(o), &tangent = unwrap(g);

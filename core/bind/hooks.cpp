@@ -58,8 +58,8 @@ void check_changed(PyObject* f, const Tensor& g, const Tensor& changed) {
          name_of(device_of(g)), " but got ", name_of(device_of(changed)),
          ". Return a gradient on the same device");
   if (!same(changed.sizes(), g.sizes()))
-    fail("hook '", name_of_hook(f), "' has changed the size of value: from ", to_string(g.sizes()), " to ",
-         to_string(changed.sizes()), ". Return a gradient of the same shape");
+    fail("hook '", name_of_hook(f), "' has changed the size of value: from ", g.sizes(), " to ",
+         changed.sizes(), ". Return a gradient of the same shape");
   if (changed.dtype() != g.dtype())
     fail("hook '", name_of_hook(f), "' has changed the type of value (was ", name_of(g.dtype()), " got ",
          name_of(changed.dtype()), "). Return a gradient of the same dtype");

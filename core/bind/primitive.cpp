@@ -254,7 +254,7 @@ class PythonOperator final : public DeclaredOperator {
       int64_t from = nb::cast<int64_t>(at);
       if (const int64_t rank = t.dim(); from < -rank || from >= rank || t.size(from) != c.size)
         fail("the batch rule of '", name, "' says that the batch of ", c.size, " is dimension ", from,
-             " of a result of shape ", to_string(t.sizes()));
+             " of a result of shape ", t.sizes());
       const int64_t front = 0;
       if (from < 0) from += t.dim();
       if (from) t = ::adjoint::call<MoveDim>(t, IntList(&from, 1), IntList(&front, 1));

@@ -206,14 +206,14 @@ void bind_storage(nb::module_& m) {
       [](const Tensor& t, const Tensor& from) {
         wait_until_unused(t);
         if (is_batched(t) != is_batched(from) || (is_batched(t) && batch_level_of(t) != batch_level_of(from)))
-          fail<NotImplemented>("vmap: a tensor of shape ", to_string(t.sizes()),
-                               " cannot stand on the memory of one of shape ", to_string(from.sizes()),
+          fail<NotImplemented>("vmap: a tensor of shape ", t.sizes(),
+                               " cannot stand on the memory of one of shape ", from.sizes(),
                                ", of which only one is mapped over; use copy_()");
         if ((may_have_tangents(t) && level_above(t, 0)) || (may_have_tangents(from) && level_above(from, 0)))
           fail(
               "cannot resize variables that has a forward grad: neither can the memory of such a tensor be "
               "replaced. This one has shape ",
-              to_string(t.sizes()), "; take its primal by unpack_dual() first");
+              t.sizes(), "; take its primal by unpack_dual() first");
         if (is_sparse(t) != is_sparse(from)) refuse_sparse(is_sparse(t) ? t : from, "set_");
         tell_replaced(t, "set_", from);
         if (is_batched(t)) meta_of(t)->samples = Tensor(samples_of(from));
@@ -230,8 +230,7 @@ void bind_storage(nb::module_& m) {
       "Count writes until the version is beyond a given one.");
   m.def("_detach_", [](const Tensor& t) {
     if (t->is(TensorImpl::kView))
-      fail("Can't detach views in-place. Use detach() instead. This one has shape ", to_string(t.sizes()),
-           ".");
+      fail("Can't detach views in-place. Use detach() instead. This one has shape ", t.sizes(), ".");
     forget_in_place(t);
     if (t->wrapper) forget_tangents(t);  // the program has no other tensor for it now
   });

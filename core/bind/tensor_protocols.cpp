@@ -39,7 +39,7 @@ int truth(PyObject* s) {
     const Tensor& t = unwrap(s);
     if (t.numel() != 1)
       fail("Boolean value of Tensor with ", t.numel() == 0 ? "no values" : "more than one value",
-           " is ambiguous: its shape is ", to_string(t.sizes()), "; use .any() or .all()");
+           " is ambiguous: its shape is ", t.sizes(), "; use .any() or .all()");
     if (is_batched(t)) refuse_values(t, Asked::Truth, "bool");
     return item(t, "bool").to<bool>();
   } catch (...) {
@@ -72,7 +72,7 @@ PyObject* as_index(PyObject* s) {
     const Tensor& t = unwrap(s);
     if (!is_integral(t.dtype()) || t.numel() != 1)
       fail<TypeError>("only integer tensors of a single element can be converted to an index: this one is ",
-                      name_of(t.dtype()), " of shape ", to_string(t.sizes()));
+                      name_of(t.dtype()), " of shape ", t.sizes());
     return PyLong_FromLongLong(item(t, "index").as_int());
   });
 }

@@ -98,7 +98,7 @@ void check_out(const ElementwiseInfo& op, const Resolved& r, const Tensor& out, 
            type_name_of(out.dtype()), " in ", op.name, "_(): keep the result of ", op.name,
            "() instead, or convert the tensor first, with .to(", name_of(r.result_type), ")");
     if (!same(out.sizes(), r.sizes))
-      fail(op.name, "_(): output with shape ", to_string(out.sizes()), " doesn't match the broadcast shape ",
+      fail(op.name, "_(): output with shape ", out.sizes(), " doesn't match the broadcast shape ",
            to_string(r.sizes));
   }
   if (!inplace && (r.tracked || (thread_state.grad && out.requires_grad())))

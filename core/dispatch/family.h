@@ -41,78 +41,45 @@
 namespace adjoint {
 namespace table {
 
+struct NotTaken {};
+template <bool is>
+auto taken(const Tensor& t) {
+  if constexpr (is)
+    return Recorded(t);
+  else
+    return NotTaken();
+}
 template <class Op, int I>
 Tensor recorded_rule(const Tensor& g, const Tensor* in, const Tensor& result, const double* p) {
   if constexpr (Rule<Op, I>::kind == RuleKind::MinusOne) {
     return (-Recorded(g)).tensor;
   } else {
     return [&]<size_t... K>(std::index_sequence<K...>) {
-      auto r = Rule<Op, I>::apply(Recorded(g), Recorded(in[0]), Recorded(in[1]), Recorded(in[2]),
-                                  Recorded(result), Recorded(static_cast<double>(p ? p[K] : 0.0))...);
-      return Recorded(r).tensor;
+      constexpr int takes = Rule<Op, I>::takes;
+      auto r = Rule<Op, I>::apply(Recorded(g), taken<(takes & kFirst) != 0>(in[0]),
+                                  taken<(takes & kSecond) != 0>(in[1]), taken<(takes & kThird) != 0>(in[2]),
+                                  taken<(takes & kResult) != 0>(result), Recorded(p ? p[K] : 0.0)...);
+      return Recorded(std::move(r)).tensor;
     }(std::make_index_sequence<count_parameters(Op::parameters)>{});
   }
 }
 
+/// What is said of input I: its rule, and the operator of a call that leaves it out.
 template <class Op, int I>
-constexpr auto rule_pointer() {
-  using Pointer = Tensor (*)(const Tensor&, const Tensor*, const Tensor&, const double*);
+void set_input(ElementwiseInfo& info) {
   if constexpr (I < Op::arity) {
     constexpr RuleKind kind = Rule<Op, I>::kind;
+    info.rules[I] = kind;
+    info.takes[I] = static_cast<uint8_t>(Rule<Op, I>::takes);
     if constexpr (kind == RuleKind::Derivative || kind == RuleKind::Vjp || kind == RuleKind::MinusOne)
-      return Pointer(&recorded_rule<Op, I>);
-    else
-      return Pointer(nullptr);
-  } else {
-    return Pointer(nullptr);
+      info.recorded[I] = &recorded_rule<Op, I>;
+    if constexpr (I == 1 && requires { typename Op::without_second; })
+      info.without[I] = &InfoOf<typename Op::without_second>::value;
+    if constexpr (I == 2 && requires { typename Op::without_third; })
+      info.without[I] = &InfoOf<typename Op::without_third>::value;
   }
 }
 
-template <class Op, int I>
-constexpr RuleKind kind_at() {
-  if constexpr (I < Op::arity)
-    return Rule<Op, I>::kind;
-  else
-    return RuleKind::Zero;
-}
-template <class Op, int I>
-constexpr uint8_t takes_at() {
-  if constexpr (I < Op::arity)
-    return static_cast<uint8_t>(Rule<Op, I>::takes);
-  else
-    return 0;
-}
-
-template <class Op>
-concept Checks = requires { &Op::check; };
-template <class Op>
-constexpr auto check_of() -> void (*)(const Tensor*, DType) {
-  if constexpr (Checks<Op>)
-    return &Op::check;
-  else
-    return nullptr;
-}
-template <class Op>
-constexpr auto absent_of() -> double (*)(int, DType) {
-  if constexpr (requires { &Op::absent; })
-    return &Op::absent;
-  else
-    return nullptr;
-}
-template <class Op>
-constexpr const ElementwiseInfo* without_second() {
-  if constexpr (requires { typename Op::without_second; })
-    return &InfoOf<typename Op::without_second>::value;
-  else
-    return nullptr;
-}
-template <class Op>
-constexpr const ElementwiseInfo* without_third() {
-  if constexpr (requires { typename Op::without_third; })
-    return &InfoOf<typename Op::without_third>::value;
-  else
-    return nullptr;
-}
 // Inputs of one type, not bool, need no check but of their values.
 template <class Op>
 constexpr TypeSet direct_types() {
@@ -138,59 +105,54 @@ constexpr bool some_none(std::string_view parameters, int n) {
 static_assert(defaults_to_none("min=None, max=None", 1) && defaults_to_none("*, a=1, b=None", 1) &&
               !defaults_to_none("*, a=1, b=None", 0));
 
+/// The texts of a row side by side, in the order in which `new_row` reads them: making a row takes the
+/// address of all instead of one each. Of an element-wise operator, whose order of arguments is made of two
+/// texts, these stand where others have a module and the names of results.
+template <class Op>
+inline constexpr auto texts_of = [] {
+  constexpr std::array<std::string_view, 13> texts = [] {
+    std::string_view module, returns, samples, order, separator, more;
+    if constexpr (IsElementwise<Op>) {
+      module = order = Op::inputs;
+      returns = more = Op::parameters;
+      if (!more.empty()) separator = ", ";
+    } else {
+      module = Op::module;
+      returns = Op::returns;
+      order = Op::signature;
+      if constexpr (requires { Op::samples.text; }) samples = Op::samples.text;
+    }
+    return std::array<std::string_view, 13>{
+        Op::name, Op::doc, Op::orders, Op::old_orders, Op::aliases, Op::python, Op::overloads,
+        module,   returns, samples,    order,          separator,   more};
+  }();
+  constexpr size_t bytes = [&] {
+    size_t n = texts.size();
+    for (std::string_view text : texts) n += text.size();
+    return n;
+  }();
+  std::array<char, bytes> all{};
+  size_t at = 0;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    for (char c : texts[i]) all[at++] = c;
+    at += i < 10 || i == 12;  // its end
+  }
+  return all;
+}();
+
+/// A row with the texts, and with what a structured operator is unless it says otherwise.
+Operator* new_row(const char* family, const char* texts);
+void add_kind(Operator& row, const ArgKind& kind);
+/// Put the row of an element-wise operator into the table, whose `info` says what is no text.
+void add_elementwise(ElementwiseInfo& info, const char* family, const char* texts, int index, bool method,
+                     bool out_converts);
+
 }  // namespace table
 
-/// What errors and nodes call an operator: a form that has no name of its own has that of its function.
 template <class Op>
-constexpr const char* known_as() {
-  return *Op::name == '_' && *Op::overloads ? Op::overloads : Op::name;
-}
-
-template <class Op>
-ElementwiseInfo InfoOf<Op>::value = {
-    known_as<Op>(),
-    Op::doc,
-    Op::inputs,
-    Op::arity,
-    count_parameters(Op::parameters),
-    Op::condition,
-    Op::types,
-    Op::identity,
-    table::direct_types<Op>(),
-    Op::result,
-    Op::promotes_integers,
-    Op::promotes_bool,
-    Op::keeps_type,
-    Op::inplace,
-    Op::samples,
-    table::check_of<Op>(),
-    table::absent_of<Op>(),
-    {nullptr, table::without_second<Op>(), table::without_third<Op>()},
-    {table::kind_at<Op, 0>(), table::kind_at<Op, 1>(), table::kind_at<Op, 2>()},
-    {table::takes_at<Op, 0>(), table::takes_at<Op, 1>(), table::takes_at<Op, 2>()},
-    {table::rule_pointer<Op, 0>(), table::rule_pointer<Op, 1>(), table::rule_pointer<Op, 2>()},
-    {},
-    nullptr};
+ElementwiseInfo InfoOf<Op>::value;
 
 namespace table {
-
-/// What both kinds of operators say in the same way.
-template <class Op>
-Operator* new_row(const char* family, const char* order) {
-  auto* row = new Operator{};
-  row->name = Op::name;
-  row->doc = Op::doc;
-  row->order = order;
-  row->signature = shown_signature(order);
-  row->orders = Op::orders;
-  row->old_orders = Op::old_orders;
-  row->family = family;
-  row->aliases = Op::aliases;
-  row->python = Op::python;
-  row->overloads = Op::overloads;
-  row->out_converts = Op::out_converts;
-  return row;
-}
 
 template <class Op>
 void add_elementwise(const char* family, int index) {
@@ -211,26 +173,25 @@ void add_elementwise(const char* family, int index) {
       (Op::arity < 2 || !defaults_to_none(Op::inputs, 1) || requires { typename Op::without_second; }) &&
           (Op::arity < 3 || !defaults_to_none(Op::inputs, 2) || requires { typename Op::without_third; }),
       "says which operator a call is that leaves an input out");
-  InfoOf<Op>::value.loops = choose_loops(family, index);
-  static const std::string order =
-      std::string(Op::inputs) + (*Op::parameters ? std::string(", ") + Op::parameters : "");
-  Operator* row = new_row<Op>(family, order.c_str());
-  row->module = row->returns = "";
-  for (int i = 0; i < Op::arity; ++i)
-    row->kinds.push_back(defaults_to_none(Op::inputs, i) ? &kind_of<OptionalTensor> : &kind_of<Tensor>);
-  for (int k = 0; k < count_parameters(Op::parameters); ++k)
-    row->kinds.push_back(defaults_to_none(Op::parameters, k) ? &kind_of<std::optional<double> >
-                                                             : &kind_of<double>);
-  row->door = &call_elementwise_boxed;
-  row->elementwise = &InfoOf<Op>::value;
-  row->view = row->writes = false;
-  row->inplace = Op::inplace;
-  row->differentiable = Op::result != ResultType::Bool && (Op::types & types::field) != 0;
-  row->function = true;
-  row->method = Op::method;
-  row->several = row->composite = false;
-  InfoOf<Op>::value.row = row;
-  add_row(row);
+  ElementwiseInfo& info = InfoOf<Op>::value;
+  info.arity = Op::arity;
+  info.parameters = count_parameters(Op::parameters);
+  info.condition = Op::condition;
+  info.types = Op::types;
+  info.identity = Op::identity;
+  info.direct = direct_types<Op>();
+  info.result = Op::result;
+  info.promotes_integers = Op::promotes_integers;
+  info.promotes_bool = Op::promotes_bool;
+  info.keeps_type = Op::keeps_type;
+  info.inplace = Op::inplace;
+  info.samples = Op::samples;
+  if constexpr (requires { &Op::check; }) info.check = &Op::check;
+  if constexpr (requires { &Op::absent; }) info.absent = &Op::absent;
+  set_input<Op, 0>(info);
+  set_input<Op, 1>(info);
+  set_input<Op, 2>(info);
+  add_elementwise(info, family, texts_of<Op>.data(), index, Op::method, Op::out_converts);
 }
 
 template <class Op, class R, class... P>
@@ -243,36 +204,33 @@ void add_structured(const char* family, R (*)(P...)) {
   static_assert(orders_fit(Op::signature, Op::orders) && orders_fit(Op::signature, Op::old_orders),
                 "an order names what the signature does not");
   static_assert(sizeof...(P) <= kMostArguments, "more arguments than calls have room for");
-  Operator* row = new_row<Op>(family, Op::signature);
-  row->module = Op::module;
-  row->returns = Op::returns;
-  if constexpr (requires { Op::samples.text; }) row->samples = Op::samples.text;
+  Operator* row = new_row(family, texts_of<Op>.data());
+  (add_kind(*row, kind_of<P>), ...);
   row->types = Op::types;
-  row->kinds = {&kind_of<P>...};
   row->compute = &door::compute<&Op::forward, R, P...>;
   if constexpr (requires { &Op::composed; }) row->composed = &door::compute<&Op::composed, R, P...>;
-  row->door = Op::composite ? row->compute
-                            : [](const Operator& o, const Value* v, Results& r) { pass_door(o, v, r); };
-  row->elementwise = nullptr;
-  row->view = Op::view;
-  row->writes = Op::writes;
-  row->writes_lists = decltype(Op::writes_lists)::template mask<Op>;
-  row->writes_one_value = Op::writes_one_value;
   static_assert(!decltype(Op::writes_lists)::template mask<Op> || !Op::differentiable,
                 "what writes lists of tensors has no derivative");
+  // In the order in which they lie, as few stores.
+  row->view = Op::view;
+  row->writes = Op::writes;
   row->inplace = Op::inplace;
   row->differentiable = Op::differentiable && (door::HasRules<Op> || Op::composite);
   row->function = Op::function;
   row->method = Op::method;
+  row->writes_one_value = Op::writes_one_value;
+  row->draws = false;
+  row->out_converts = Op::out_converts;
+  row->constant = !Op::differentiable;
+  row->crosses_devices = Op::crosses_devices;
+  row->takes_sparse = Op::takes_sparse;
+  row->composite = Op::composite;
   row->several = !std::is_same_v<R, Tensor>;
+  row->writes_lists = decltype(Op::writes_lists)::template mask<Op>;
   if constexpr (std::is_same_v<R, Tensors>)
     row->results = 0;
   else if constexpr (!std::is_same_v<R, Tensor>)
     row->results = std::tuple_size_v<R>;
-  row->composite = Op::composite;
-  row->crosses_devices = Op::crosses_devices;
-  row->takes_sparse = Op::takes_sparse;
-  row->constant = !Op::differentiable;
   if constexpr (Op::differentiable && door::HasRules<Op>) row->rules = &door::table_of<Op, P...>;
   if constexpr (requires { Op::linear; }) {
     using Linear = std::remove_const_t<decltype(Op::linear)>;

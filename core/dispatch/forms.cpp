@@ -270,8 +270,7 @@ void write_result(const Tensor& t, const Tensor& result, const char* name, bool 
 
 void become_result(const Tensor& self, const Tensor& result, const char* name) {
   if (!same(self.sizes(), result.sizes()))
-    fail(name, "_(): output with shape ", to_string(self.sizes()), " doesn't match the result's shape ",
-         to_string(result.sizes()));
+    fail(name, "_(): output with shape ", self.sizes(), " doesn't match the result's shape ", result.sizes());
   if (!can_cast(result.dtype(), self.dtype()))
     fail("result type ", type_name_of(result.dtype()), " can't be cast to the desired output type ",
          type_name_of(self.dtype()), " in ", name, "_(): keep the result of ", name,

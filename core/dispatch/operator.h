@@ -158,8 +158,7 @@ void pass_door(const Operator& row, const Value* arguments, Results& results, bo
 
 /// What the door knows of an element-wise operator.
 struct ElementwiseInfo {
-  const char* name;
-  const char* doc;
+  const char* name;    // in errors and of nodes
   const char* inputs;  // their names, comma-separated
   int arity;
   int parameters;

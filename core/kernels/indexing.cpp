@@ -53,9 +53,9 @@ Tensors without_masks(const Tensor& self, TensorList indices) {
       fail<IndexError>("too many indices for tensor of dimension ", self.dim());
     for (size_t j = 0; j < t.sizes().size(); ++j)
       if (t.sizes()[j] != self.sizes()[out.size() + j])
-        fail<IndexError>("The shape of the mask ", to_string(t.sizes()), " at index ", j,
-                         " does not match the shape of the indexed tensor ", to_string(self.sizes()),
-                         " at index ", out.size() + j);
+        fail<IndexError>("The shape of the mask ", t.sizes(), " at index ", j,
+                         " does not match the shape of the indexed tensor ", self.sizes(), " at index ",
+                         out.size() + j);
     if (t.dim() == 0)
       fail<IndexError>("a mask without dimensions selects no dimension: index with True or False instead");
     for (Tensor& p : positions_of(t)) out.push_back(std::move(p));
@@ -192,8 +192,7 @@ void refuse_changed_index(const char* op) {
 IndexPlan along_dimension(const Tensor& self, int d, const Tensor& index, const char* op, bool wrap,
                           const char* phrase) {
   if (index.dim() > 1)
-    fail<IndexError>(op, "(): Index is supposed to be a vector (1-D), but its shape is ",
-                     to_string(index.sizes()));
+    fail<IndexError>(op, "(): Index is supposed to be a vector (1-D), but its shape is ", index.sizes());
   if (index.dtype() != DType::Int64 && index.dtype() != DType::Int32)
     fail(op, "(): Expected dtype int32 or int64 for index, but got ", name_of(index.dtype()));
   Tensors indices(static_cast<size_t>(d) + 1);
@@ -223,11 +222,10 @@ Tensor scatter_index(const Tensor& out, int64_t d, const Tensor& given, const Te
          src ? text(", src ", src->dim()) : std::string());
   for (int64_t i = 0; i < index.dim() && out.dim(); ++i) {
     if (i != d && index.size(i) > out.size(i))
-      fail(op, "(): Expected index ", to_string(index.sizes()), " to be no larger than self ",
-           to_string(out.sizes()), " apart from dimension ", d);
+      fail(op, "(): Expected index ", index.sizes(), " to be no larger than self ", out.sizes(),
+           " apart from dimension ", d);
     if (src && src->dim() && index.size(i) > src->size(i))
-      fail(op, "(): Expected index ", to_string(index.sizes()), " to be no larger than src ",
-           to_string(src->sizes()));
+      fail(op, "(): Expected index ", index.sizes(), " to be no larger than src ", src->sizes());
   }
   return index;
 }
@@ -253,7 +251,7 @@ Tensor fitted(const Tensor& values, IntList shape, const char* op) {
           text(". The expanded size of the tensor (", shape[lead + wrong], ") must match the existing size (",
                sizes[wrong], ") at non-singleton dimension ", lead + wrong,
                ".  Target sizes: ", to_string(shape), ".  Tensor sizes: ", to_string(values.sizes()));
-    fail(op, *op ? "(): " : "", "shape mismatch: value tensor of shape ", to_string(values.sizes()),
+    fail(op, *op ? "(): " : "", "shape mismatch: value tensor of shape ", values.sizes(),
          " cannot be broadcast to indexing result of shape ", to_string(shape), where);
   }
   Dims steps(shape.size(), 0);

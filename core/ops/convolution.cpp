@@ -71,8 +71,7 @@ void need_one_type(const Tensor& a, const Tensor& b, const char* op) {
 void need_results(const Tensor& g, const kernel::Geometry& s, size_t rank, const char* op) {
   const Dims expected = with_spatial(s.images, s.groups * s.out, s.result, rank - 2);
   if (!same(g.sizes(), expected.span()))
-    fail(op, "(): expected results of shape ", to_string(expected.span()), ", but got ",
-         to_string(g.sizes()));
+    fail(op, "(): expected results of shape ", to_string(expected.span()), ", but got ", g.sizes());
 }
 
 /// Half types are computed in float32.
@@ -138,8 +137,7 @@ Tensor Convolution::forward(const Tensor& self, const Tensor& weight, IntList st
   if (bias.defined()) {
     need_one_type(self, bias, name);
     if (bias.dim() != 1 || bias.size(0) != weight.size(0))
-      fail(name, "(): expected a bias of ", weight.size(0), " elements, but got shape ",
-           to_string(bias.sizes()));
+      fail(name, "(): expected a bias of ", weight.size(0), " elements, but got shape ", bias.sizes());
   }
   const Dims sizes = with_spatial(s.images, s.groups * s.out, s.result, self.sizes().size() - 2);
   const Tensor b = bias.defined() ? in(bias) : Tensor();

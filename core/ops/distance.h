@@ -1,7 +1,6 @@
 // Distances of the rows of one matrix from the rows of another: `cdist` where p is 1, 2 or infinity.
 //
-// Neither values nor first derivatives make a table of all differences; where the gradient is itself
-// recorded, it is written in recorded operations, which do.
+// Neither values nor first derivatives make a table of all differences; what they are composed of does.
 #pragma once
 
 #include "kernels/distance.h"
@@ -10,11 +9,6 @@
 namespace adjoint {
 
 struct CdistBackward;
-
-namespace rules {
-Tensors cdist(const Tensor& g, const Tensor& x1, const Tensor& x2, const Tensor& result, double p,
-              Needs<CdistBackward> needs);
-}  // namespace rules
 
 struct Cdist : Structured {
   static constexpr auto name = "_cdist";
@@ -31,9 +25,14 @@ struct Cdist : Structured {
   static Tensor forward(const Tensor& x1, const Tensor& x2, double p) {
     return kernels::distances(x1, x2, p, name);
   }
-  static constexpr auto vjp =
-      JointRule{[](Grad g, Input<"x1"> x1, Input<"x2"> x2, Output<> result, Argument<double, "p"> p,
-                   Needs<CdistBackward> needs) { return rules::cdist(g, x1, x2, result, p, needs); }};
+  static Tensor composed(const Tensor& x1, const Tensor& x2, double p);
+  // The largest difference has no kernel.
+  static constexpr auto vjp = FirstOrder{JointRule{[](Grad g, Input<"x1"> x1, Input<"x2"> x2, Output<> result,
+                                                      Argument<double, "p"> p, Needed<"x1"> of_x1,
+                                                      Needed<"x2"> of_x2) {
+    return p > 2 ? Tensors()
+                 : call_all<CdistBackward>(g, x1, x2, result, p.value, int64_t{of_x1} | int64_t{of_x2} << 1);
+  }}};
 };
 
 struct CdistBackward : Structured {

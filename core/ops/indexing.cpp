@@ -142,8 +142,8 @@ Tensor Gather::forward(const Tensor& self, Dim dim, const Tensor& given, bool) {
   const bool scalar = self.dim() == 0 || index.dim() == 0;
   for (int64_t i = 0; !scalar && i < self.dim(); ++i)
     if (i != d && index.size(i) > self.size(i))
-      fail("gather(): Size does not match at dimension ", i, " expected index ", to_string(index.sizes()),
-           " to be no larger than self ", to_string(self.sizes()), " apart from dimension ", d);
+      fail("gather(): Size does not match at dimension ", i, " expected index ", index.sizes(),
+           " to be no larger than self ", self.sizes(), " apart from dimension ", d);
   gather_into(out, self, d, index, false, name);
   return out;
 }

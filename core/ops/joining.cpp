@@ -92,8 +92,8 @@ Tensor Stack::forward(TensorList tensors, NewDim dim) {
   const int d = wrap_dim(dim, first.dim() + 1, name);
   for (size_t i = 1; i < tensors.size(); ++i)
     if (!same(tensors[i].sizes(), first.sizes()))
-      fail("stack expects each tensor to be equal size, but got ", to_string(first.sizes()),
-           " at entry 0 and ", to_string(tensors[i].sizes()), " at entry ", i,
+      fail("stack expects each tensor to be equal size, but got ", first.sizes(), " at entry 0 and ",
+           tensors[i].sizes(), " at entry ", i,
            "; pad or reshape them first, or join them along a dimension that they have with cat()");
   Dims shape(first.sizes());
   Tensor out;

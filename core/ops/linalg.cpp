@@ -31,7 +31,7 @@ void need_matrices(const Tensor& a, const char* op) {
 void need_square(const Tensor& a, const char* op) {
   need_matrices(a, op);
   if (a.size(-1) != a.size(-2))
-    fail(op, "(): the input must be batches of square matrices, but its shape is ", to_string(a.sizes()));
+    fail(op, "(): the input must be batches of square matrices, but its shape is ", a.sizes());
 }
 void need_fitting(const Tensor& a, const Tensor& b, bool left, const char* op) {
   need_matrices(b, op);
@@ -40,14 +40,13 @@ void need_fitting(const Tensor& a, const Tensor& b, bool left, const char* op) {
     fail(op, "(): A and B must have one dtype, but got ", name_of(a.dtype()), " and ", name_of(b.dtype()));
   if (a.dim() != b.dim() || !same(a.sizes().first(batch), b.sizes().first(batch)) ||
       a.size(-1) != b.size(left ? -2 : -1))
-    fail(op, "(): shapes ", to_string(a.sizes()), " and ", to_string(b.sizes()), " do not fit");
+    fail(op, "(): shapes ", a.sizes(), " and ", b.sizes(), " do not fit");
 }
 void need_pivots(const Tensor& lu, const Tensor& pivots, const char* op) {
   const Dims expected = kernel::batch_and(lu, {lu.size(-1)});
   if (pivots.dtype() != DType::Int32) fail(op, "(): pivots must be int32, but are ", name_of(pivots.dtype()));
   if (!same(pivots.sizes(), expected.span()))
-    fail(op, "(): pivots must have shape ", to_string(expected.span()), ", but have ",
-         to_string(pivots.sizes()));
+    fail(op, "(): pivots must have shape ", to_string(expected.span()), ", but have ", pivots.sizes());
 }
 Tensor integers(const Tensor& a, std::initializer_list<int64_t> tail) {
   return empty(kernel::batch_and(a, tail).span(), DType::Int32);
@@ -182,13 +181,11 @@ Two Geqrf::forward(const Tensor& self) {
 Tensor HouseholderProduct::forward(const Tensor& self, const Tensor& tau) {
   need_matrices(self, name);
   if (self.size(-2) < self.size(-1))
-    fail(name, "(): a must have at least as many rows as columns, but its shape is ",
-         to_string(self.sizes()));
+    fail(name, "(): a must have at least as many rows as columns, but its shape is ", self.sizes());
   const Dims expected = kernel::batch_and(self, {tau.dim() ? tau.size(-1) : 0});
   if (tau.dtype() != self.dtype() || tau.dim() != self.dim() - 1 || !same(tau.sizes(), expected.span()) ||
       tau.size(-1) > self.size(-1))
-    fail(name, "(): tau of shape ", to_string(tau.sizes()), " does not fit to a of shape ",
-         to_string(self.sizes()));
+    fail(name, "(): tau of shape ", tau.sizes(), " does not fit to a of shape ", self.sizes());
   const Tensor a = kernel::columns_of(self);
   on<&kernel::from_reflectors>(Out(a), dense(tau));
   return a;
@@ -285,7 +282,7 @@ Four LeastSquares::forward(const Tensor& self, const Tensor& B, double rcond, bo
   const int64_t m = self.size(-2), n = self.size(-1);
   if (B.dim() != self.dim() || B.dtype() != self.dtype() || !same(batch.span(), of_b.span()) ||
       B.size(-2) != m)
-    fail(name, "(): shapes ", to_string(self.sizes()), " and ", to_string(B.sizes()), " do not fit");
+    fail(name, "(): shapes ", self.sizes(), " and ", B.sizes(), " do not fit");
   const Tensor x =
       kernel::columns(kernel::batch_and(self, {std::max(m, n), B.size(-1)}).span(), self.dtype());
   copy_into(call<Narrow>(x, int64_t{-2}, int64_t{0}, m), B);

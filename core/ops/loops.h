@@ -6,12 +6,74 @@
 // compiled for a newer processor can stand in for an older one's.
 #pragma once
 
+#include <cstring>
 #include <utility>
 
 #include "kernels/loops.h"
 #include "ops/op.h"
 
 namespace adjoint::inline ADJOINT_ISA {
+/// The bytes of a register, and how many elements it holds.
+constexpr int64_t kRegister = ADJOINT_LEVEL >= 4 ? 64 : ADJOINT_LEVEL >= 3 ? 32 : 16;
+template <class T>
+constexpr int64_t kLanes = kRegister / int64_t(sizeof(T));
+/// n < 2 S elements, S a power of two, as two pieces that overlap. `to` may not overlap `from`.
+template <int64_t S, class T>
+ADJOINT_INLINE void copy_few(T* to, const T* from, int64_t n) {
+  if (n >= S) {
+    std::memcpy(to, from, sizeof(T) * S);
+    std::memcpy(to + n - S, from + n - S, sizeof(T) * S);
+  } else if constexpr (S > 1) {
+    copy_few<S / 2>(to, from, n);
+  }
+}
+
+/// body(out, in, n) for n elements by whole vectors, so that the code of a long function stands in its loop
+/// once, not again for half a vector and for a single element. The last vector begins before the others end;
+/// fewer than fill one are copied to one, which the first of them fills up. `taken` has a bit for each input
+/// that there is.
+template <class T>
+using Body = void (*)(T* out, const T* const* in, int64_t n, const T* parameters);
+template <class T>
+[[gnu::noinline, gnu::noclone]] void in_vectors(T* out, const void* const* in, int64_t n, const T* parameters,
+                                                int taken, Body<T> body) {
+  constexpr int64_t W = kLanes<T>, N = 5;
+  typedef T Vector __attribute__((vector_size(kRegister), aligned(alignof(T)), may_alias));
+  Vector result;
+  if (n < W) {
+    if (n == 0) return;
+    Vector copies[N];
+    const T* at[N] = {};
+#pragma GCC unroll 1
+    for (int k = 0; taken; taken >>= 1, ++k) {
+      if (!(taken & 1)) continue;
+      const T* const from = static_cast<const T*>(in[k]);
+      at[k] = reinterpret_cast<const T*>(copies + k);
+      copies[k] = *from - Vector{};
+      if (n > 1) copy_few<W / 2>(reinterpret_cast<T*>(copies + k), from, n);
+    }
+    body(reinterpret_cast<T*>(&result), at, W, parameters);
+    return copy_few<W / 2>(out, reinterpret_cast<const T*>(&result), n);
+  }
+  const int64_t whole = n & -W, left = n - whole;
+  const T *from[N] = {}, *last[N] = {};
+  bool in_place = false;
+#pragma GCC unroll 1
+  for (int k = 0; taken >> k; ++k) {
+    if (!(taken >> k & 1)) continue;
+    from[k] = static_cast<const T*>(in[k]);
+    last[k] = from[k] + n - W;
+    in_place |= from[k] == out;
+  }
+  // What was written may be written again, but not read.
+  T* const results = reinterpret_cast<T*>(&result);
+  if (left && in_place) body(results, last, W, parameters);
+  body(out, from, whole, parameters);
+  if (!left) return;
+  if (!in_place) return body(out + n - W, last, W, parameters);
+  copy_few<W / 2>(out + whole, results + W - left, left);
+}
+
 namespace {
 
 /// Whether the second input is one number throughout, as it is when it was a bare number.
@@ -135,10 +197,6 @@ constexpr bool kHasUniform = []<size_t... K>(std::index_sequence<K...>) {
   return HasUniform<Op, X..., decltype(P(K))...>;
 }(std::make_index_sequence<count_parameters(Op::parameters)>{});
 
-/// The bytes of a register, and how many elements it holds.
-constexpr int64_t kRegister = ADJOINT_LEVEL >= 4 ? 64 : ADJOINT_LEVEL >= 3 ? 32 : 16;
-template <class T>
-constexpr int64_t kLanes = kRegister / int64_t(sizeof(T));
 /// How many elements a loop takes at a time, all of them: a vector, or one. What is compiled for size has no
 /// vectors.
 template <class Op, class T>
@@ -147,43 +205,6 @@ constexpr int64_t kStep = std::is_floating_point_v<T> && Op::in_vectors ? kLanes
 #else
 constexpr int64_t kStep = 1;
 #endif
-
-/// body(out, in, n) for n elements by whole vectors, so that the code of a long function stands in its loop
-/// once, not again for half a vector and for a single element. The last vector begins before the others end,
-/// or is a copy that is filled up. `taken` has a bit for each input that there is.
-template <class T>
-using Body = void (*)(T* out, const T* const* in, int64_t n, const T* parameters);
-template <class T>
-[[gnu::noinline]] void in_vectors(T* out, const void* const* in, int64_t n, const T* parameters, int taken,
-                                  Body<T> body) {
-  if (n == 0) return;
-  constexpr int64_t W = kLanes<T>, N = 5;
-  const int64_t whole = n & -W, left = n - whole;
-  const T *from[N] = {}, *last[N] = {};
-  T copies[N][W], results[W];
-  bool in_place = false;
-  for (int k = 0; taken >> k; ++k) {
-    if (!(taken >> k & 1)) continue;
-    from[k] = static_cast<const T*>(in[k]);
-    in_place |= from[k] == out;
-    last[k] = whole ? from[k] + n - W : copies[k];
-    if (whole) continue;
-    for (int64_t i = 0; i < W; ++i) copies[k][i] = from[k][0];
-    for (int64_t i = 1; i < left; ++i) {
-      copies[k][i] = from[k][i];
-      asm("" ::: "memory");  // few: a loop of vectors for them would be longer
-    }
-  }
-  const bool twice = whole && !in_place;  // what was written may be written again
-  if (left && !twice) body(results, last, W, parameters);
-  if (whole) body(out, from, whole, parameters);
-  if (!left) return;
-  if (twice) return body(out + n - W, last, W, parameters);
-  for (int64_t i = 0; i < left; ++i) {
-    out[whole + i] = results[whole ? W - left + i : i];
-    asm("" ::: "memory");
-  }
-}
 
 /// One after another, by the operator's faster forms where it has them.
 template <class Op, class P, class R, class... X>
@@ -194,7 +215,7 @@ ADJOINT_INLINE void forward_each(R* o, int64_t n, const P* parameters, const X*.
     if constexpr (HasNear<Op, R>) {
       for (int64_t at = 0; at < n; at += kNearBlock) {
         const int64_t m = (n - at < kNearBlock ? n - at : kNearBlock) & -S;
-        if (all_near<Op>((x + at)..., m)) {
+        if (all_near<Op>((x + at)..., m)) [[likely]] {
           ADJOINT_INDEPENDENT
           for (int64_t i = 0; i < m; ++i) o[at + i] = Op::forward_near(x[at + i]...);
         } else {
@@ -282,7 +303,7 @@ ADJOINT_INLINE void backward_each(T* o, const void* const* in, int64_t n, const 
         const T *x = static_cast<const T*>(a) + at, *slope = g + at;
         T* to = o + at;
         const int64_t m = (n - at < kNearBlock ? n - at : kNearBlock) & -S;
-        if (all_near<Op>(x, m)) {
+        if (all_near<Op>(x, m)) [[likely]] {
           ADJOINT_INDEPENDENT
           for (int64_t i = 0; i < m; ++i) to[i] = slope[i] * Op::derivative_near(First<T>{x[i]});
         } else {
@@ -313,11 +334,12 @@ void backward_loop(void* out, const void* const* in, int64_t n, const double* p)
     }
     // What takes the result alone is short.
     if constexpr (kStep<Op, T> > 1 && std::is_same_v<result_t<Op, T>, T> && (takes & 7) != 0)
-      in_vectors<T>(o, in, n, parameters, 1 | takes << 1,
-                    [](T* to, const T* const* from, int64_t m, const T* own) {
-                      const void* const v[] = {from[0], from[1], from[2], from[3], from[4]};
-                      backward_each<Op, I, kStep<Op, T>>(to, v, m, own);
-                    });
+      in_vectors<T>(
+          o, in, n, parameters, 1 | takes << 1, [](T* to, const T* const* from, int64_t m, const T* own) {
+            const void* const v[] = {from[0], takes & 1 ? from[1] : nullptr, takes & 2 ? from[2] : nullptr,
+                                     takes & 4 ? from[3] : nullptr, takes & 8 ? from[4] : nullptr};
+            backward_each<Op, I, kStep<Op, T>>(to, v, m, own);
+          });
     else
       backward_each<Op, I, 1>(o, in, n, parameters);
   }(std::make_index_sequence<count_parameters(Op::parameters)>{});

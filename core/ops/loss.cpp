@@ -53,12 +53,10 @@ Tensor cross_entropy(const Tensor& self, const Tensor& target, const Tensor& wei
   const kernels::Reduce reduce = kernels::reduce_of(reduction, op);
   if (self.dim() > 1 && target.dim() > 0 && self.size(0) != target.size(0))
     fail<ValueError>(op, "(): Expected input batch_size (", self.size(0), ") to match target batch_size (",
-                     target.size(0), "); the shapes are ", to_string(self.sizes()), " and ",
-                     to_string(target.sizes()));
+                     target.size(0), "); the shapes are ", self.sizes(), " and ", target.sizes());
   if (self.dim() == 0 || !same(self.sizes(), target.sizes()))
     fail(op, "(): expected target dtype to be Long or Byte, but got ", type_name_of(target.dtype()),
-         ": probabilities have the shape of the input, ", to_string(self.sizes()), ", and not ",
-         to_string(target.sizes()));
+         ": probabilities have the shape of the input, ", self.sizes(), ", and not ", target.sizes());
   if (ignore >= 0) fail(op, "(): ignore_index is not supported for floating point target");
   if (!self.is_floating() || !target.is_floating())
     fail(op, "(): Expected floating point type for target with class probabilities, got ",
@@ -69,7 +67,7 @@ Tensor cross_entropy(const Tensor& self, const Tensor& target, const Tensor& wei
   const int64_t dim = self.dim() == 1 ? 0 : 1, classes = self.size(dim);
   if (weight.defined() && (weight.dim() != 1 || weight.numel() != classes))
     fail(op, "(): weight tensor should be defined either for all ", classes,
-         " classes or no classes but got weight tensor of shape: ", to_string(weight.sizes()));
+         " classes or no classes but got weight tensor of shape: ", weight.sizes());
   Recorded q(target);
   if (smoothing > 0)
     q = q * number(1 - smoothing, target) + number(smoothing / static_cast<double>(classes), target);
@@ -94,8 +92,8 @@ Tensor bce_with_logits(const Tensor& self, const Tensor& target, const Tensor& w
                        const Tensor& pos_weight, Text reduction, const char* op) {
   const kernels::Reduce reduce = kernels::reduce_of(reduction, op);
   if (!same(self.sizes(), target.sizes()))
-    fail<ValueError>(op, "(): Target size (", to_string(target.sizes()), ") must be the same as input size (",
-                     to_string(self.sizes()), ")");
+    fail<ValueError>(op, "(): Target size (", target.sizes(), ") must be the same as input size (",
+                     self.sizes(), ")");
   const Tensor positive = pos_weight.defined() ? pos_weight : number(1, self).tensor;
   Recorded loss = call<BceTerms>(self, target, positive);
   if (weight.defined()) loss = loss * Recorded(weight);

@@ -86,8 +86,7 @@ struct RmsNorm : Structured {
   static constexpr bool method = false;
   static Tensor forward(const Tensor& self, int64_t dims, double eps) {
     if (dims < 1 || dims > self.dim())
-      fail(name, "(): expected 1 to ", self.dim(), " dimensions of shape ", to_string(self.sizes()),
-           ", but got ", dims);
+      fail(name, "(): expected 1 to ", self.dim(), " dimensions of shape ", self.sizes(), ", but got ", dims);
     return kernels::layer_norm(self, self.sizes().last(static_cast<size_t>(dims)), Tensor(), Tensor(), eps,
                                name, false);
   }

@@ -191,38 +191,19 @@ enum Takes { kFirst = 1, kSecond = 2, kThird = 4, kResult = 8 };
 
 template <int M, class F, class A, class B, class C, class R, class... P>
 ADJOINT_INLINE auto call_with(F f, A a, B b, C c, R r, P... p) {
-  if constexpr (M == 0)
-    return f(p...);
-  else if constexpr (M == 1)
-    return f(First<A>{a}, p...);
-  else if constexpr (M == 2)
-    return f(Second<B>{b}, p...);
-  else if constexpr (M == 3)
-    return f(First<A>{a}, Second<B>{b}, p...);
-  else if constexpr (M == 4)
-    return f(Third<C>{c}, p...);
-  else if constexpr (M == 5)
-    return f(First<A>{a}, Third<C>{c}, p...);
-  else if constexpr (M == 6)
-    return f(Second<B>{b}, Third<C>{c}, p...);
-  else if constexpr (M == 7)
-    return f(First<A>{a}, Second<B>{b}, Third<C>{c}, p...);
-  else if constexpr (M == 8)
-    return f(Result<R>{r}, p...);
-  else if constexpr (M == 9)
-    return f(First<A>{a}, Result<R>{r}, p...);
-  else if constexpr (M == 10)
-    return f(Second<B>{b}, Result<R>{r}, p...);
-  else if constexpr (M == 11)
-    return f(First<A>{a}, Second<B>{b}, Result<R>{r}, p...);
-  else if constexpr (M == 12)
-    return f(Third<C>{c}, Result<R>{r}, p...);
-  else if constexpr (M == 13)
-    return f(First<A>{a}, Third<C>{c}, Result<R>{r}, p...);
-  else if constexpr (M == 14)
-    return f(Second<B>{b}, Third<C>{c}, Result<R>{r}, p...);
+  if constexpr ((M & kResult) != 0)
+    return call_with<M - kResult>(f, static_cast<A&&>(a), static_cast<B&&>(b), static_cast<C&&>(c), 0,
+                                  Result<R>{static_cast<R&&>(r)}, static_cast<P&&>(p)...);
+  else if constexpr ((M & kThird) != 0)
+    return call_with<M - kThird>(f, static_cast<A&&>(a), static_cast<B&&>(b), 0, 0,
+                                 Third<C>{static_cast<C&&>(c)}, static_cast<P&&>(p)...);
+  else if constexpr ((M & kSecond) != 0)
+    return call_with<M - kSecond>(f, static_cast<A&&>(a), 0, 0, 0, Second<B>{static_cast<B&&>(b)},
+                                  static_cast<P&&>(p)...);
+  else if constexpr ((M & kFirst) != 0)
+    return f(First<A>{static_cast<A&&>(a)}, static_cast<P&&>(p)...);
   else
-    return f(First<A>{a}, Second<B>{b}, Third<C>{c}, Result<R>{r}, p...);
+    return f(static_cast<P&&>(p)...);
 }
 
 /// The result type of computing in T.
@@ -260,14 +241,14 @@ template <class Op, int I>
 struct AsWrt {
   template <class O = Op, class... X>
   ADJOINT_INLINE auto operator()(X... x) const -> decltype(O::derivative(Wrt<I>{}, x...)) {
-    return O::derivative(Wrt<I>{}, x...);
+    return O::derivative(Wrt<I>{}, static_cast<X&&>(x)...);
   }
 };
 template <class Op>
 struct AsOnly {
   template <class O = Op, class... X>
   ADJOINT_INLINE auto operator()(X... x) const -> decltype(O::derivative(x...)) {
-    return O::derivative(x...);
+    return O::derivative(static_cast<X&&>(x)...);
   }
 };
 template <class Op, int I, class G>
@@ -275,7 +256,7 @@ struct AsVjp {
   G gradient;
   template <class O = Op, class... X>
   ADJOINT_INLINE auto operator()(X... x) const -> decltype(O::vjp(Wrt<I>{}, Gradient<G>{gradient}, x...)) {
-    return O::vjp(Wrt<I>{}, Gradient<G>{gradient}, x...);
+    return O::vjp(Wrt<I>{}, Gradient<G>{gradient}, static_cast<X&&>(x)...);
   }
 };
 
@@ -356,16 +337,21 @@ struct Rule {
   template <class G, class A, class B, class C, class R, class... P>
   ADJOINT_INLINE static auto apply(G g, A a, B b, C c, R r, P... p) {
     if constexpr (kind == RuleKind::Vjp)
-      return call_with<takes>(detail::AsVjp<Op, I, G>{g}, a, b, c, r, p...);
+      return call_with<takes>(detail::AsVjp<Op, I, G>{static_cast<G&&>(g)}, static_cast<A&&>(a),
+                              static_cast<B&&>(b), static_cast<C&&>(c), static_cast<R&&>(r),
+                              static_cast<P&&>(p)...);
     else
-      return g * conj_of(derivative(a, b, c, r, p...));
+      return g * conj_of(derivative(static_cast<A&&>(a), static_cast<B&&>(b), static_cast<C&&>(c),
+                                    static_cast<R&&>(r), static_cast<P&&>(p)...));
   }
   template <class A, class B, class C, class R, class... P>
   ADJOINT_INLINE static auto derivative(A a, B b, C c, R r, P... p) {
     if constexpr (with_wrt)
-      return call_with<takes>(detail::AsWrt<Op, I>{}, a, b, c, r, p...);
+      return call_with<takes>(detail::AsWrt<Op, I>{}, static_cast<A&&>(a), static_cast<B&&>(b),
+                              static_cast<C&&>(c), static_cast<R&&>(r), static_cast<P&&>(p)...);
     else
-      return call_with<takes>(detail::AsOnly<Op>{}, a, b, c, r, p...);
+      return call_with<takes>(detail::AsOnly<Op>{}, static_cast<A&&>(a), static_cast<B&&>(b),
+                              static_cast<C&&>(c), static_cast<R&&>(r), static_cast<P&&>(p)...);
   }
   template <class T>
   ADJOINT_INLINE static T conj_of(T x) {

@@ -29,7 +29,7 @@ void check_lists(const char* op, TensorList params, TensorList grads, std::span<
     const auto need = [&](const Tensor& t) {
       if (!t.defined() || t.dtype() != p.dtype() || !same(t.sizes(), p.sizes()))
         fail(op, "(): the gradient and the state of parameter ", i,
-             " must be tensors of its type and shape, ", name_of(p.dtype()), " ", to_string(p.sizes()));
+             " must be tensors of its type and shape, ", name_of(p.dtype()), " ", p.sizes());
     };
     need(grads[i]);
     for (const TensorList& list : states)

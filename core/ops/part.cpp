@@ -126,8 +126,7 @@ Tensor PutStrided::forward(const Tensor& self, Sizes shape, MemoryInts size, Mem
                            int64_t offset) {
   check_inside(size, stride, offset, count_of(shape, name), self.itemsize(), name);
   if (!same(size, self.sizes()))
-    fail(name, "(): a tensor of shape ", to_string(self.sizes()), " was given for a part of shape ",
-         to_string(size));
+    fail(name, "(): a tensor of shape ", self.sizes(), " was given for a part of shape ", to_string(size));
   Tensor out = zeros(shape, self.dtype());
   if (self.numel() != 0) kernels::put_strided(out, size, stride, offset, self);
   return out;
@@ -401,11 +400,10 @@ Tensor ViewAsComplex::forward(const Tensor& self) {
   Part p = whole(self);
   if (self.numel() == 0) p.strides = contiguous_strides(self.sizes());  // of no elements, all are right
   if (p.sizes.back() != 2)
-    fail("view_as_complex(): Tensor must have a last dimension of size 2, but its shape is ",
-         to_string(self.sizes()));
+    fail("view_as_complex(): Tensor must have a last dimension of size 2, but its shape is ", self.sizes());
   if (p.strides.back() != 1)
     fail("view_as_complex(): Tensor must have a last dimension with stride 1, but its strides are ",
-         to_string(self.strides()));
+         self.strides());
   p.sizes.pop_back();
   p.strides.pop_back();
   for (size_t i = 0; i < p.strides.size(); ++i) {
@@ -413,7 +411,7 @@ Tensor ViewAsComplex::forward(const Tensor& self) {
       fail(
           "view_as_complex(): Tensor must have a stride divisible by 2 for all but last dimension, but its "
           "strides are ",
-          to_string(self.strides()));
+          self.strides());
     p.strides[i] /= 2;
   }
   if (p.offset % 2 != 0)

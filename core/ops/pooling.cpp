@@ -19,7 +19,7 @@ std::tuple<Tensor, Tensor> max(const Tensor& self, IntList kernel, IntList strid
   if (n < 1 || n > 3 || self.sizes().size() != n + 2 || stride.size() != n || padding.size() != n ||
       dilation.size() != n || result.size() != n)
     fail(name, "(): expected images of 3 to 5 dimensions and a number for each spatial one, but got shape ",
-         to_string(self.sizes()), " and kernel ", to_string(kernel));
+         self.sizes(), " and kernel ", to_string(kernel));
   kernels::pooling::Windows s{};
   if (kernels::channels_innermost(self) && !kernels::channels_last(self))
     return max(kernels::with_channels_last(self), kernel, stride, padding, dilation, result, with_positions,
@@ -67,7 +67,7 @@ std::tuple<Tensor, Tensor> max(const Tensor& self, IntList kernel, IntList strid
     bool all = start_of(s.result[d] - 2) + span <= Wide{s.image[d]} + s.padding[d] && meets(s.result[d] - 1);
     for (int64_t i = 0; all && i < s.result[d] && start_of(i) < 0; ++i) all = meets(i);
     if (!all)
-      fail(name, "(): a window lies outside of the image of shape ", to_string(self.sizes()), ": kernel ",
+      fail(name, "(): a window lies outside of the image of shape ", self.sizes(), ": kernel ",
            to_string(kernel), ", stride ", to_string(stride), ", padding ", to_string(padding), ", dilation ",
            to_string(dilation), ", ", to_string(result), " windows");
   }

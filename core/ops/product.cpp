@@ -53,8 +53,7 @@ void need_ranks(const Tensor& a, int64_t rank_a, const Tensor& b, int64_t rank_b
   const bool first = a.dim() != rank_a;
   const Tensor& wrong = first ? a : b;
   if (rank_a == 3)
-    fail(op, "(): ", first ? "batch1" : "batch2", " must be a 3D tensor, but got shape ",
-         to_string(wrong.sizes()));
+    fail(op, "(): ", first ? "batch1" : "batch2", " must be a 3D tensor, but got shape ", wrong.sizes());
   fail(op, "(): ",
        !first            ? "mat2"
        : added.defined() ? "mat1"
@@ -85,9 +84,8 @@ Tensor matmul(const Tensor& a0, const Tensor& b0, const char* op, const Tensor& 
   const int64_t k = a0.size(-1), kb = b0.dim() == 1 ? b0.size(0) : b0.size(-2);
   if (k != kb) {
     if (a0.dim() == 1 && b0.dim() == 1)
-      fail(op, "(): inconsistent tensor size, expected tensor ", to_string(a0.sizes()), " and src ",
-           to_string(b0.sizes()), " to have the same number of elements, but got ", k, " and ", kb,
-           " elements respectively");
+      fail(op, "(): inconsistent tensor size, expected tensor ", a0.sizes(), " and src ", b0.sizes(),
+           " to have the same number of elements, but got ", k, " and ", kb, " elements respectively");
     if (a0.dim() == 2 && b0.dim() == 1)
       fail(op, "(): size mismatch, got input (", a0.size(0), "), mat (", by_x(a0.sizes()), "), vec (", kb,
            ")");
@@ -129,10 +127,10 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   if (input.dim() == 0)
     fail("both arguments to linear need to be at least 1D, but they are 0D and ", weight.dim(), "D");
   if (weight.dim() != 2 && weight.dim() != 1)
-    fail("linear(): weight must be a matrix, but got shape ", to_string(weight.sizes()));
+    fail("linear(): weight must be a matrix, but got shape ", weight.sizes());
   if (bias.defined() && (bias.dim() > 1 || (bias.dim() == 1 && bias.size(0) != weight.size(0))))
-    fail("linear(): bias has shape ", to_string(bias.sizes()), " but the weight of shape ",
-         to_string(weight.sizes()), " has ", weight.size(0), " rows");
+    fail("linear(): bias has shape ", bias.sizes(), " but the weight of shape ", weight.sizes(), " has ",
+         weight.size(0), " rows");
   Tensor w = weight;
   if (weight.dim() == 2) {
     const int64_t sizes[] = {weight.size(1), weight.size(0)},
@@ -254,7 +252,7 @@ Tensor Cross::forward(const Tensor& self, const Tensor& other, Dim dim) {
   const int d = dim.of(self.dim(), "linalg.cross");
   if (!same(self.sizes(), other.sizes()) || self.dim() == 0 || self.size(d) != 3)
     fail("linalg.cross: inputs dimension ", dim.value, " must have length 3. Got vectors of shapes ",
-         to_string(self.sizes()), " and ", to_string(other.sizes()));
+         self.sizes(), " and ", other.sizes());
   if (self.dtype() != other.dtype() || self.dtype() == DType::Bool)
     fail("linalg.cross: expected numbers of one type, but got ", name_of(self.dtype()), " and ",
          name_of(other.dtype()));
@@ -379,7 +377,7 @@ template <int A, int B>
     y = call<Linear>(input.samples(), weight.tensor, OptionalTensor());
   } else {
     if (weight.rank() > 2)
-      fail("linear(): weight must have one or two dimensions, but got shape ", to_string(weight.sizes()));
+      fail("linear(): weight must have one or two dimensions, but got shape ", weight.sizes());
     const Tensor x = input.samples(), w = weight.samples();
     if (weight.rank() == 1) {
       // One output, which has no dimension.

@@ -190,7 +190,7 @@ Tensor Multinomial::forward(const Tensor& self, int64_t num_samples, bool replac
   if (!is_floating(self.dtype()))
     fail("multinomial only supports floating-point dtypes for input, got: ", type_name_of(self.dtype()));
   if (self.dim() != 1 && self.dim() != 2)
-    fail("prob_dist must be 1 or 2 dim, but found shape ", to_string(self.sizes()));
+    fail("prob_dist must be 1 or 2 dim, but found shape ", self.sizes());
   if (num_samples <= 0) fail("cannot sample n_sample <= 0 samples: got ", num_samples);
   const int64_t columns = self.size(-1), rows = self.dim() == 2 ? self.size(0) : 1;
   if (columns > int64_t{1} << 24) fail("number of categories cannot exceed 2^24, but there are ", columns);

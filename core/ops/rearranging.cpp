@@ -227,8 +227,7 @@ Tensor RepeatInterleaveEach::sources(const Tensor& repeats, int64_t size) {
   if (repeats.dtype() != DType::Int64 && repeats.dtype() != DType::Int32)
     fail("repeat_interleave(): repeats must be int64 or int32, but got ", name_of(repeats.dtype()));
   if (repeats.dim() > 1)
-    fail("repeat_interleave(): repeats must be 0-dim or 1-dim tensor, but its shape is ",
-         to_string(repeats.sizes()));
+    fail("repeat_interleave(): repeats must be 0-dim or 1-dim tensor, but its shape is ", repeats.sizes());
   if (repeats.numel() != size && repeats.numel() != 1)
     fail(
         "repeat_interleave(): repeats must have the same size as input along dim, but got repeats.size(0) = ",
@@ -250,7 +249,7 @@ Tensor RepeatInterleaveEach::gradient(const Tensor& g, IntList sizes, const Tens
 
 static void need_matrices(const Tensor& self, const char* op) {
   if (self.dim() < 2)
-    fail(op, "(): input tensor must have at least 2 dimensions, but its shape is ", to_string(self.sizes()));
+    fail(op, "(): input tensor must have at least 2 dimensions, but its shape is ", self.sizes());
 }
 
 Tensor Tril::forward(const Tensor& self, int64_t diagonal) {

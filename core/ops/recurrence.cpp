@@ -65,7 +65,7 @@ Steps steps_of(IntList sizes, IntList heights, bool reverse, Kind kind, IntList 
 
 void need(const Tensor& t, const Tensor& like, IntList sizes, const char* what, const char* op) {
   if (!same(t.sizes(), sizes))
-    fail(op, "(): expected ", what, " of shape ", to_string(sizes), ", but got shape ", to_string(t.sizes()));
+    fail(op, "(): expected ", what, " of shape ", to_string(sizes), ", but got shape ", t.sizes());
   if (t.dtype() != like.dtype())
     fail(op, "(): expected one dtype, but the input is of ", name_of(like.dtype()), " and ", what, " of ",
          name_of(t.dtype()));
@@ -105,8 +105,7 @@ std::tuple<Tensor, Tensor, Tensor> Recurrence::forward(const Tensor& input, cons
   check(s, input, hidden, cell, weight, bias, name);
   const int64_t wide = kernel::gates_of(s.kind) * s.hidden;
   if (input.size(-1) != wide)
-    fail(name, "(): expected ", wide, " numbers for each step, but the input has shape ",
-         to_string(input.sizes()));
+    fail(name, "(): expected ", wide, " numbers for each step, but the input has shape ", input.sizes());
   const DType dtype = input.dtype(), c = compute_dtype(dtype);
   Dims shape(input.sizes());
   auto result = [&](int64_t last) {

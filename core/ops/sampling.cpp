@@ -34,8 +34,8 @@ Tensor DirichletDraw::forward(const Tensor& self, const Tensor& output) {
   if (!self.is_floating())
     fail(name, "(): expected a floating-point tensor, but got ", name_of(self.dtype()));
   if (!same(self.sizes(), output.sizes()) || self.dim() == 0)
-    fail(name, "(): draws of shape ", to_string(output.sizes()), " cannot be from Dirichlet(self) of shape ",
-         to_string(self.sizes()));
+    fail(name, "(): draws of shape ", output.sizes(), " cannot be from Dirichlet(self) of shape ",
+         self.sizes());
   return copy_of(output, self.dtype());
 }
 

@@ -165,8 +165,8 @@ Tensor View::forward(const Tensor& self, Sizes size) {
     fail(
         "view(): view size is not compatible with input tensor's size and stride (at least one dimension "
         "spans across two contiguous subspaces): a tensor of shape ",
-        to_string(self.sizes()), " with strides ", to_string(self.strides()), " cannot be seen as ",
-        to_string(sizes.span()), ". Use .reshape(...) instead.");
+        self.sizes(), " with strides ", self.strides(), " cannot be seen as ", to_string(sizes.span()),
+        ". Use .reshape(...) instead.");
   return over_shape(self, sizes.span(), *strides);
 }
 
@@ -273,7 +273,7 @@ Tensor Unflatten::forward(const Tensor& self, Dim dim, IntList sizes) {
   if (missing > 1) fail("unflatten(): only one dimension can be inferred: ", to_string(sizes));
   if (missing ? known == 0 || have % known != 0 : known != have)
     fail("unflatten(): Provided sizes ", to_string(sizes), " don't multiply up to the size of dim ", d, " (",
-         have, ") in the input tensor of shape ", to_string(self.sizes()));
+         have, ") in the input tensor of shape ", self.sizes());
   const auto from = self.sizes();
   Dims shape(from.subspan(0, d));
   for (int64_t s : sizes) shape.push_back(s == -1 ? have / known : s);

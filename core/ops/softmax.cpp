@@ -1,4 +1,4 @@
-// The rules of softmax: fused where nothing is recorded, else by recorded operations.
+// The rules of softmax, and of its gradient.
 #include "ops/softmax.h"
 
 #include "dispatch/family.h"
@@ -10,20 +10,33 @@
 namespace adjoint::rules {
 
 namespace {
-Tensor summed(const Tensor& t, int64_t dim) {
-  return call<Sum>(t, OptionalInts(IntList(&dim, 1)), true, OptionalType());
+Recorded summed(const Recorded& t, int64_t dim) {
+  return call<Sum>(t.tensor, OptionalInts(IntList(&dim, 1)), true, OptionalType());
+}
+/// exp(result) * t
+Recorded weighed(const Tensor& result, const Tensor& t) {
+  return call<ExpTimes>(result, wrap_number(Scalar(0.0), result.dtype()), t);
 }
 }  // namespace
 
 Tensor softmax(const Tensor& g, const Tensor& result, int64_t dim) {
-  if (!recording()) return call<SoftmaxBackward>(g, result, dim);
-  return call<DifferenceTimes>(result, g, summed(call<Mul>(g, result), dim));
+  return call<SoftmaxBackward>(g, result, dim);
+}
+// Of result * (g - sum(g * result)).
+Tensor softmax_by_result(const Tensor& v, const Tensor& g, const Tensor& result, int64_t dim) {
+  const Recorded a(v), b(g), y(result);
+  return (a * (b - summed(b * y, dim)) - b * summed(a * y, dim)).tensor;
 }
 
 Tensor log_softmax(const Tensor& g, const Tensor& result, int64_t dim) {
-  if (!recording()) return call<LogSoftmaxBackward>(g, result, dim);
-  const Tensor zero = wrap_number(Scalar(0.0), result.dtype());
-  return call<Sub>(g, call<ExpTimes>(result, zero, summed(g, dim)));
+  return call<LogSoftmaxBackward>(g, result, dim);
+}
+// Of g - exp(result) * sum(g).
+Tensor log_softmax_by_gradient(const Tensor& v, const Tensor& result, int64_t dim) {
+  return (Recorded(v) - summed(weighed(result, v), dim)).tensor;
+}
+Tensor log_softmax_by_result(const Tensor& v, const Tensor& g, const Tensor& result, int64_t dim) {
+  return (weighed(result, v) * -summed(g, dim)).tensor;
 }
 
 }  // namespace adjoint::rules

@@ -1,7 +1,6 @@
 // Softmax and its logarithm along one dimension.
 //
-// Each is one pass of a fused kernel, and so is its gradient. When the gradient is itself recorded
-// (create_graph), it is written in recorded operations instead, which brings derivatives of any order.
+// Each is one pass of a fused kernel, and so is its gradient, which has rules of its own.
 #pragma once
 
 #include "kernels/softmax.h"
@@ -11,7 +10,10 @@ namespace adjoint {
 
 namespace rules {
 Tensor softmax(const Tensor& g, const Tensor& result, int64_t dim);
+Tensor softmax_by_result(const Tensor& v, const Tensor& g, const Tensor& result, int64_t dim);
 Tensor log_softmax(const Tensor& g, const Tensor& result, int64_t dim);
+Tensor log_softmax_by_gradient(const Tensor& v, const Tensor& result, int64_t dim);
+Tensor log_softmax_by_result(const Tensor& v, const Tensor& g, const Tensor& result, int64_t dim);
 }  // namespace rules
 
 struct Softmax : Structured {
@@ -56,6 +58,14 @@ struct SoftmaxBackward : Structured {
   static Tensor forward(const Tensor& g, const Tensor& result, Dim dim) {
     return kernels::softmax_backward(g, result, dim, false);
   }
+  static constexpr auto linear = LinearIn<"g">{};
+  static constexpr auto vjp =
+      Rules{[](Grad v, Input<"result"> result, Argument<int64_t, "dim"> dim) {
+              return rules::softmax(v, result, dim);
+            },
+            [](Grad v, Input<"g"> g, Input<"result"> result, Argument<int64_t, "dim"> dim) {
+              return rules::softmax_by_result(v, g, result, dim);
+            }};
 };
 
 struct LogSoftmaxBackward : Structured {
@@ -68,6 +78,14 @@ struct LogSoftmaxBackward : Structured {
   static Tensor forward(const Tensor& g, const Tensor& result, Dim dim) {
     return kernels::softmax_backward(g, result, dim, true);
   }
+  static constexpr auto linear = LinearIn<"g">{};
+  static constexpr auto vjp =
+      Rules{[](Grad v, Input<"result"> result, Argument<int64_t, "dim"> dim) {
+              return rules::log_softmax_by_gradient(v, result, dim);
+            },
+            [](Grad v, Input<"g"> g, Input<"result"> result, Argument<int64_t, "dim"> dim) {
+              return rules::log_softmax_by_result(v, g, result, dim);
+            }};
 };
 
 using SoftmaxOps = Family<Softmax, LogSoftmax, SoftmaxBackward, LogSoftmaxBackward>;

@@ -127,8 +127,8 @@ Tensor SparseWith::forward(const Tensor& pattern, const Tensor& values) {
   if (is_sparse(values)) fail(name, "(): the values must be dense");
   SparseParts p = sparse_parts(pattern);
   if (!same(values.sizes(), p.values.sizes()))
-    fail(name, "(): values of shape ", to_string(values.sizes()), " cannot take the place of those of shape ",
-         to_string(p.values.sizes()));
+    fail(name, "(): values of shape ", values.sizes(), " cannot take the place of those of shape ",
+         p.values.sizes());
   p.values = alias(values);
   return sparse_tensor(std::move(p), pattern.sizes());
 }
@@ -219,8 +219,8 @@ Tensor add_sparse(const Tensor& a, const Tensor& b) {
   if (!is_sparse(b)) {
     // Dense, and as large as the other.
     if (!same(a.sizes(), b.sizes()))
-      fail("add: expected 'self' and 'other' to have same size, but self has size ", to_string(a.sizes()),
-           " while other has size ", to_string(b.sizes()),
+      fail("add: expected 'self' and 'other' to have same size, but self has size ", a.sizes(),
+           " while other has size ", b.sizes(),
            " (FYI, op(dense, sparse) operation does not support broadcasting)");
     const DType type = promote(a.dtype(), b.dtype());
     const Tensor values = sparse_values(a), out = b.dtype() == type ? call<Clone>(b) : call<To>(b, type);
@@ -230,8 +230,7 @@ Tensor add_sparse(const Tensor& a, const Tensor& b) {
   const SparseParts p = sparse_parts(a), q = sparse_parts(b);
   if (p.layout != q.layout) return {};
   if (!same(a.sizes(), b.sizes()))
-    fail("add: expected sizes of 'self' and 'other' to match, but ", to_string(a.sizes()),
-         " != ", to_string(b.sizes()));
+    fail("add: expected sizes of 'self' and 'other' to match, but ", a.sizes(), " != ", b.sizes());
   const Tensor x = sparse_values(a), y = sparse_values(b);
   if (same_pattern(a, b)) {
     const Tensor sum = call<Add>(x, y);

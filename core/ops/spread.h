@@ -62,28 +62,6 @@ struct ExpTimes : SpreadOp {
   }
 };
 
-struct DifferenceTimes : SpreadOp {
-  static constexpr auto name = "_difference_times";
-  static constexpr auto doc = "self * (other - third): the gradient of softmax.";
-  static constexpr TypeSet types = types::floating;
-  template <class T>
-  ADJOINT_INLINE static T forward(T y, T g, T mean) {
-    return y * (g - mean);
-  }
-  template <class T>
-  ADJOINT_INLINE static T derivative(Wrt<0>, Second<T> g, Third<T> mean) {
-    return g.value - mean.value;
-  }
-  template <class T>
-  ADJOINT_INLINE static T derivative(Wrt<1>, First<T> y) {
-    return y.value;
-  }
-  template <class T>
-  ADJOINT_INLINE static T derivative(Wrt<2>, First<T> y) {
-    return -y.value;
-  }
-};
-
 struct WhereEqual : SpreadOp {
   static constexpr auto name = "_where_equal";
   static constexpr auto doc =
@@ -211,7 +189,6 @@ struct Huber : KinkedLoss {
   }
 };
 
-using Spread =
-    Family<CentredTimes, ExpTimes, DifferenceTimes, WhereEqual, RatioOrZero, BceTerms, SmoothL1, Huber>;
+using Spread = Family<CentredTimes, ExpTimes, WhereEqual, RatioOrZero, BceTerms, SmoothL1, Huber>;
 
 }  // namespace adjoint::inline ADJOINT_ISA

@@ -281,7 +281,7 @@ Recorded select(const Recorded& condition, const Recorded& a, const Recorded& b)
 
 /// Another operator inside a formula: its element function on numbers, a recorded call on tensors.
 template <class Op, class... X>
-ADJOINT_INLINE auto apply(X... x) {
+ADJOINT_INLINE auto apply(const X&... x) {
   if constexpr (!(std::is_same_v<X, Recorded> || ...))
     return Op::forward(x...);
   else if constexpr (sizeof...(X) == Op::arity)
@@ -292,7 +292,7 @@ ADJOINT_INLINE auto apply(X... x) {
           return Recorded(
               call<Op>(std::get<I>(all).tensor..., item(std::get<Op::arity + K>(all).tensor).as_double()...));
         }(std::make_index_sequence<Op::arity>{}, std::make_index_sequence<sizeof...(X) - Op::arity>{},
-          std::tuple<X...>(x...));
+          std::tie(x...));
 }
 
 }  // namespace adjoint::inline ADJOINT_ISA

@@ -224,10 +224,10 @@ void need_source(const AlongDimension& s, const Tensor& source, const char* op) 
     fail(
         "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape "
         "= ",
-        to_string(s.out.sizes()), " source.shape = ", to_string(source.sizes()),
-        "; the index selects slices of shape ", to_string(s.plan.shape.span()));
-  fail<IndexError>(op, "(): source has shape ", to_string(source.sizes()),
-                   " but the index selects slices of shape ", to_string(s.plan.shape.span()));
+        s.out.sizes(), " source.shape = ", source.sizes(), "; the index selects slices of shape ",
+        to_string(s.plan.shape.span()));
+  fail<IndexError>(op, "(): source has shape ", source.sizes(), " but the index selects slices of shape ",
+                   to_string(s.plan.shape.span()));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -50,16 +51,19 @@ class Piece {
   Piece(T value) : kind_(Kind::natural), natural_(value) {}
   template <std::floating_point T>
   Piece(T value) : kind_(Kind::real), real_(static_cast<double>(value)) {}
+  /// A shape, as `to_string` writes it.
+  Piece(std::span<const int64_t> sizes) : kind_(Kind::sizes), sizes_(sizes) {}
 
   void append_to(std::string& out) const;
 
  private:
-  enum class Kind : char { text, number, natural, real } kind_;
+  enum class Kind : char { text, number, natural, real, sizes } kind_;
   union {
     std::string_view text_;
     int64_t number_;
     uint64_t natural_;
     double real_;
+    std::span<const int64_t> sizes_;
   };
 };
 
@@ -70,9 +74,53 @@ std::string text(const Parts&... parts) {
   return join({Piece(parts)...});
 }
 
+namespace failing {
+
+/// A part of an error's text as it is passed to a function that takes any: by a letter, which says what it
+/// is, and a value. A place that fails passes addresses and numbers; the text is put together elsewhere.
+template <class T>
+struct Passed {
+  static constexpr char kind = 'p';
+  Piece piece;
+  Passed(const T& part) : piece(part) {}
+  const Piece* value() const { return &piece; }
+};
+template <class T>
+  requires std::convertible_to<const T&, const char*>
+struct Passed<T> {
+  static constexpr char kind = 's';
+  const char* text;
+  Passed(const char* t) : text(t) {}
+  const char* value() const { return text; }
+};
+template <>
+struct Passed<std::string> {
+  static constexpr char kind = 'S';
+  const std::string& text;
+  const std::string* value() const { return &text; }
+};
+template <class T>
+  requires(std::signed_integral<T> && !std::same_as<T, char>)
+struct Passed<T> {
+  static constexpr char kind = 'i';
+  T number;
+  int64_t value() const { return number; }
+};
+
+template <char... kinds>
+inline constexpr char kKinds[] = {kinds..., '\0'};
+[[noreturn, gnu::cold]] void fail_with(void (*raise)(const std::string&), const char* kinds, ...);
+template <class E>
+[[noreturn, gnu::cold]] void raise(const std::string& text) {
+  throw E(text);
+}
+
+}  // namespace failing
+
 template <class E = Error, class... Parts>
-[[noreturn, gnu::cold, gnu::noinline]] void fail(const Parts&... parts) {
-  throw E(text(parts...));
+[[noreturn, gnu::cold, gnu::always_inline]] inline void fail(const Parts&... parts) {
+  failing::fail_with(&failing::raise<E>, failing::kKinds<failing::Passed<Parts>::kind...>,
+                    failing::Passed<Parts>{parts}.value()...);
 }
 
 }  // namespace adjoint

@@ -60,7 +60,7 @@ void refuse_sparse(const Tensor& t, const char* op) {
   fail<NotImplemented>("Could not run 'aten::", op, "' with arguments from the 'Sparse",
                        layout == SparseLayout::Coo ? "" : "Csr", "CPU' backend: ", op,
                        "() is not implemented for tensors of layout ", name_of(layout),
-                       ", of which one has shape ", to_string(t.sizes()),
+                       ", of which one has shape ", t.sizes(),
                        "; call it on x.to_dense(), or on x.values() where it is element by element");
 }
 

@@ -424,8 +424,8 @@ Scalar item(const Tensor& t, const char* by) {
   if (t->is(TensorImpl::kBatched)) [[unlikely]]
     refuse_memory_of_batch(t, "item");
   if (t.numel() != 1)
-    fail("a Tensor with ", t.numel(), " elements cannot be converted to Scalar: its shape is ",
-         to_string(t.sizes()), "; index one element, reduce it, or use tolist()");
+    fail("a Tensor with ", t.numel(), " elements cannot be converted to Scalar: its shape is ", t.sizes(),
+         "; index one element, reduce it, or use tolist()");
   if (!t->is(TensorImpl::kElsewhere)) return read_element(t.bytes(), t.dtype());
   if (is_meta(t)) refuse_meta("item");
   if (is_sparse(t)) refuse_sparse(t, "item");

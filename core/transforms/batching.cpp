@@ -70,7 +70,7 @@ namespace {
 
 BatchLevel& level_of(const Tensor& t, const char* op) {
   if (BatchLevel* level = open_batch_level(batch_level_of(t))) return *level;
-  fail(op, "(): a tensor of shape ", to_string(t.sizes()), " that belongs to a vmap() was used ",
+  fail(op, "(): a tensor of shape ", t.sizes(), " that belongs to a vmap() was used ",
        thread_state.batch_level ? "in another vmap() than that, " : "outside of it, ",
        "or in another thread: your tensor may have escaped from inside a function being vmapped. It stood "
        "for one sample of the batch while that vmap() ran, and for nothing since. Return it from the "
@@ -339,7 +339,7 @@ void draw_batched(const Operator& op, std::span<const Value> arguments, Results&
         fail(
             "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like "
             "same randomness. ",
-            name_of_write(op.name), " was called on a tensor of shape ", to_string(self.sizes()),
+            name_of_write(op.name), " was called on a tensor of shape ", self.sizes(),
             " that was made outside of vmap()");
       become_batched(self, level, op);
     }

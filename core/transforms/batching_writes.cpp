@@ -56,7 +56,7 @@ void become_batched(const Tensor& t, const BatchLevel& level, const Operator& op
         "but `self` not being vmapped over in a vmap. Please try to use out-of-place operators instead of "
         "inplace arithmetic. Here ",
         name_of_write(op.name), " would write a value for each of ", level.size,
-        " samples to one tensor of shape ", to_string(t.sizes()), " that was made outside of vmap()");
+        " samples to one tensor of shape ", t.sizes(), " that was made outside of vmap()");
   // Who else looks at this memory would go on seeing the old one.
   const uint32_t known = base.defined() ? 2 : 1;
   if (root->storage->refcount.load(std::memory_order_acquire) > known + is_batched(root) ||

@@ -259,12 +259,11 @@ void need_alike(const Tensor& t, const Tensor& tangent, const std::string& end) 
     fail(
         "Trying to set a forward gradient that has a different size than that of the original Tensor, this "
         "is not supported. Tensor is of size ",
-        to_string(t.sizes()), " while the given forward gradient is of size ", to_string(tangent.sizes()),
-        end);
+        t.sizes(), " while the given forward gradient is of size ", tangent.sizes(), end);
   if (device_of(t) != device_of(tangent))
     fail("Trying to set a forward gradient that is on another device than the original Tensor: expected ",
          name_of(device_of(t)), " but got ", name_of(device_of(tangent)),
-         "; move it with .to(). The tensor is of size ", to_string(t.sizes()), end);
+         "; move it with .to(). The tensor is of size ", t.sizes(), end);
 }
 
 Tensor make_dual(const Tensor& t, const Tensor& given, DualLevel& level) {

@@ -90,8 +90,7 @@ bool written_sparse(const Call& call, Results& results) {
 
 void become_sparse(const Tensor& self, const Tensor& given, const char* op) {
   if (!same(self.sizes(), given.sizes()))
-    fail(op, "(): a sparse tensor of shape ", to_string(self.sizes()), " cannot become one of shape ",
-         to_string(given.sizes()));
+    fail(op, "(): a sparse tensor of shape ", self.sizes(), " cannot become one of shape ", given.sizes());
   Tensor result = given.dtype() == self.dtype() ? given : call<To>(given, self.dtype());
   if (sparse_parts(result).layout != sparse_parts(self).layout)
     fail(op, "(): a tensor of layout ", name_of(sparse_parts(self).layout), " cannot become one of layout ",

@@ -57,3 +57,20 @@ def test_the_same_bits_wherever_an_element_lies(row, dtype):
             for one, all_of_it in zip(found, whole, strict=True):
                 expected = all_of_it[start : start + n]
                 assert one.tobytes() == expected.tobytes() or np.array_equal(one, expected, equal_nan=True), n
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "row", [row for row in ELEMENTWISE if row["inplace"] and row["method"]], ids=lambda row: row["name"]
+)
+def test_written_in_place_an_element_has_the_same_bits(row, dtype):
+    if dtype not in row["types"] or row["condition"] == 0:
+        return
+    inputs, options = inputs_of(row, dtype_of(dtype)), OPTIONS.get(row["name"], {})
+    for n in LENGTHS:
+        part = [x[:n].clone() if x.ndim else x for x in inputs]
+        expected = function_of(row)(*part, **options)
+        if expected.dtype != part[0].dtype:
+            return
+        getattr(part[0], row["name"] + "_")(*part[1:], **options)
+        assert array(part[0]).tobytes() == array(expected).tobytes(), n

@@ -101,7 +101,7 @@ struct Problem {
     if (std::min({query.dim(), key.dim(), value.dim()}) < 2 || query.size(-1) != key.size(-1) ||
         key.size(-2) != value.size(-2))
       fail(op, "(): expected query (..., L, E), key (..., S, E) and value (..., S, Ev), but got shapes ",
-           to_string(query.sizes()), ", ", to_string(key.sizes()), " and ", to_string(value.sizes()));
+           query.sizes(), ", ", key.sizes(), " and ", value.sizes());
     queries = query.size(-2);
     keys = key.size(-2);
     width = query.size(-1);
@@ -383,7 +383,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& g, const Tenso
   const Dims sums = p.shape(p.queries, p.values), rows = p.shape(p.queries, -1);
   const auto need = [&](const Tensor& t, const Dims& sizes) {
     if (t.defined() && !same(t.sizes(), sizes.span()))
-      fail(op, "(): expected shape ", to_string(sizes.span()), ", but got ", to_string(t.sizes()));
+      fail(op, "(): expected shape ", to_string(sizes.span()), ", but got ", t.sizes());
   };
   need(g, sums);
   need(result, sums);

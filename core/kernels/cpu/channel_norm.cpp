@@ -126,20 +126,20 @@ Tensor prepared(const Tensor& t, DType c) {
 
 void check(const Tensor& self, int64_t groups, const char* op) {
   if (self.dim() < 2)
-    fail(op, "(): expected at least 2 dimensions (N, C, …), but got input of size ", to_string(self.sizes()));
+    fail(op, "(): expected at least 2 dimensions (N, C, …), but got input of size ", self.sizes());
   if (!self.is_floating())
     fail(op, "(): not implemented for '", name_of(self.dtype()),
          "'; convert the input to a floating-point type");
   if (groups < 0 || (groups > 0 && self.size(1) % groups))
     fail(op,
          "(): Expected number of channels in input to be divisible by num_groups, but got input of shape ",
-         to_string(self.sizes()), " and num_groups=", groups);
+         self.sizes(), " and num_groups=", groups);
 }
 void need_channels(const Tensor& t, const Tensor& self, const char* what, const char* op) {
   if (t.defined() && (t.dim() != 1 || t.size(0) != self.size(1)))
     fail(op, "(): Expected ", what,
          " to be a vector of size equal to the number of channels in input, but got ", what, " of shape ",
-         to_string(t.sizes()), " and input of shape ", to_string(self.sizes()));
+         t.sizes(), " and input of shape ", self.sizes());
 }
 Dims statistics_shape(const Pieces& s) { return s.groups ? Dims{s.images, s.groups} : Dims{s.channels}; }
 
@@ -327,8 +327,8 @@ std::tuple<Tensor, Tensor, Tensor> channel_norm_backward(const Tensor& g, const 
   if (!same(g.sizes(), self.sizes()) || !same(mean.sizes(), statistics_shape(s).span()) ||
       !same(variance.sizes(), mean.sizes()))
     fail(op, "(): expected a gradient like the input and statistics of shape ",
-         to_string(statistics_shape(s).span()), ", but got shapes ", to_string(g.sizes()), ", ",
-         to_string(mean.sizes()), " and ", to_string(variance.sizes()), " beside ", to_string(self.sizes()));
+         to_string(statistics_shape(s).span()), ", but got shapes ", g.sizes(), ", ", mean.sizes(), " and ",
+         variance.sizes(), " beside ", self.sizes());
   const Tensor gy = laid_as(g, x, c), w = weight.defined() ? dense_as(weight, c) : Tensor(),
                m = dense_as(mean, c), v = dense_as(variance, c);
   const int64_t each_channel[] = {s.channels};

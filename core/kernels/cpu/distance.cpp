@@ -136,7 +136,7 @@ std::tuple<Tensor, Tensor> distances_backward(const Tensor& g, const Tensor& sel
   if (metric == Metric::Largest || !same(g.sizes(), s.result.span()) ||
       !same(result.sizes(), s.result.span()))
     fail(op, "(): expected p to be 1 or 2, and a gradient and a result of shape ", to_string(s.result.span()),
-         ", but got p = ", p, ", ", to_string(g.sizes()), " and ", to_string(result.sizes()));
+         ", but got p = ", p, ", ", g.sizes(), " and ", result.sizes());
   const DType c = compute_dtype(self.dtype());
   const Tensor x = dense_as(self, c), y = dense_as(other, c), distance = dense_as(result, c);
   const Tensor given = dense_as(g, c);

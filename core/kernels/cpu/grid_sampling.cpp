@@ -45,7 +45,7 @@ struct Call {
            "(): expected images of 2 or 3 dimensions (2 for bicubic) and a grid (…, places, dimensions) of "
            "the "
            "same batch, but got images ",
-           to_string(leading), " of ", to_string(sizes), " and a grid of shape ", to_string(grid.sizes()));
+           to_string(leading), " of ", to_string(sizes), " and a grid of shape ", grid.sizes());
     if (how.orders.size() != static_cast<size_t>(n) || std::ranges::min(how.orders) < 0)
       fail(op, "(): expected an order that is not negative for each dimension, but got ",
            to_string(how.orders));
@@ -142,8 +142,7 @@ Tensor grid_sample_transposed(const Tensor& gradient, const Tensor& places, IntL
   const IntList leading = leading_of(gradient, sizes.size());
   const Call s(leading, sizes, places, how, op);
   if (!same(gradient.sizes(), s.read.span()))
-    fail(op, "(): expected a gradient of shape ", to_string(s.read.span()), ", but got ",
-         to_string(gradient.sizes()));
+    fail(op, "(): expected a gradient of shape ", to_string(s.read.span()), ", but got ", gradient.sizes());
   const DType c = compute_dtype(gradient.dtype());
   Dims shape(leading);
   for (const int64_t size : sizes) shape.push_back(size);
@@ -171,8 +170,7 @@ Tensor grid_sample_slopes(const Tensor& gradient, const Tensor& image, const Ten
   const IntList leading = leading_of(image, dims_of(places));
   const Call s(leading, image.sizes().subspan(leading.size()), places, how, op);
   if (!same(gradient.sizes(), s.read.span()) || gradient.dtype() != image.dtype())
-    fail(op, "(): expected a gradient of shape ", to_string(s.read.span()), ", but got ",
-         to_string(gradient.sizes()));
+    fail(op, "(): expected a gradient of shape ", to_string(s.read.span()), ", but got ", gradient.sizes());
   const DType c = compute_dtype(image.dtype());
   const Tensor g = dense_as(gradient, c), x = dense_as(image, c), grid = dense_as(places, c),
                to = empty(places.sizes(), c);

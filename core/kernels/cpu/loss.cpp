@@ -93,7 +93,7 @@ Classes classes_of(IntList sizes, DType dtype, const Tensor& target, const Tenso
   if (weight.defined()) {
     if (weight.dim() != 1 || weight.numel() != c.classes || !weight.is_floating())
       fail(op, "(): weight tensor should be defined either for all ", c.classes,
-           " classes or no classes but got weight tensor of shape: ", to_string(weight.sizes()), " and type ",
+           " classes or no classes but got weight tensor of shape: ", weight.sizes(), " and type ",
            name_of(weight.dtype()));
     c.weight = dense_as(weight, compute_dtype(dtype));
   }
@@ -304,8 +304,7 @@ static void add_squares(const Tensor& out, const Tensor& x, const Tensor& y, boo
 Tensor squared_distance(const Tensor& self, const Tensor& target, bool mean) {
   if (!self.is_floating() || self.dtype() != target.dtype() || !same(self.sizes(), target.sizes()))
     fail("_squared_distance(): expected two floating-point tensors of one shape and type, but got ",
-         name_of(self.dtype()), " ", to_string(self.sizes()), " and ", name_of(target.dtype()), " ",
-         to_string(target.sizes()));
+         name_of(self.dtype()), " ", self.sizes(), " and ", name_of(target.dtype()), " ", target.sizes());
   const DType type = compute_dtype(self.dtype());
   const Tensor x = dense_as(self, type), y = dense_as(target, type);
   Tensor out = empty_scalar(type);
@@ -331,7 +330,7 @@ IndexPlan rows_plan(const Tensor& weight, const Tensor& indices, const char* op)
 }  // namespace
 
 Tensor embedding(const Tensor& weight, const Tensor& indices, const char* op) {
-  if (weight.dim() != 2) fail(op, "(): 'weight' must be 2-D, but its shape is ", to_string(weight.sizes()));
+  if (weight.dim() != 2) fail(op, "(): 'weight' must be 2-D, but its shape is ", weight.sizes());
   return read_at(weight, rows_plan(weight, indices, op));
 }
 

@@ -176,8 +176,8 @@ static void compare(const Tensor& out, const Tensor& x, const Tensor& y) {
 
 Tensor same_elements(const Tensor& self, const Tensor& other, const char* op) {
   if (!same(self.sizes(), other.sizes()) || self.dtype() != other.dtype())
-    fail(op, "(): expected tensors of one shape and type, but got ", to_string(self.sizes()), " ",
-         name_of(self.dtype()), " and ", to_string(other.sizes()), " ", name_of(other.dtype()));
+    fail(op, "(): expected tensors of one shape and type, but got ", self.sizes(), " ", name_of(self.dtype()),
+         " and ", other.sizes(), " ", name_of(other.dtype()));
   const Tensor x = dense(self), y = dense(other), out = empty_scalar(DType::Bool);
   on<&compare>(Out(out), x, y);
   return out;

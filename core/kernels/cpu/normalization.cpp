@@ -40,14 +40,14 @@ Tensor layer_norm(const Tensor& self, IntList normalized_shape, const Tensor& we
          "but got []");
   if (rank < dims || !same(self.sizes().subspan(rank - dims), normalized_shape))
     fail(op, "(): Given normalized_shape=", to_string(normalized_shape), ", expected input with shape [*, ",
-         to_string(normalized_shape).substr(1), ", but got input of size ", to_string(self.sizes()));
+         to_string(normalized_shape).substr(1), ", but got input of size ", self.sizes());
   if (!self.is_floating())
     fail(op, "(): not implemented for '", name_of(self.dtype()),
          "'; convert the input to a floating-point type");
   for (const Tensor* t : {&weight, &bias})
     if (t->defined() && !same(t->sizes(), normalized_shape))
       fail(op, "(): Expected ", t == &weight ? "weight" : "bias",
-           " to be of same shape as normalized_shape, but got ", to_string(t->sizes()),
+           " to be of same shape as normalized_shape, but got ", t->sizes(),
            " and normalized_shape = ", to_string(normalized_shape));
   const DType c = compute_dtype(self.dtype());
   // As in torch, results lie row by row.
@@ -106,8 +106,7 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& g, const Te
       (weight.defined() &&
        !same(weight.sizes(), self.sizes().subspan(static_cast<size_t>(self.dim() - dims)))))
     fail(op, "(): expected a gradient like the input and a weight of its last ", dims,
-         " dimensions, but the input has shape ", to_string(self.sizes()), " and the gradient ",
-         to_string(g.sizes()));
+         " dimensions, but the input has shape ", self.sizes(), " and the gradient ", g.sizes());
   const DType c = compute_dtype(self.dtype());
   const Tensor x = dense_as(self, c), gy = dense_as(g, c);
   const Tensor w = weight.defined() ? dense_as(weight, c) : Tensor();

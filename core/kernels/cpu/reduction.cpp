@@ -140,12 +140,11 @@ void refuse_empty(const Tensor& self, uint64_t mask, bool all_given, const char*
     fail<IndexError>(op,
                      "(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
                      "reduction dim with the 'dim' argument; the shape is ",
-                     to_string(self.sizes()));
+                     self.sizes());
   for (int64_t d = 0; d < self.dim(); ++d)
     if (mask >> d & 1 && self.size(d) == 0)
       fail<IndexError>(op, "(): Expected reduction dim ", d, " to have non-zero size, but the shape is ",
-                       to_string(self.sizes()),
-                       " (input.numel() == 0): an extreme of no elements has no identity");
+                       self.sizes(), " (input.numel() == 0): an extreme of no elements has no identity");
 }
 
 void add_elements(const Tensor& out, const Tensor& self, uint64_t mask, Fold kind, double divisor) {
@@ -307,7 +306,7 @@ Tensor extreme_of_all(const Tensor& self, bool max, const char* op) {
     fail(op,
          "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with "
          "the 'dim' argument; the shape is ",
-         to_string(self.sizes()));
+         self.sizes());
   return extreme(self, {}, false, max, op);
 }
 
@@ -463,7 +462,7 @@ Tensor vector_norm(const Tensor& self, double ord, const OptionalInts& dim, bool
       if ((l.mask >> d & 1) && self.size(d) == 0)
         fail(op, "(): cannot compute the ", ord,
              " norm on an empty tensor because the operation does not have an identity; the shape is ",
-             to_string(self.sizes()));
+             self.sizes());
   }
   on<&find_norm>(Out(out), self, l.mask, ord, type);
   return out;

@@ -282,7 +282,7 @@ Tensor resampled(const Tensor& self, IntList sizes, const Resampling& how, bool 
   if (n < 1 || n > 3 || rank < n || how.scales.size() != n || !self.is_floating())
     fail(op,
          "(): expected floating-point images and sizes and scales of their last 1 to 3 dimensions, but got ",
-         name_of(self.dtype()), " ", to_string(self.sizes()), " and sizes ", to_string(sizes));
+         name_of(self.dtype()), " ", self.sizes(), " and sizes ", to_string(sizes));
   Dims shape(self.sizes());
   Signature signature{std::string(how.mode), how.align, transposed, n, {}, {}, {}};
   int64_t planes = 1;
@@ -293,7 +293,7 @@ Tensor resampled(const Tensor& self, IntList sizes, const Resampling& how, bool 
     constexpr int64_t kMost = int64_t{1} << 31;
     if (sizes[d] < 1 || given < 1 || sizes[d] >= kMost || given >= kMost)
       fail(op, "(): Input and output sizes should be greater than 0 and below 2**31, but got input ",
-           to_string(self.sizes()), " output ", to_string(sizes));
+           self.sizes(), " output ", to_string(sizes));
     size = sizes[d];
     signature.from[d] = given, signature.to[d] = size, signature.scales[d] = how.scales[d];
   }

@@ -294,7 +294,7 @@ Tensor sample_binomial(const Tensor& count, const Tensor& prob, int64_t seed, in
     fail("binomial only supports floating-point dtypes for count and prob of one type, got ",
          name_of(count.dtype()), " and ", name_of(prob.dtype()));
   if (!same(count.sizes(), prob.sizes()))
-    fail(op, "(): count of shape ", to_string(count.sizes()), " and prob of shape ", to_string(prob.sizes()),
+    fail(op, "(): count of shape ", count.sizes(), " and prob of shape ", prob.sizes(),
          " must have one shape");
   if (generator)
     return in_turn(count, prob, generator, op,
@@ -330,8 +330,7 @@ static void differentiate_draws(const Tensor& out, const Tensor& a, const Tensor
 Tensor gamma_draw_derivative(const Tensor& concentration, const Tensor& draw, const char* op) {
   need_floating(concentration, op);
   if (!same(concentration.sizes(), draw.sizes()))
-    fail(op, "(): shapes ", to_string(concentration.sizes()), " and ", to_string(draw.sizes()),
-         " must be the same");
+    fail(op, "(): shapes ", concentration.sizes(), " and ", draw.sizes(), " must be the same");
   const Tensor a = copy_of(concentration, DType::Float64), x = copy_of(draw, DType::Float64),
                out = empty(a.sizes(), DType::Float64);
   on<&differentiate_draws>(Out(out), a, x, concentration.dtype() != DType::Float64);

@@ -249,8 +249,8 @@ Tensor linear_scan(const Tensor& a, const Tensor& b, int64_t dim, bool reverse) 
   const int d = wrap_dim(dim, b.dim(), "_linear_scan");
   const DType type = promote(a.dtype(), b.dtype()), c = compute_dtype(type);
   if (!same(a.sizes(), b.sizes()) || !is_differentiable(type))
-    fail("_linear_scan(): expected two floating-point or complex tensors of one shape, found ",
-         to_string(a.sizes()), " and ", to_string(b.sizes()));
+    fail("_linear_scan(): expected two floating-point or complex tensors of one shape, found ", a.sizes(),
+         " and ", b.sizes());
   const Tensor x = dense_as(a, c), y = dense_as(b, c);
   Tensor out = empty(y.sizes(), c);
   on<&scan_linearly>(Out(out), x, y, d, reverse);

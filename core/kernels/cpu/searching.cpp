@@ -33,7 +33,7 @@ Tensor search_sorted(const Tensor& sequence, const Tensor& values, bool right, c
   if (sequence.dim() == 0 || values.sizes().size() < lead ||
       !same(sequence.sizes().first(lead), values.sizes().first(lead)) || sequence.dtype() != values.dtype())
     fail(op, "(): expected sequences for the first dimensions of the values, and of their type, but got ",
-         to_string(sequence.sizes()), " ", name_of(sequence.dtype()), " and ", to_string(values.sizes()), " ",
+         sequence.sizes(), " ", name_of(sequence.dtype()), " and ", values.sizes(), " ",
          name_of(values.dtype()));
   const DType type = is_integral(values.dtype()) ? DType::Int64 : compute_dtype(values.dtype());
   const Tensor rows = dense_as(sequence, type), x = dense_as(values, type);
@@ -71,7 +71,7 @@ static void find_intervals(const Tensor& out, const Tensor& x, const Tensor& edg
 Tensor even_interval(const Tensor& self, const Tensor& edges, const char* op) {
   if (!self.is_floating() || !edges.is_floating() || edges.dim() != 1 || edges.numel() < 2)
     fail(op, "(): expected floating-point numbers, and two edges or more, but got ", name_of(self.dtype()),
-         " and edges of shape ", to_string(edges.sizes()), " and ", name_of(edges.dtype()));
+         " and edges of shape ", edges.sizes(), " and ", name_of(edges.dtype()));
   const DType type = compute_dtype(promote(self.dtype(), edges.dtype()));
   const Tensor x = dense_as(self, type), at = dense_as(edges, type), out = empty(self.sizes(), DType::Int64);
   on<&find_intervals>(Out(out), x, at);

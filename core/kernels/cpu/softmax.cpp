@@ -59,8 +59,7 @@ Tensor softmax_backward(const Tensor& g, const Tensor& result, int64_t dim, bool
   const int d = wrap_dim(dim, result.dim(), op);
   if (!is_floating(result.dtype())) fail(op, "(): not implemented for '", name_of(result.dtype()), "'");
   if (!same(g.sizes(), result.sizes()))
-    fail(op, "(): expected a gradient like the result, found ", to_string(g.sizes()), " and ",
-         to_string(result.sizes()));
+    fail(op, "(): expected a gradient like the result, found ", g.sizes(), " and ", result.sizes());
   const DType c = compute_dtype(result.dtype());
   const Tensor y = dense_as(result, c), gy = dense_as(g, c);
   Tensor gx = empty_as(y, c);

@@ -264,7 +264,7 @@ Pair kth_value(const Tensor& self, int64_t k, int64_t dim, bool keepdim, const c
   const int64_t n = self.dim() ? self.size(d) : 1;
   if (!n && self.dim())
     fail<IndexError>(op, "(): Expected reduction dim ", d, " to have non-zero size: the shape is ",
-                     to_string(self.sizes()));
+                     self.sizes());
   if (k < 1 || k > n)
     fail(op, "(): selected number k out of range for dimension ", d, ": k is ", k,
          ", but the dimension has size ", n);
@@ -285,7 +285,7 @@ Pair median(const Tensor& self, int64_t dim, bool keepdim, bool skip_nan, const 
   Pair out = make_pair_of(without(x.sizes(), d, keepdim), x.dtype());
   if (self.dim() && self.size(d) == 0)
     fail<IndexError>(op, "(): Expected reduction dim ", d, " to have non-zero size, but the shape is ",
-                     to_string(self.sizes()));
+                     self.sizes());
   if (x.numel() == 0) return out;
   each_row(x, d, false, std::get<0>(out), std::get<1>(out), 1,
            [skip_nan](auto* e, auto*, const auto* p, const Slices& s, const auto& put) {

@@ -75,12 +75,12 @@ DType number_type(DType d, const char* op) {
 void need_vector(const Tensor& t, int64_t n, const char* what, const char* op) {
   if (t.dtype() != DType::Int64 || t.dim() != 1 || t.size(0) != n)
     fail(op, "(): ", what, " must be a vector of ", n, " elements of int64, but it is ", name_of(t.dtype()),
-         " of shape ", to_string(t.sizes()));
+         " of shape ", t.sizes());
 }
 void need_matrix(const Tensor& t, DType dtype, const char* what, const char* op) {
   if (t.dim() != 2)
     fail(op, "(): Expected ", what, " to be a matrix (2-D), but got ", t.dim(), "-D tensor of shape ",
-         to_string(t.sizes()));
+         t.sizes());
   if (t.dtype() != dtype)
     fail(op, "(): expected m1 and m2 to have the same dtype, but got: ", name_of(dtype),
          " != ", name_of(t.dtype()), "; convert one with .to()");
@@ -110,7 +110,7 @@ static Tensor flat_of(const Tensor& indices, IntList size, const char* op) {
 Tensor flat_positions(const Tensor& given, IntList size, const char* op) {
   if (given.dtype() != DType::Int64 || given.dim() != 2 || given.size(0) != static_cast<int64_t>(size.size()))
     fail(op, "(): indices must be a matrix of int64 with a row for each of the ", size.size(),
-         " sparse dimensions, but they are ", name_of(given.dtype()), " of shape ", to_string(given.sizes()));
+         " sparse dimensions, but they are ", name_of(given.dtype()), " of shape ", given.sizes());
   return ask<&flat_of>(op, dense(given), size, op);
 }
 
@@ -232,7 +232,7 @@ static void add_entries(const Tensor& out, const Tensor& values, const Tensor& d
 Tensor entries_times(const Tensor& values, const Tensor& rows, const Tensor& columns,
                      const Tensor& dense_matrix, int64_t count, const char* op) {
   const int64_t n = values.dim() == 1 ? values.size(0) : -1;
-  if (n < 0) fail(op, "(): the values must be a vector, but have shape ", to_string(values.sizes()));
+  if (n < 0) fail(op, "(): the values must be a vector, but have shape ", values.sizes());
   need_vector(rows, n, "rows", op);
   need_vector(columns, n, "columns", op);
   need_matrix(dense_matrix, values.dtype(), "the dense operand", op);

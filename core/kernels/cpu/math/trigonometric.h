@@ -22,21 +22,16 @@
 #include "coefficients.h"
 #include "rounding.h"
 
-namespace adjoint::inline ADJOINT_ISA::math {
-
-/// |x| = (4n + quadrant) pi/2 + r + error, or the same for x itself.
-template <class T>
-struct Angle {
-  T r, error;
-  std::uint32_t quadrant;  ///< only the last two bits count
-};
+/// Numbers that are the same for all instruction sets: they are in the library once.
+namespace adjoint::turns {
 
 /// The bits first ... first + count - 1 of 2/pi as an integer; bit 1 is the first after the point, those
 /// before are 0.
 consteval double bits_of_two_over_pi(int first, int count) {
   std::uint64_t value = 0;
   for (int bit = first; bit < first + count; ++bit) {
-    const bool set = bit >= 1 && (coefficients::two_over_pi[(bit - 1) / 64] >> (63 - (bit - 1) % 64)) & 1;
+    const bool set =
+        bit >= 1 && (math::coefficients::two_over_pi[(bit - 1) / 64] >> (63 - (bit - 1) % 64)) & 1;
     value = value * 2 + (set ? 1 : 0);
   }
   return double(value);
@@ -73,8 +68,19 @@ consteval DoubleTurns double_turns() {
   }
   return t;
 }
-inline constexpr FloatTurns turns_of_float = float_turns();
-inline constexpr DoubleTurns turns_of_double = double_turns();
+inline constexpr FloatTurns of_float = float_turns();
+inline constexpr DoubleTurns of_double = double_turns();
+
+}  // namespace adjoint::turns
+
+namespace adjoint::inline ADJOINT_ISA::math {
+
+/// |x| = (4n + quadrant) pi/2 + r + error, or the same for x itself.
+template <class T>
+struct Angle {
+  T r, error;
+  std::uint32_t quadrant;  ///< only the last two bits count
+};
 
 constexpr double half_pi = 0x1.921fb54442d18p+0, half_pi_low = 0x1.1a62633145c07p-54;
 constexpr double quarter_pi = 0x1.921fb54442d18p-1;
@@ -92,7 +98,7 @@ ADJOINT_INLINE Angle<double> reduce_angle_double(float x) {
   const std::int32_t i = table_index(std::int32_t((bits >> 23) & 0xff), 126);
   const double m = double(from_bits((bits & 0x7fffff) | 0x4b000000u));
   // m < 2^24 and the 29 bits of the high part make an exact product; the low part's is below 1/8.
-  const double high = m * turns_of_float.high[i], low = m * turns_of_float.low[i];
+  const double high = m * turns::of_float.high[i], low = m * turns::of_float.low[i];
   const double k = (high + low + Bits<double>::shift) - Bits<double>::shift;
   const double r = ((high - k) + low) * half_pi;
   // Adding x - x makes NaN of an infinity.
@@ -107,7 +113,7 @@ ADJOINT_INLINE Angle<double> reduce_angle(double x) {
   const std::uint64_t bits = to_bits(x);
   const std::int32_t i = table_index(std::int32_t((bits >> 52) & 0x7ff), 1022);
   const double m = from_bits((bits & 0xfffffffffffff) | 0x4330000000000000u);
-  const double t1 = turns_of_double.high[i], t2 = turns_of_double.middle[i], t3 = turns_of_double.low[i];
+  const double t1 = turns::of_double.high[i], t2 = turns::of_double.middle[i], t3 = turns::of_double.low[i];
   // m * (t1 + t2 + t3) modulo 4 as an exact sum of ever smaller terms, whole numbers taken out as they
   // appear.
   const double p1 = m * t1, e1 = product_error(m, t1, p1);
