@@ -15,9 +15,11 @@ compiler and, to run anything, qemu-user-static. What a tool is missing for is s
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import os
 import pathlib
+import re
 import shutil
 import sys
 import tarfile
@@ -78,20 +80,23 @@ def linux(
         made = twice(
             lambda folder: wheel.complete(files, metadata, (python.tag, target), compiler, folder), DIST
         )
-        seen = {
-            "wheel": made.name,
-            "sha256": sha256(made),
-            "size": proofs.size(made),
-            "parts": proofs.packed(made),
-        }
-        seen["auditwheel"] = proofs.tag(made, target)
+        name = f"{target.name} {version}"
+        page.begin(
+            name,
+            wheel=made.name,
+            sha256=sha256(made),
+            size=proofs.size(made),
+            parts=proofs.packed(made),
+            auditwheel=proofs.tag(made, target),
+        )
+        note = functools.partial(page.note, name)
         if target.native:
-            seen |= proofs.install(made, python.executable, version, BUILD, arguments.tests)
+            proofs.install(made, python.executable, version, BUILD, arguments.tests, note)
         elif arguments.root and version == proofs.version_in(arguments.root):
-            seen |= proofs.emulated(made, arguments.root, BUILD, arguments.tests)
-        page.note(f"{target.name} {version}", **seen)
+            proofs.emulated(made, arguments.root, BUILD, arguments.tests, note)
+        seen = page.load()[name]
         print(*(f"{key}: {value}" for key, value in seen.items()), sep="\n  ")
-        failed = [path for path, said in seen.get("tests", {}).items() if said == "failed"]
+        failed = [path for path, said in seen.get("tests", {}).items() if re.search("failed|error", said)]
         if failed:
             proofs.refuse(f"{made.name} fails {', '.join(failed)}; {BUILD} has the logs")
 
