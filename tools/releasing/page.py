@@ -103,9 +103,9 @@ def compiled(seen: dict[str, dict]) -> list[str]:
     lines = ["| system | what | state |", "|---|---|---|"]
     for target in TARGETS.values():
         if target.tag is None:
-            of = seen.get(target.name, {})
-            state = of.get("state", "not tried in this release")
-            lines.append(f"| {target.name} | the core, without the bindings | {state} |")
+            of = {"what": "the core, without the bindings", "state": "not tried in this release"}
+            of |= seen.get(target.name, {})
+            lines.append(f"| {target.name} | {of['what']} | {of['state']} |")
     return lines
 
 
