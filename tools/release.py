@@ -125,6 +125,8 @@ def compiles(target: Target, pythons: dict[str, build.Python], arguments: argpar
         else:
             build.build_core(target, arguments.jobs)
     except SystemExit as error:
+        if "the build for" not in str(error):
+            raise  # configuring failed, which says nothing of the sources
         state = "does not compile yet"
         print(str(error)[-3000:])
     page.begin(target.name, what=what, state=state)

@@ -146,7 +146,7 @@ def build_bindings(target: Target, python: Python, sources: pathlib.Path, jobs: 
     import nanobind
 
     include = headers(target, sources)
-    library = include / "not_linked.lib"
+    library = include / f"{python.tag.replace('cp', 'python')}.lib"  # CMake wants one
     library.touch()
     arguments: list[str | os.PathLike[str]] = [f"-DPython_EXECUTABLE={python.executable}"]
     arguments += [f"-DPython_INCLUDE_DIR={include}", f"-DPython_LIBRARY={library}"]
