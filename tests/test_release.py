@@ -2,6 +2,7 @@
 
 import base64
 import csv
+import functools
 import hashlib
 import io
 import json
@@ -123,11 +124,18 @@ def test_what_runs_tests_tells_failures(releasing, tmp_path, monkeypatch):
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)  # options of this suite, which that one lacks
     (tmp_path / "test_one.py").write_text("def test_a(): pass\ndef test_b(): assert False\n")
     (tmp_path / "test_two.py").write_text("def test_a(): pass\n")
-    ran = releasing.proofs.run_tests(
-        [sys.executable], ["test_one.py", "test_two.py"], tmp_path / "log", cwd=tmp_path
-    )
-    assert ran == {"test_one.py": "failed", "test_two.py": "1 passed"}
-    assert "assert False" in (tmp_path / "log").read_text()
+    (tmp_path / "test_crash.py").write_text("import os\ndef test_a(): os.abort()\n")
+    page, log, name = releasing.page, tmp_path / "log", "linux-x86_64 3.11"
+    monkeypatch.setattr(page, "SEEN", tmp_path / "seen.json")
+    page.begin(name, wheel="old.whl", tests={"test_old.py": "9 passed"})
+    page.begin(name, wheel="w.whl")
+    assert "tests" not in page.load()[name]  # what an earlier wheel passed says nothing of this one
+    note, paths = functools.partial(page.note, name), ["test_one.py", "test_crash.py", "test_two.py"]
+    releasing.proofs.run_tests([sys.executable], paths, log, note, cwd=tmp_path)
+    said = page.load()[name]["tests"]
+    assert (said["test_one.py"], said["test_two.py"]) == ("1 failed, 1 passed", "1 passed")
+    assert re.fullmatch(r"failed: ended with -?\d+", said["test_crash.py"])
+    assert "assert False" in log.read_text()
 
 
 def test_a_compiler_on_the_path_is_refused(releasing, tmp_path):
@@ -187,6 +195,7 @@ def test_workflows_call_scripts_of_the_repository(releasing):
 def test_what_pytest_says_at_its_end(releasing):
     closing = releasing.proofs.closing_line
     assert closing("....\n12 passed, 3 skipped in 4.5s\n") == "12 passed, 3 skipped"
+    assert closing("=== 2 failed, 1 error in 61.20s (0:01:01) ===") == "2 failed, 1 error"
     assert closing("=== 1 xfailed, 12 passed in 4.50s (0:00:04) ===") == "1 xfailed, 12 passed"
     with pytest.raises(SystemExit, match="no test has run"):
         closing("no tests ran in 0.01s")

@@ -3,6 +3,8 @@
     python tools/release.py                             all that can be made here
     python tools/release.py linux-x86_64 --python 3.11  some of it
     python tools/release.py sdist                       the source package, which is built without a network to prove that it can
+    python tools/release.py windows-x86_64 --cpython python3.11_3.11.2.orig.tar.gz
+                                                        whether the core and the bindings compile there
     python tools/release.py --check                     short: the source package is whole, dist/'s wheels are as they should be
     python tools/release.py --finish WHEEL FOLDER       completes a wheel that pip built in a container of manylinux
     python tools/release.py linux-aarch64 --root FOLDER --tests tests/ops/test_trigonometric.py
@@ -15,9 +17,11 @@ compiler and, to run anything, qemu-user-static. What a tool is missing for is s
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import os
 import pathlib
+import re
 import shutil
 import sys
 import tarfile
@@ -78,20 +82,23 @@ def linux(
         made = twice(
             lambda folder: wheel.complete(files, metadata, (python.tag, target), compiler, folder), DIST
         )
-        seen = {
-            "wheel": made.name,
-            "sha256": sha256(made),
-            "size": proofs.size(made),
-            "parts": proofs.packed(made),
-        }
-        seen["auditwheel"] = proofs.tag(made, target)
+        name = f"{target.name} {version}"
+        page.begin(
+            name,
+            wheel=made.name,
+            sha256=sha256(made),
+            size=proofs.size(made),
+            parts=proofs.packed(made),
+            auditwheel=proofs.tag(made, target),
+        )
+        note = functools.partial(page.note, name)
         if target.native:
-            seen |= proofs.install(made, python.executable, version, BUILD, arguments.tests)
+            proofs.install(made, python.executable, version, BUILD, arguments.tests, note)
         elif arguments.root and version == proofs.version_in(arguments.root):
-            seen |= proofs.emulated(made, arguments.root, BUILD, arguments.tests)
-        page.note(f"{target.name} {version}", **seen)
+            proofs.emulated(made, arguments.root, BUILD, arguments.tests, note)
+        seen = page.load()[name]
         print(*(f"{key}: {value}" for key, value in seen.items()), sep="\n  ")
-        failed = [path for path, said in seen.get("tests", {}).items() if said == "failed"]
+        failed = [path for path, said in seen.get("tests", {}).items() if re.search("failed|error", said)]
         if failed:
             proofs.refuse(f"{made.name} fails {', '.join(failed)}; {BUILD} has the logs")
 
@@ -105,16 +112,25 @@ def finish(made: pathlib.Path, folder: pathlib.Path) -> None:
     print(f"{done.name}: {proofs.size(done)} bytes, {proofs.tag(done, target)}")
 
 
-def compiles(target: Target, arguments: argparse.Namespace) -> None:
-    """The core and the C++ tests' library for a system that nothing here runs."""
-    state = "compiles without warnings; not run"
+def compiles(target: Target, pythons: dict[str, build.Python], arguments: argparse.Namespace) -> None:
+    """The core for a system that nothing here runs, and the bindings, where CPython's headers for it are given."""
+    what, state = "the core, without the bindings", "compiles without warnings; not linked, not run"
     try:
-        build.build_core(target, arguments.jobs)
+        if arguments.cpython and target.headers:
+            version = build.version_of(arguments.cpython)
+            what = f"the core and the bindings, with CPython {version}'s headers"
+            build.build_bindings(
+                target, pythons[version.rpartition(".")[0]], arguments.cpython, arguments.jobs
+            )
+        else:
+            build.build_core(target, arguments.jobs)
     except SystemExit as error:
+        if "the build for" not in str(error):
+            raise  # configuring failed, which says nothing of the sources
         state = "does not compile yet"
         print(str(error)[-3000:])
-    page.note(target.name, state=state)
-    print(f"{target.name}: {state}")
+    page.begin(target.name, what=what, state=state)
+    print(f"{target.name}: {what}: {state}")
 
 
 def check() -> None:
@@ -140,6 +156,9 @@ def main() -> None:
         "--tests", nargs="*", default=[], help="paths for pytest, which run on each wheel that can be run"
     )
     parser.add_argument(
+        "--cpython", type=pathlib.Path, help="CPython's source package, which has headers for Windows"
+    )
+    parser.add_argument(
         "--check", action="store_true", help="only look at what is in dist/, and make the source package"
     )
     parser.add_argument(
@@ -163,7 +182,7 @@ def main() -> None:
                 continue
             target = TARGETS[name]
             toolchain(target)
-            linux(target, pythons, arguments, sdist) if target.tag else compiles(target, arguments)
+            linux(target, pythons, arguments, sdist) if target.tag else compiles(target, pythons, arguments)
         except Missing as missing:
             print(f"{name} is left out, for want of {missing}")
     page.write()

@@ -196,7 +196,7 @@ template <class Op, class List, class... P>
 struct TableOf;
 template <class Op, class... F, class... P>
 struct TableOf<Op, Rules<F...>, P...> {
-  static constexpr bool kTensor[] = {is_tensor<P>..., false};
+  static constexpr bool kTensor[sizeof...(P) + 1] = {is_tensor<P>..., false};
   static constexpr auto kOf = [] {
     std::array<int, sizeof...(F)> of{number_of_rule<Op, F>...};
     int next = 0;

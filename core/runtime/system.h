@@ -4,6 +4,7 @@
 // kind of system: system_posix.cpp, system_windows.cpp; tests/test_structure.py holds the core to it.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -47,7 +48,7 @@ class WithoutSignals {
 [[gnu::always_inline]] inline double log_gamma(double x) {
 #if defined(__linux__)
   int sign = 0;
-  return __builtin_lgamma_r(x, &sign);
+  return ::lgamma_r(x, &sign);
 #else
   return __builtin_lgamma(x);
 #endif

@@ -7,9 +7,11 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
+import tarfile
 
 from releasing.targets import ROOT, Target, run, toolchain, zig_environment
 
@@ -111,3 +113,43 @@ def build(target: Target, python: Python, jobs: int) -> pathlib.Path:
 def build_core(target: Target, jobs: int) -> None:
     """The core alone, as a check that it compiles."""
     compile(target, ["-DADJOINT_PYTHON=OFF"], jobs)
+
+
+def version_of(sources: pathlib.Path) -> str:
+    """Of CPython's source package: 3.11.2."""
+    with tarfile.open(sources) as archive:
+        name = next(name for name in archive.getnames() if name.endswith("/Include/patchlevel.h"))
+        content = archive.extractfile(name)
+        assert content
+        (said,) = re.findall(r'^#define PY_VERSION\s+"([\d.]+)', content.read().decode(), re.M)
+    return said
+
+
+def headers(target: Target, sources: pathlib.Path) -> pathlib.Path:
+    """CPython's headers for Windows, from its source package. For other systems configuring writes one of them."""
+    folder = target.folder / "python"
+    with tarfile.open(sources) as archive:
+        for member in archive:
+            path = pathlib.PurePath(*pathlib.PurePath(member.name).parts[1:])
+            content = archive.extractfile(member)
+            if content and (path.parts[0] == "Include" or path == target.headers):
+                to = folder / (path.name if path == target.headers else path.relative_to("Include"))
+                to.parent.mkdir(parents=True, exist_ok=True)
+                # 64 bits, of which that file knows under Microsoft's compiler alone.
+                begin = b"#define MS_WIN64\n" if path == target.headers else b""
+                to.write_bytes(begin + content.read())
+    return folder
+
+
+def build_bindings(target: Target, python: Python, sources: pathlib.Path, jobs: int) -> None:
+    """The core and the bindings; they are not linked, for want of Python's library."""
+    import nanobind
+
+    include = headers(target, sources)
+    library = include / f"{python.tag.replace('cp', 'python')}.lib"  # CMake wants one
+    library.touch()
+    arguments: list[str | os.PathLike[str]] = [f"-DPython_EXECUTABLE={python.executable}"]
+    arguments += [f"-DPython_INCLUDE_DIR={include}", f"-DPython_LIBRARY={library}"]
+    arguments += [f"-Dnanobind_DIR={nanobind.cmake_dir()}", "-DADJOINT_PYTHON=ON"]
+    arguments.append("-DCMAKE_CXX_CREATE_SHARED_MODULE=<CMAKE_COMMAND> -E touch <TARGET>")
+    compile(target, arguments, jobs)

@@ -18,12 +18,15 @@ def load() -> dict[str, dict]:
     return json.loads(SEEN.read_text()) if SEEN.is_file() else {}
 
 
+def begin(name: str, **what: object) -> None:
+    """What is known of a new wheel; nothing that an earlier one of its name was seen to do."""
+    SEEN.parent.mkdir(parents=True, exist_ok=True)
+    SEEN.write_text(json.dumps(load() | {name: what}, indent=1, sort_keys=True) + "\n")
+
+
 def note(name: str, **what: object) -> None:
     """Add to what is known of a wheel, a target or the source package."""
-    seen = load()
-    seen.setdefault(name, {}).update(what)
-    SEEN.parent.mkdir(parents=True, exist_ok=True)
-    SEEN.write_text(json.dumps(seen, indent=1, sort_keys=True) + "\n")
+    begin(name, **load().get(name, {}) | what)
 
 
 def megabytes(count: int) -> str:
@@ -100,9 +103,9 @@ def compiled(seen: dict[str, dict]) -> list[str]:
     lines = ["| system | what | state |", "|---|---|---|"]
     for target in TARGETS.values():
         if target.tag is None:
-            of = seen.get(target.name, {})
-            state = of.get("state", "not tried in this release")
-            lines.append(f"| {target.name} | the core, without the bindings | {state} |")
+            of = {"what": "the core, without the bindings", "state": "not tried in this release"}
+            of |= seen.get(target.name, {})
+            lines.append(f"| {target.name} | {of['what']} | {of['state']} |")
     return lines
 
 

@@ -33,6 +33,8 @@ class Target:
     zig: str
     #: The wheel's tag; None where only compiling is checked.
     tag: str | None = None
+    #: Where CPython's source package has the header that elsewhere is made by configuring.
+    headers: pathlib.PurePath | None = None
 
     @property
     def folder(self) -> pathlib.Path:
@@ -49,7 +51,7 @@ TARGETS = {
         Target("linux-x86_64", "x86_64", f"x86_64-linux-gnu.{GLIBC}", "manylinux_2_28_x86_64"),
         Target("linux-aarch64", "aarch64", f"aarch64-linux-gnu.{GLIBC}", "manylinux_2_28_aarch64"),
         Target("macos-arm64", "arm64", "aarch64-macos"),
-        Target("windows-x86_64", "AMD64", "x86_64-windows-gnu"),
+        Target("windows-x86_64", "AMD64", "x86_64-windows-gnu", headers=pathlib.PurePath("PC/pyconfig.h")),
     )
 }
 
