@@ -104,6 +104,8 @@ class Comparison {
         std::vector<std::pair<PyObject*, int32_t>> before;
         for (int32_t i = n.first; i < n.split; i += 2) before.emplace_back(l_.children[i].ptr(), i + 1);
         entries("key", number, o, before);
+        // Its own order is not that of its entries.
+        if (n.ordered && !in_order(o)) tell("order", number, nullptr, nullptr, nullptr);
         break;
       }
       case Kind::Set: {

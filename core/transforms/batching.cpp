@@ -264,7 +264,12 @@ void compute_batched(const Operator& op, std::span<const Value> arguments, Resul
     part_samples_from_nodes(held);
   }
   BatchedCall call(op, arguments, level);
-  if (op.batch)
+  // Of no samples, what a rule makes of several dimensions cannot be told apart again: one that is made up
+  // says the shapes.
+  const bool folds = op.batch && op.batch != &batching::leading && op.batch != &batching::dynamic;
+  if (!level.size && folds && !written && !op.view)
+    batching::loop(call);
+  else if (op.batch)
     op.batch(call);
   else if (types_suffice(op))
     batching::by_types(call);

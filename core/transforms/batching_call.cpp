@@ -121,7 +121,11 @@ void call_for_sample(const BatchedCall& c, int64_t i, Results& r) {
   const auto pick = [&](const Tensor& t) {
     if (!t.defined() || !c.batched(t)) return t;
     if (c.size) return call<Select>(samples_of(t), 0, i);
-    return zeros(t.sizes(), t.dtype());  // an empty batch has a shape
+    // An empty batch has a shape, and a history where its samples have one.
+    const int64_t batch[] = {0};
+    return is_integral(t.dtype())
+               ? zeros(t.sizes(), t.dtype())
+               : call<Sum>(samples_of(t), OptionalDims(IntList(batch)), false, OptionalType());
   };
   for (size_t k = 0; k < c.given.size(); ++k) {
     if (!c.given[k].present) continue;
@@ -224,6 +228,12 @@ void by_types(BatchedCall& c) {
       if (repeats && static_cast<int64_t>(sizes.size()) < rank) {
         while (static_cast<int64_t>(sizes.size()) < rank) sizes.insert(sizes.begin(), 1);
       }
+      if (!c.size && alone && std::ranges::find(sizes, -1) != sizes.end()) {
+        // What is left to the number of elements, a sample tells.
+        Results sample;
+        call_for_sample(c, 0, sample);
+        sizes = Dims(sample.one.sizes());
+      }
       sizes.insert(sizes.begin(), repeats ? 1 : c.size);
       made.set(i, std::move(sizes));
     } else if (is(kind, Meaning::IndexSpec)) {
@@ -271,7 +281,7 @@ void loop(BatchedCall& c, const std::function<void()>& prepare) {
   if (c.op.writes) return;
   for (Tensors& column : columns) {
     Tensor all = column[0].defined() ? call<Stack>(TensorList(column), 0) : Tensor();
-    if (!c.size) all = call<Narrow>(all, 0, 0, 0);
+    if (!c.size && all.defined()) all = call<Narrow>(all, 0, 0, 0);
     if (c.results.kind == Results::Kind::One)
       c.results.one = std::move(all);
     else

@@ -221,3 +221,57 @@ def test_vmap_of_vmap_is_a_loop_in_a_loop(row):
         for k, result in enumerate(found):
             wanted = ad.stack([ad.stack([sample[k] for sample in line]) for line in expected])
             same(result, wanted, repr(case))
+
+
+def without_samples(f, in_dims, arguments):
+    """What `vmap` gives for an empty batch; None where it asks values of samples that are not there, and says so."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ad.func.vmap(f, in_dims=in_dims)(*arguments)
+    except RuntimeError as error:
+        if "there is no sample from which" not in str(error):
+            raise
+        return None
+
+
+@named(OPERATORS)
+@pytest.mark.parametrize("dtype", ["float64", "int64"])
+def test_an_empty_batch_has_the_shapes_of_a_sample(row, dtype):
+    """Values, gradients inside, and gradients outside, which are zeros."""
+    if unstable(row) or refuses_batches(row):
+        return
+
+    def same_of_none(found, sample, where):
+        for result, wanted in zip(found or (), sample):
+            if wanted.numel():  # else it was not asked for, and has no batch
+                same(result, wanted.new_empty((0, *wanted.shape)), where, dtype)
+
+    for case, columns, chosen in mapped_calls(row, dtype):
+        where = f"{case}, mapped over {chosen}"
+        first = one(columns, chosen, 0)
+
+        def values(*xs, case=case):
+            return tuple(results_of(case, list(xs)))
+
+        def gradients(*xs, case=case):
+            xs = [leaf(x) for x in xs]
+            return pulled(results_of(case, xs), xs)
+
+        try:
+            sample, zero = values(*first), values(*map(ad.zeros_like, first))
+            inside = gradients(*first) if row["differentiable"] else ()
+        except (RuntimeError, NotImplementedError, IndexError, ValueError, TypeError):
+            continue
+        if [t.shape for t in sample] != [t.shape for t in zero]:
+            continue  # shapes follow from values
+        arguments, in_dims = stacked(columns, chosen, 0)
+        arguments = [x[:0] if k in chosen else x for k, x in enumerate(arguments)]
+        same_of_none(without_samples(values, in_dims, arguments), sample, where)
+        if not inside:
+            continue
+        same_of_none(without_samples(gradients, in_dims, arguments), inside, where)
+        leaves = [leaf(x) for x in arguments]
+        found = without_samples(values, in_dims, leaves)
+        for g, x in zip(pulled(found or (), leaves), [x for x in leaves if x.requires_grad]):
+            same(g, ad.zeros_like(x), where)
