@@ -28,10 +28,8 @@ struct Cdist : Structured {
   static Tensor composed(const Tensor& x1, const Tensor& x2, double p);
   // The largest difference has no kernel.
   static constexpr auto vjp = FirstOrder{JointRule{[](Grad g, Input<"x1"> x1, Input<"x2"> x2, Output<> result,
-                                                      Argument<double, "p"> p, Needed<"x1"> of_x1,
-                                                      Needed<"x2"> of_x2) {
-    return p > 2 ? Tensors()
-                 : call_all<CdistBackward>(g, x1, x2, result, p.value, int64_t{of_x1} | int64_t{of_x2} << 1);
+                                                      Argument<double, "p"> p, Needs<CdistBackward> needs) {
+    return p > 2 ? Tensors() : call_all<CdistBackward>(g, x1, x2, result, p.value, needs.bits);
   }}};
 };
 
