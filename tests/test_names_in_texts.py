@@ -32,6 +32,7 @@ ELSEWHERE = {
     "x_": "an example of Markdown",
     "e5": "half of 1e5",
     "grep": "of git",
+    "_ediff1d": "was shown, and taken out",
 }
 #: Files that are made, or examples.
 MADE = {

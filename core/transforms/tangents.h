@@ -8,7 +8,8 @@
 //
 // A view of a dual has as tangent a view of its base's tangent. Where the base got its tangent after the view
 // was made, the view has no link, and the tangent is taken from the base when asked for. For that, the
-// tangent must lie like its tensor and have its memory for itself (`settled_tangent`). Start reading at `DualLevel`.
+// tangent must lie like its tensor and have its memory for itself (`settled_tangent`). Start reading at
+// `DualLevel`.
 #pragma once
 
 #include "autograd/meta.h"
