@@ -42,7 +42,7 @@ void Builder::build() {
   for (const auto& steps : schedule_)
     if (steps.size() == 1) ++count[static_cast<size_t>(plans_[steps[0]].how)];
   for (const Plan& plan : plans_)
-    if (plan.live && plan.once) ++count[static_cast<size_t>(plan.how)];
+    if (plan.once) ++count[static_cast<size_t>(plan.how)];
   p_.loops_.reserve(count[static_cast<size_t>(How::Loop)]);
   p_.moves_.reserve(count[static_cast<size_t>(How::Move)] +
                     static_cast<size_t>(std::ranges::count(t_.slots, Slot::Kind::Given, &Slot::kind)));
