@@ -3,6 +3,7 @@
 
 #include <frameobject.h>
 
+#include <cstring>
 #include <unordered_map>
 
 #include "autograd/meta.h"
@@ -14,6 +15,7 @@
 #include "bind/replay_numbers.h"
 #include "bind/words.h"
 #include "for_size.h"
+#include "tensor/sparse.h"
 
 namespace nb = nanobind;
 
@@ -99,20 +101,18 @@ std::string line() {
   return "";
 }
 
-/// What runs again in Python, where a backward pass asks for what was not recorded: again(inputs) gives the
-/// results that need gradients, and again(None) says whether the recorded passes are right. It goes with the
-/// node, wherever that goes.
+/// It goes with the node, wherever that goes.
 struct AgainInPython final : Again {
-  AgainInPython(PyObject* f, size_t s) : function(f), shares(s) {
-    for (size_t i = 0; i < shares; ++i) Py_INCREF(function);
+  AgainInPython(PyObject* c, size_t s) : call(c), shares(s) {
+    for (size_t i = 0; i < shares; ++i) Py_INCREF(call);
   }
   ~AgainInPython() override {
     if (!python_is_there()) return;
     const Locked python;
-    for (size_t i = 0; i < shares; ++i) Py_DECREF(function);
+    for (size_t i = 0; i < shares; ++i) Py_DECREF(call);
   }
   AgainInPython(const AgainInPython&) = delete;
-  PyObject* const function;
+  PyObject* const call;
   const size_t shares;  // how often it is owned
 
   Tensors results(TensorList inputs) const override {
@@ -120,69 +120,26 @@ struct AgainInPython final : Again {
     const nb::object all = nb::steal(PyList_New(static_cast<Py_ssize_t>(inputs.size())));
     for (size_t i = 0; i < inputs.size(); ++i)
       PyList_SET_ITEM(all.ptr(), static_cast<Py_ssize_t>(i), wrap(inputs[i]));
-    const nb::object r = nb::steal(PyObject_CallOneArg(function, all.ptr()));
-    if (!r.is_valid()) throw nb::python_error();
     Tensors results;
-    for (nb::handle t : nb::iter(r)) results.push_back(unwrap(t.ptr()));
+    for (nb::handle t : nb::iter(asked(all))) results.push_back(unwrap(t.ptr()));
     return results;
   }
   bool holds() const override {
     const InPython python;
-    const nb::object r = nb::steal(PyObject_CallOneArg(function, Py_None));
+    return asked(nb::none()).ptr() == Py_True;
+  }
+
+ private:
+  nb::object asked(const nb::object& inputs) const {
+    runtime::SmallVector<PyObject*, 8> given(static_cast<size_t>(PyTuple_GET_SIZE(call)));
+    given[0] = inputs.ptr();
+    for (size_t i = 1; i < given.size(); ++i) given[i] = PyTuple_GET_ITEM(call, static_cast<Py_ssize_t>(i));
+    const nb::object r =
+        nb::steal(PyObject_Vectorcall(PyTuple_GET_ITEM(call, 0), given.data(), given.size(), nullptr));
     if (!r.is_valid()) throw nb::python_error();
-    return r.ptr() == Py_True;
+    return r;
   }
 };
-
-/// The outputs, or None where the call has to be made by itself. `again`: None where nothing is recorded.
-/// `drops`: whether gradients go that the function replaces.
-nb::object run(const std::shared_ptr<Replay>& replay, nb::handle given, nb::handle again, size_t varying,
-               const std::vector<uint32_t>& returned, bool drops) {
-  PyObject* const list = given.ptr();
-  // Tensors, then numbers.
-  const size_t n = static_cast<size_t>(PyList_GET_SIZE(list)) - varying;
-  std::vector<Scalar> numbers;
-  for (size_t i = 0; i < varying; ++i)
-    numbers.push_back(*as_scalar(PyList_GET_ITEM(list, static_cast<Py_ssize_t>(n + i))));
-  Tensors inputs(n), outputs(replay->outputs());
-  for (size_t i = 0; i < n; ++i)
-    if (PyObject* o = PyList_GET_ITEM(list, static_cast<Py_ssize_t>(i)); is_tensor(o)) inputs[i] = unwrap(o);
-  Program::Outcome outcome;
-  const bool recorded = !again.is_none();
-  const auto share = [&](size_t shares) -> std::shared_ptr<const Again> {
-    if (!recorded) return nullptr;
-    const Locked python;
-    return std::make_shared<AgainInPython>(again.ptr(), shares);
-  };
-  {
-    const Computing computing(replay->program().work() >= kUnlockFrom, [&](auto&& add) {
-      for (const Tensor& t : inputs) add(t.get());
-    });
-    const auto let_go = [&](uint32_t k) {
-      const auto at = std::ranges::find(replay->recording().replaced, k, &Replaced::gradient);
-      const InPython python;
-      if (gradient(inputs[at->leaf]).get() == inputs[k].get()) set_gradient(inputs[at->leaf], {});
-      PyList_SetItem(list, k, Py_NewRef(Py_None));
-      inputs[k].reset();
-    };
-    const Program::Drop drop = let_go;
-    outcome = replay->run(inputs, outputs, share, numbers, drops ? &drop : nullptr);
-  }
-  if (outcome != Program::Outcome::Done) return nb::none();
-  nb::object made = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(outputs.size() + returned.size())));
-  for (size_t i = 0; i < returned.size(); ++i)
-    PyTuple_SET_ITEM(made.ptr(), static_cast<Py_ssize_t>(outputs.size() + i),
-                     from_scalar(numbers.at(returned[i])));
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const int32_t k = replay->program().output_is_input()[i];
-    PyObject* const o = k >= 0 ? Py_NewRef(PyList_GET_ITEM(list, k)) : wrap(outputs[i]);
-    PyTuple_SET_ITEM(made.ptr(), static_cast<Py_ssize_t>(i), o);
-    // Its history holds the arguments, which may hold it.
-    if (recorded && o && outputs[i].defined() && outputs[i]->grad_fn && !PyObject_GC_IsTracked(o))
-      PyObject_GC_Track(o);
-  }
-  return made;
-}
 
 nb::dict statistics(const std::shared_ptr<Replay>& replay) {
   const Program::Statistics s = replay->program().statistics();
@@ -207,9 +164,14 @@ nb::dict statistics(const std::shared_ptr<Replay>& replay) {
 int visit_again(const Node& node, uint32_t output_nr, visitproc visit, void* arg) {
   int stop = 0;
   each_again(node, output_nr, [&](const Again& again, size_t shares) {
-    for (; shares && !stop; --shares) stop = visit(static_cast<const AgainInPython&>(again).function, arg);
+    for (; shares && !stop; --shares) stop = visit(static_cast<const AgainInPython&>(again).call, arg);
   });
   return stop;
+}
+
+std::shared_ptr<const Again> again_in_python(nb::handle call, size_t shares) {
+  const Locked python;
+  return std::make_shared<AgainInPython>(call.ptr(), shares);
 }
 
 const char* reason_not_to_replay() {
@@ -326,13 +288,6 @@ void bind_replay(nb::module_& m) {
           nb::rv_policy::take_ownership);
   nb::class_<Replayed>(m, "_Replay", "A recording that runs again.")
       .def("__init__", [](Replayed* p, const Recording& r) { new (p) Replayed{std::make_shared<Replay>(r)}; })
-      .def(
-          "run",
-          [](const Replayed& p, nb::handle inputs, nb::handle again, size_t varying,
-             const std::vector<uint32_t>& returned,
-             bool drops) { return run(p.replay, inputs, again, varying, returned, drops); },
-          nb::arg("inputs"), nb::arg("again").none(), nb::arg("varying") = 0,
-          nb::arg("returned") = std::vector<uint32_t>(), nb::arg("drops") = false)
       .def("statistics", [](const Replayed& p) { return statistics(p.replay); })
       .def_prop_ro("writes", [](const Replayed& p) { return p.replay->writes(); })
       .def_prop_ro("differentiated",
@@ -346,14 +301,48 @@ void bind_replay(nb::module_& m) {
       .def("__str__", [](const Replayed& p) { return p.replay->text(); });
   m.def(
       "_record",
-      [](nb::str folder) {
+      [](nb::str folder, bool blind) {
         library() = words(folder.ptr());
-        return new Recorder(Ref<Tracer>::steal(new Tracer(&line)));
+        auto recorder = std::make_unique<Recorder>(Ref<Tracer>::steal(new Tracer(&line)));
+        if (blind) recorder->tracer->trace.refused = "nothing is noted";
+        return recorder.release();
       },
-      nb::rv_policy::take_ownership, "Begin to record the calls of this thread.");
+      nb::rv_policy::take_ownership, nb::arg("folder"), nb::arg("blind") = false,
+      "Begin to record the calls of this thread; or only to look on, as long as nothing is to be noted.");
   m.def("_tell_recorders", [](const std::string& what) { tell_recorders(what.c_str()); });
   m.def("_version_of", &version_of_both,
         "The version of a tensor, for a check of the library's own, which a replay need not make.");
+  m.def(
+      "_bytes_of",
+      [](nb::handle t) -> nb::object {
+        const Storage* const s = owner_of_bytes(unwrap(t.ptr())->storage);
+        if (s->device != Device::CPU || is_sparse(unwrap(t.ptr()))) return nb::none();
+        return nb::steal(PyBytes_FromStringAndSize(s->data, static_cast<Py_ssize_t>(s->nbytes)));
+      },
+      "All memory under a tensor; None where it is not the processor's.");
+  m.def(
+      "_put_bytes",
+      [](nb::handle t, nb::bytes bytes) {
+        const Storage* const s = owner_of_bytes(unwrap(t.ptr())->storage);
+        if (s->nbytes != bytes.size()) fail("jit: a tensor that was kept has other memory now");
+        if (s->nbytes && std::memcmp(s->data, bytes.c_str(), s->nbytes) != 0)
+          std::memcpy(s->data, bytes.c_str(), s->nbytes);
+      },
+      "Put back what `_bytes_of` gave, which no version tells.");
+  m.def(
+      "_bytes_reached",
+      [](nb::list tensors) {
+        std::unordered_map<const Storage*, size_t> all;
+        for (nb::handle t : tensors)
+          if (is_tensor(t.ptr())) {
+            const Storage* const s = owner_of_bytes(unwrap(t.ptr())->storage);
+            all[s] = s->nbytes;
+          }
+        size_t sum = 0;
+        for (const auto& [_, n] : all) sum += n;
+        return sum;
+      },
+      "How much memory lies under these tensors.");
   m.def("_reason_not_to_replay", &reason_not_to_replay);
   m.def("_mode_of_replay", &mode_of_replay);
   bind_replay_numbers(m);

@@ -14,6 +14,11 @@ void fork_in_recorders();
 /// For the collector: what the node of a replayed call holds of Python, which leads to the call's arguments.
 int visit_again(const Node& node, uint32_t output_nr, visitproc visit, void* arg);
 
+/// What runs again in Python, where a pass asks for what was not recorded: `call` is a tuple of a function
+/// and its arguments after the first. With inputs as that, it gives the results that need gradients; with
+/// None, it says whether the recorded passes are right.
+std::shared_ptr<const replay::Again> again_in_python(nanobind::handle call, size_t shares);
+
 /// A recording that runs again, as Python holds it.
 struct Replayed {
   std::shared_ptr<replay::Replay> replay;

@@ -55,6 +55,12 @@ class Comparison {
       ++i;
     }
     aligned = aligned && i == before.size();
+    if (aligned && count == before.size()) {
+      at = 0;
+      for (i = 0; i < count && PyDict_Next(dict, &at, &key, &value); ++i)
+        item(kind, node, before[i].second, key, value);
+      return;
+    }
     std::unordered_map<PyObject*, PyObject*> now;
     std::vector<PyObject*> added;
     std::unordered_map<PyObject*, int32_t> known;

@@ -6,6 +6,7 @@
 // versions are kept. Start reading at `Collector::judge`, which says what is looked into, and
 // `Collector::expand`, which looks.
 #include <algorithm>
+#include <map>
 
 #include "autograd/meta.h"
 #include "bind/replay_collector.h"
@@ -80,9 +81,16 @@ void Collector::all(PyObject* function, PyObject* args, PyObject* kwargs) {
 }
 
 void Collector::library(nb::object dict, nb::object read) {
-  Layout::Library library{dict, read, {}, version_of_dict(dict.ptr())};
-  for (nb::handle name : read) library.values.push_back(nb::borrow(PyDict_GetItem(dict.ptr(), name.ptr())));
-  l_.libraries.push_back(std::move(library));
+  // Of the last states; the keys are held by what they lead to.
+  static auto& known = *new std::map<std::pair<PyObject*, PyObject*>, std::shared_ptr<Layout::Library>>;
+  if (known.size() > 1024) known.clear();
+  const uint64_t version = version_of_dict(dict.ptr());
+  std::shared_ptr<Layout::Library>& shared = known[{dict.ptr(), read.ptr()}];
+  if (!shared || !version || shared->version != version) {
+    shared = std::make_shared<Layout::Library>(Layout::Library{dict, read, {}, version});
+    for (nb::handle name : read) shared->values.push_back(nb::borrow(PyDict_GetItem(dict.ptr(), name.ptr())));
+  }
+  l_.libraries.push_back(shared);
 }
 
 /// What must be found where `o` was found.

@@ -77,6 +77,19 @@ void bind_replay_paths(nb::module_& m) {
     nb::object dict = nb::steal(attributes_of(o.ptr(), kind));
     return dict.is_valid() ? dict : nb::none();
   });
+  m.def(
+      "_versions_of",
+      [](nb::list dicts) -> nb::object {
+        const auto count = static_cast<Py_ssize_t>(nb::len(dicts));
+        nb::object versions = nb::steal(PyTuple_New(count));
+        for (Py_ssize_t i = 0; i < count; ++i) {
+          const uint64_t version = version_of_dict(PyList_GET_ITEM(dicts.ptr(), i));
+          if (!version) return nb::none();
+          PyTuple_SET_ITEM(versions.ptr(), i, PyLong_FromUnsignedLongLong(version));
+        }
+        return versions;
+      },
+      "Numbers that no other states of these dicts have; None where there are no such.");
   const auto path_or_function = [](const Layout& l, int32_t edge) {
     std::string path = l.path(edge);
     return path.empty() ? std::string("the function") : path;

@@ -415,7 +415,8 @@ bool Walk::libraries() {
     if (!now.is_valid() || PyObject_RichCompareBool(now.ptr(), layout.registered.ptr(), Py_EQ) != 1)
       return fails("a class was registered with an abstract class, and the function asks for such");
   }
-  for (Layout::Library& l : layout.libraries) {
+  for (const std::shared_ptr<Layout::Library>& shared : layout.libraries) {
+    Layout::Library& l = *shared;
     const uint64_t version = version_of_dict(l.dict.ptr());
     if (version && version == l.version) continue;
     size_t i = 0;

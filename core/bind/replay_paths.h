@@ -11,6 +11,7 @@
 // Start reading at `Walk`.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -181,13 +182,13 @@ struct Layout {
   std::vector<TensorGuard> tensors;
   std::vector<int64_t> geometry;
   /// Globals of the library's own modules: the dict, its version, and the names that were read with their
-  /// values.
+  /// values. Layouts of one state share them.
   struct Library {
     nb::object dict, names;
     std::vector<nb::object> values;
     uint64_t version;
   };
-  std::vector<Library> libraries;
+  std::vector<std::shared_ptr<Library>> libraries;
   /// The names of attributes that ran code reads, and whether it may read any; of these those that the
   /// program's own code names, in order, which alone lead through modules.
   nb::object names, own_names;
@@ -237,6 +238,12 @@ class Walk {
   /// Its object, new.
   PyObject* take(size_t i);
   size_t count() const { return scratch_.tensors.size(); }
+  /// Let go of a gradient.
+  void drop(size_t i) {
+    if (Found& f = scratch_.tensors[i]; !f.object) Tensor::steal(std::exchange(f.impl, nullptr));
+  }
+  /// The object of a node.
+  PyObject* object(size_t i) const { return nodes[i]; }
   /// Append the objects of nodes, in order: by weak references, where there may be such.
   void hold(PyObject* list) const;
   const std::vector<Scalar>& numbers() const { return scratch_.numbers; }

@@ -140,11 +140,13 @@ Ref<Observer> Tracer::for_thread() const {
 }
 
 uint32_t Tracer::geometry(const Tensor& t) {
-  const Geometry g{t.dtype(), t.is_contiguous(), t.numel(), Dims(t.sizes()), Dims(t.strides())};
+  const auto is = [&](const Geometry& g) {
+    return g.dtype == t.dtype() && same(g.sizes.span(), t.sizes()) && same(g.strides.span(), t.strides());
+  };
   // Programs have few shapes, and the last ones come again.
   for (size_t i = trace.geometries.size(); i-- > 0;)
-    if (trace.geometries[i] == g) return static_cast<uint32_t>(i);
-  trace.geometries.push_back(g);
+    if (is(trace.geometries[i])) return static_cast<uint32_t>(i);
+  trace.geometries.push_back({t.dtype(), t.is_contiguous(), t.numel(), Dims(t.sizes()), Dims(t.strides())});
   return static_cast<uint32_t>(trace.geometries.size() - 1);
 }
 

@@ -15,7 +15,7 @@ later calls that find everything as it was run the recording. Whatever else come
     _codes.py   what code can read
     _watch.py   which code ran
 
-Start reading at `jitted.Jitted.__call__`.
+A call that is replayed comes to none of this: core/bind/replay_entry.cpp. Start reading at `jitted.Jitted._call`, to which others come.
 """
 
 from adjoint._replay.jitted import Jitted, jit

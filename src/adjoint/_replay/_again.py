@@ -211,28 +211,9 @@ def as_it_was(
 
 def _as_it_is(change: Change, holder: Any) -> Callable[[], Any]:
     """What puts the place of a change back to what is there now."""
-    kind, key = change.kind, change.key
-    if kind == "append":
-        count = list.__len__(holder)
-        return lambda: list.__delitem__(holder, slice(count, None))
-    if kind == "item":
-        value = list.__getitem__(holder, key)
-        return lambda: list.__setitem__(holder, key, value)
-    if kind == "grad":
-        value = holder.grad
-        return lambda: setattr(holder, "grad", value)
-    if kind in ("cell", "slot", "class attribute"):
-        name = "cell_contents" if kind == "cell" else key
-        put, take = _of_object(type if kind == "class attribute" else object, holder, name)
-        try:
-            value = vars(holder)[name] if kind == "class attribute" else getattr(holder, name)
-        except (AttributeError, KeyError, ValueError):
-            return take
-        return lambda: put(value)
-    table = holder if kind in ("key", "global") else _C._attributes_of(holder)
-    put, take = _of_dict(table, key)
-    value = dict.get(table, key, _MISSING)
-    return take if value is _MISSING else lambda: put(value)
+    kind, key = change.kind, list.__len__(holder) if change.kind == "append" else change.key
+    value = _C._stands(kind, holder, key, _MISSING)
+    return lambda: _C._store(kind, holder, key, value, value is _MISSING)
 
 
 @contextlib.contextmanager

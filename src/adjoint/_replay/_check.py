@@ -43,31 +43,32 @@ def _bytes(t: Any) -> Any:
 
 
 def checked(
-    jitted: Any,
-    trace: Trace,
-    tensors: list[Any],
-    held: list[Any] | None,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    jitted: Any, trace: Trace, args: tuple[Any, ...], kwargs: dict[str, Any], undone: list[Trace]
 ) -> tuple[bool, Any]:
-    """The result of the function, after a replay from the same state was seen to agree; else RuntimeError."""
+    """Whether the trace fits; the result of the function, after a replay from the same state was seen to agree, else
+    RuntimeError.
+    """
     from adjoint._replay._paths import collect
     from adjoint._replay._results import with_numbers
     from adjoint._replay.traces import Structure, Tensors, _change
 
-    if not trace.codes:
-        return jitted._replay(trace, tensors, held, args, kwargs)
     function = jitted.function
-    all_of = tensors
+    all_of = trace.layout.match(function, args, kwargs)
+    if all_of is None:
+        return False, None
     tensors = all_of[: len(all_of) - trace.varying]  # then come numbers
     names = {id(t): name for t, name in zip(tensors, trace.layout.names, strict=True)}
     before = State(tensors)
-    made = trace.run(function, args, kwargs, all_of, held)
+    trace.used = jitted._calls
+    made = trace.run(function, args, kwargs)
     after = State(tensors)
     if made is None:
         if found := before.difference(after, names):
             raise RuntimeError(f"jit: {jitted!r} was abandoned halfway and not rolled back: {found}")
-        return jitted._undone(trace)
+        jitted._undone += 1
+        trace.undone += 1
+        undone.append(trace)
+        return False, None
     numbers, made = made, made[: trace.outputs]
     picture = _pictures(made, tensors)
     elements = [_bytes(t) for t in made]
@@ -105,7 +106,8 @@ def checked(
     for k, (t, found) in enumerate(zip(own, elements, strict=False)):
         if not same(_bytes(t), found):
             raise differs(f"tensor {k} of the result has other elements: {made[k]}, and eagerly {t}")
-    jitted._counts["replayed"] += 1
+    jitted._replayed += 1
+    trace.undone = jitted._missed = 0
     return True, result
 
 
@@ -113,12 +115,7 @@ def _stands(change: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str,
     """The plain value that stands where a change stores one."""
     from adjoint._replay._results import plain
 
-    holder = change._layout._reach(change._node, function, args, kwargs)
-    if change.kind == "cell":
-        return plain(holder.cell_contents)
-    if change.kind == "attribute":
-        holder = _C._attributes_of(holder)
-    return plain(holder[change.key] if change.kind in ("attribute", "key", "item", "global") else None)
+    return plain(_C._stands(change.kind, change.holder(function, args, kwargs), change.key, None))
 
 
 def _pictures(made: Any, tensors: list[Any]) -> list[Any]:

@@ -12,12 +12,14 @@ import sys
 import types
 import weakref
 
+from adjoint import _C
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-__all__ = ["LIBRARY", "CodeFacts", "facts_of", "gather", "modules", "through_modules"]
+__all__ = ["LIBRARY", "CodeFacts", "facts_of", "gather", "modules"]
 
 #: Code in here is the library's own: its globals are known by their version, and what it reads of a program's objects it
 #: reads by names that its code holds.
@@ -69,6 +71,8 @@ _INSIDE = frozenset(
     "__name__ __qualname__ __doc__ __annotations__ __defaults__ __kwdefaults__ __closure__ __module__ __code__ cell_contents".split()
 )
 _LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
+#: Functions that tell objects in the places of numbers from numbers, or add them up in another way: see _tracked.py.
+_TELLS = frozenset(("type", "sum"))
 #: LOAD_GLOBAL holds one more bit since 3.11, LOAD_ATTR since 3.12.
 _SHIFT = 1 if sys.version_info >= (3, 11) else 0
 _SHIFT_OF_ATTRIBUTE = 1 if sys.version_info >= (3, 12) else 0
@@ -173,7 +177,9 @@ _gathered: dict[Any, Any] = {}
 
 
 def gather(codes):
-    """What the walk is to know of the code that ran, but for the globals themselves: dict of facts, list of names."""
+    """What the walk is to know of the code that ran, but for the globals themselves: dict of facts, names by globals, imports, the code, and
+    what it reads through modules.
+    """
     key = tuple(id(code) for code, _ in codes), tuple(id(names) for _, names in codes)
     known = _gathered.get(key)
     if known is not None:
@@ -183,7 +189,7 @@ def gather(codes):
     own: dict[str, None] = {}
     own_any = False
     nested: set[int] = set()
-    ran, any_attribute, inside, registries = [], False, False, False
+    ran, any_attribute, inside, registries, tells = [], False, False, False, False
     imports: dict[tuple[str, str], None] = {}
     for at, (code, namespace) in enumerate(codes):
         facts = facts_of(code)
@@ -195,6 +201,8 @@ def gather(codes):
             own.update((name, None) for way in facts.through for name in way[1 if way[0] else 2 :])
         any_attribute = any_attribute or facts.any
         inside = inside or facts.inside
+        if not facts.library and "contextlib" not in code.co_filename:
+            tells = tells or not _TELLS.isdisjoint(facts.globals)
         registries = registries or code.co_name in ("__instancecheck__", "__subclasscheck__")
         nested.update(map(id, facts.nested))
         if not facts.library or code.co_freevars:
@@ -214,46 +222,68 @@ def gather(codes):
         "all": any_attribute,
         "inside": inside or any_attribute,
         "registries": registries,
+        "tells": tells,
         "ran": ran,
         "closures": met,
     }
     spaces = [(at, tuple(used), library) for at, used, library in by_globals.values()]
     if len(_gathered) > 64:
         _gathered.clear()
-    _gathered[key] = known = gathered, spaces, imports, [code for code, _ in codes]
+    _gathered[key] = known = gathered, spaces, imports, [code for code, _ in codes], _Through()
     return known
 
 
-def through_modules(codes: Iterable[tuple[types.CodeType, dict[str, Any] | None]]) -> list[Any]:
-    """What the library's code that ran reads through modules: (their globals, names), to be compared by identity."""
-    found: dict[int, tuple[dict[str, Any], dict[str, None]]] = {}
+class _Through:
+    """What the library's code that ran reads through modules: (their globals, names), to be compared by identity. It is
+    found again where one of the dicts that it was found in was written.
+    """
 
-    def note(module: Any, names: Iterable[str]) -> None:
-        found.setdefault(id(module), (vars(module), {}))[1].update(dict.fromkeys(names))
+    def __init__(self) -> None:
+        self.read: list[dict[Any, Any]] = []
+        self.versions: Any = None
+        self.found: list[Any] = []
 
-    def note_any(module: Any, names: Iterable[str]) -> None:
-        if isinstance(module, types.ModuleType):
-            note(module, (name for name in names if name in vars(module)))
+    def now(self, codes: Iterable[tuple[types.CodeType, dict[str, Any] | None]]) -> list[Any]:
+        if self.versions is None or self.versions != _C._versions_of(self.read):
+            self._find(codes)
+            self.versions = _C._versions_of(self.read)
+        return self.found
 
-    for code, namespace in codes:
-        facts = facts_of(code)
-        for root, *way in facts.through if facts.library else ():
-            if root:
-                at = (namespace or {}).get(root)
-            else:
-                path = way.pop(0)
-                at = sys.modules.get(path)
-                while path:
-                    note_any(sys.modules.get(path), facts.attributes)
-                    path = path.rpartition(".")[0]
-            for name in way:
-                if not isinstance(at, types.ModuleType):
-                    break
-                note(at, (name,))
-                at = vars(at).get(name)
-            if not root:
-                note_any(at, facts.attributes)
-    return [(names, tuple(used), True) for names, used in found.values()]
+    def _find(self, codes: Iterable[tuple[types.CodeType, dict[str, Any] | None]]) -> None:
+        found: dict[int, tuple[dict[str, Any], dict[str, None]]] = {}
+        read: dict[int, dict[Any, Any]] = {id(sys.modules): sys.modules}
+
+        def note(module: Any, names: Iterable[str]) -> None:
+            read[id(vars(module))] = vars(module)
+            found.setdefault(id(module), (vars(module), {}))[1].update(dict.fromkeys(names))
+
+        def note_any(module: Any, names: Iterable[str]) -> None:
+            if isinstance(module, types.ModuleType):
+                there = vars(module)
+                note(module, [name for name in names if name in there])
+
+        for code, namespace in codes:
+            facts = facts_of(code)
+            for root, *way in facts.through if facts.library else ():
+                if root:
+                    at = (namespace or {}).get(root)
+                    if namespace is not None:
+                        read[id(namespace)] = namespace
+                else:
+                    path = way.pop(0)
+                    at = sys.modules.get(path)
+                    while path:
+                        note_any(sys.modules.get(path), facts.attributes)
+                        path = path.rpartition(".")[0]
+                for name in way:
+                    if not isinstance(at, types.ModuleType):
+                        break
+                    note(at, (name,))
+                    at = vars(at).get(name)
+                if not root:
+                    note_any(at, facts.attributes)
+        self.read = [*read.values()]
+        self.found = [(names, tuple(used), True) for names, used in found.values()]
 
 
 def modules(imports):

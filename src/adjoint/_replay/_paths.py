@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import types
 
-from adjoint import _C
 from adjoint._C import Tensor, _Layout
-from adjoint._replay._codes import LIBRARY, gather, modules, through_modules
+from adjoint._replay._codes import LIBRARY, gather, modules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-__all__ = ["LIBRARY", "Change", "Layout", "collect", "reasons", "store"]
+__all__ = ["LIBRARY", "Change", "Layout", "collect", "reasons"]
 
 
 def _parameters(function: Any) -> tuple[str, ...]:
@@ -40,24 +39,6 @@ def _parameters(function: Any) -> tuple[str, ...]:
             function, skipped = call, skipped + 1
 
 
-def store(kind: str, holder: Any, key: Any, value: Any, absent: bool = False) -> None:
-    """Put a value at a place of Python's, or leave nothing there; `kind` is a `Change`'s."""
-    if kind == "item":
-        list.__setitem__(holder, key, value)
-    elif kind == "cell":
-        if absent:
-            del holder.cell_contents
-        else:
-            holder.cell_contents = value
-    elif kind == "slot":
-        object.__delattr__(holder, key) if absent else object.__setattr__(holder, key, value)
-    elif kind == "class attribute":
-        type.__delattr__(holder, key) if absent else type.__setattr__(holder, key, value)
-    elif kind in ("key", "global", "attribute", "counter"):
-        table = holder if kind in ("key", "global") else _C._attributes_of(holder)
-        dict.pop(table, key, None) if absent else dict.__setitem__(table, key, value)
-
-
 class Change:
     """One thing that a run left in Python's state.
 
@@ -66,14 +47,14 @@ class Change:
     kind : str
         ``attribute``, ``slot``, ``item``, ``key``, ``cell``, ``global``, ``class attribute``: something got another
         object, was added or, with `removed`, taken away; ``append``: a list got more items, `value` is the list of them;
-        ``counter``: what the library counts for itself, which `apply` counts on, whatever the value, and no `match`
+        ``counter``: what the library counts for itself, which a replay counts on, whatever the value, and no `match`
         compares; ``grad``: the gradient of a tensor; and others, which have a `reason`.
     holder_path, key
         Where: the name of what holds it, and the attribute, name, position or key.
     before, value
         What was there, and what is.
     reason : str or None
-        Why it cannot be done again by `apply`, whatever the value is.
+        Why it cannot be done again, whatever the value is.
     """
 
     __slots__ = (
@@ -139,19 +120,12 @@ class Change:
         """What holds it in this call, or None."""
         return self._layout._reach(self._node, function, args, kwargs)
 
-    def apply(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value: Any) -> None:
-        """Repeat it with another value; for an append, the list of items."""
-        if self.reason or self.kind == "grad":
-            raise RuntimeError(self.sentence())
-        holder = self._layout._reach(self._node, function, args, kwargs)
-        kind, key = self.kind, self.key
-        if kind == "counter":
-            table = _C._attributes_of(holder)
-            dict.__setitem__(table, key, dict.get(table, key, 0) + self.value - self.before)
-        elif kind == "append":
-            list.extend(holder, value)
-        else:
-            store(kind, holder, key, value, self.removed)
+    def store(self, form: tuple[Any, ...]) -> tuple[Any, ...]:
+        """How a replay does it again: where, what it leaves there (see `Structure`), and how far a counter goes on."""
+        removed = self.removed and self.kind != "grad"
+        tensor = self.key if self.kind == "grad" else self._node
+        more = self.value - self.before if self.kind == "counter" else None
+        return self.kind, tensor, self.key, form, removed, more
 
     def __repr__(self) -> str:
         return f"Change({self.kind!r}, {self.holder_path!r}, {self.key!r}, {_short(self.value)})"
@@ -197,6 +171,8 @@ class Layout(_Layout):
     """
 
     _codes: list[types.CodeType] = []
+    #: Whether the program's code may tell an object in the place of a number from a number.
+    _tells = False
 
     def covers(self, codes: Iterable[tuple[types.CodeType, Any]]) -> bool | str:
         """True where all code that ran was known when this was collected, else a sentence: it may have read more."""
@@ -223,12 +199,13 @@ def collect(
 ) -> Layout:
     """What the call reads, if this code runs in it: pairs of code and the globals that it ran with."""
     codes = list(codes)
-    facts, spaces, imports, known = gather(codes)
+    facts, spaces, imports, known, through = gather(codes)
     layout = Layout()
     layout._codes = known
+    layout._tells = facts["tells"]
     space = [(codes[at][1], used, library) for at, used, library in spaces]
     own = {
-        "globals": space + through_modules(codes),
+        "globals": space + through.now(codes),
         "parameters": _parameters(function),
         "imports": modules(imports) if imports else (),
     }

@@ -15,11 +15,10 @@ import threading
 from adjoint import _C
 from adjoint._replay._codes import facts_of
 from adjoint._replay._memory import State
-from adjoint._replay._paths import store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from typing import Any
 
     from adjoint._replay._paths import Change, Layout
@@ -28,8 +27,6 @@ __all__ = ["follow", "may_follow", "numbers_of", "stood"]
 
 #: Of the memory that a call reaches and may write, this much is kept to be put back.
 _MOST = 512 << 20
-#: Functions that tell the objects from numbers, or add them up in another way.
-_TELLS = frozenset(("type", "sum"))
 _POOLS = (os.path.join("futures", "thread.py"), os.path.join("multiprocessing", "pool.py"))
 _PLACES = frozenset(("argument", "keyword", "item", "value", "attribute", "slot", "content", "name"))
 
@@ -47,22 +44,13 @@ def numbers_of(before: Any, layout: Layout) -> list[int] | None:
     return None if before.layout._difference(layout, [edges[k] for k in which]) else which
 
 
-def may_follow(layout: Layout, codes: Iterable[Any]) -> bool:
+def may_follow(layout: Layout) -> bool:
     """Whether a call may be made twice, with objects instead of numbers."""
     if _others_run() or any(t is not None and t.grad_fn is not None for t in layout.tensors):
         return False
-    for code, _ in codes:
-        facts = facts_of(code)
-        if (
-            not facts.library
-            and not _TELLS.isdisjoint(facts.globals)
-            and "contextlib" not in code.co_filename
-        ):
-            return False
-    memory = {
-        t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in layout.tensors if t is not None
-    }
-    return sum(memory.values()) <= _MOST
+    if layout._tells:
+        return False
+    return _C._bytes_reached(layout.tensors) <= _MOST
 
 
 def _others_run() -> bool:
@@ -100,19 +88,13 @@ class _Placed:
             self.kwargs[key] = value
         else:
             kind = {"value": "key", "content": "cell", "name": "global"}.get(kind, kind)
-            store(kind, self.layout._object(parent), key, value)
+            _C._store(kind, self.layout._object(parent), key, value)
 
     def put_back(self) -> None:
         tensors = self.layout.tensors
         for change in reversed(self.layout.changes()):
-            if change.kind == "grad":
-                tensors[change.key].grad = change.before
-                continue
-            holder = self.layout._object(change._node)
-            if change.kind == "append":
-                list.__delitem__(holder, slice(change.key, None))
-            else:
-                store(change.kind, holder, change.key, change.before, absent=change.added)
+            holder = tensors[change.key] if change.kind == "grad" else self.layout._object(change._node)
+            _C._store(change.kind, holder, change.key, change.before, absent=change.added)
         self.state.put_back()
 
 

@@ -15,6 +15,7 @@ import sys
 import types
 
 from adjoint import _C
+from adjoint._replay._codes import facts_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class Watching:
             self.impure.append(("sys.setprofile", __file__, 0))
         # Functions that Cython made are no C functions for the hook.
         for code, names in self.codes:
-            if names is not None and _draws_by_numpy(code, names):
+            if names is not None and not facts_of(code).library and _draws_by_numpy(code, names):
                 self.impure.append(("numpy.random", code.co_filename, code.co_firstlineno))
 
 

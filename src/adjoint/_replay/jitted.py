@@ -1,6 +1,6 @@
 """The function that `ad.jit` returns: selects a trace, records, and gives up.
 
-Most calls of a simple function never come here: core/bind/replay_entry.cpp. Start reading at `Jitted._call`.
+Calls that are replayed never come here: core/bind/replay_entry.cpp. Start reading at `Jitted._call`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ import os
 import sys
 import types
 import warnings
-from itertools import takewhile
 
 from adjoint import _C
-from adjoint._replay import traces
 from adjoint._replay._agree import agree
 from adjoint._replay._paths import reasons
 from adjoint._replay.traces import Recorded, Trace, record
@@ -39,7 +37,7 @@ class Jitted(_C._Entry):
 
     _OWN = frozenset(
         "function limit __wrapped__ __name__ __qualname__ __doc__ __module__ "
-        "_traces _waiting _agreed _codes _replayed _failed _missed _tried _eager _counts _reasons _never".split()
+        "_traces _waiting _agreed _codes _calls _replayed _undone _failed _missed _tried _eager _counts _reasons _never".split()
     )
 
     def __init__(self, function: Callable[..., Any], limit: int) -> None:
@@ -55,100 +53,42 @@ class Jitted(_C._Entry):
 
     def clear(self) -> None:
         """Forget all traces and start again."""
-        self._traces: list[Trace] = []
+        self._traces = []
         #: Recordings that no other agreed with so far, and all code that ran in any.
         self._waiting: list[tuple[Recorded, int]] = []
         #: The last few that agreed with another: where one differs from them in numbers alone, these may vary.
         self._agreed: list[tuple[Recorded, int]] = []
         self._codes: dict[tuple[int, int], Any] | None = None
-        self._enter_short()
-        self._replayed = 0
+        self._calls = self._replayed = self._undone = 0
         self._failed = self._missed = self._tried = 0
         self._eager = _OFF or bool(self._never)
-        self._counts = dict.fromkeys(("calls", "recorded", "replayed", "eager", "undone"), 0)
+        self._counts = dict.fromkeys(("recorded", "eager"), 0)
         self._reasons: dict[str, int] = dict.fromkeys(self._never, 1)
 
-    def _call(self, /, *args: Any, **kwargs: Any) -> Any:
+    def _call(self, undone: list[Trace] | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call that no trace was replayed for; `undone`: those that fit, in which decisions come out otherwise."""
         counts = self._counts
-        counts["calls"] += 1
         function = self.function
         if self._eager or _C._reason_not_to_replay():
             counts["eager"] += 1
             return function(*args, **kwargs)
         mode = _C._mode_of_replay()
-        replay = self._checked if traces.CHECK else self._replay
-        undone: list[Trace] = []
-        for trace in tuple(self._traces):
-            if trace.mode != mode:
-                continue
-            tensors, held = trace.match(function, args, kwargs)
-            if tensors is not None:
-                trace.used = counts["calls"]
-                done, result = replay(trace, tensors, held, args, kwargs)
-                if done:
-                    self._came_out(trace, undone)
+        undone = undone or []
+        for trace in self._traces:
+            if trace.checked and trace.mode == mode:
+                from adjoint._replay._check import checked
+
+                fits, result = checked(self, trace, args, kwargs, undone)
+                if fits:
                     return result
-                undone.append(trace)
         # No trace, or none in which decisions come out as now: the call is another one to record.
-        self._give_up(undone)
+        if any(t.undone >= _PATIENCE for t in undone):
+            self._traces = [t for t in self._traces if not (t in undone and t.undone >= _PATIENCE)]
         self._missed += 1
         if self._traces and self._missed > _MISSES and self._missed & (self._missed - 1):
             counts["eager"] += 1
             return function(*args, **kwargs)
         return self._record(mode, args, kwargs)
-
-    def _came_out(self, trace: Trace, undone: list[Trace]) -> None:
-        """A trace was replayed after others that were undone, whose decisions came out otherwise: it is asked first next time."""
-        self._missed = 0
-        if undone and trace in self._traces:
-            for other in undone:
-                other.undone = 0
-            self._traces.remove(trace)
-            self._traces.insert(0, trace)
-            self._enter_short()
-
-    def _give_up(self, undone: list[Trace]) -> None:
-        """Forget traces that were rolled back repeatedly without another being replayed instead."""
-        spent = [t for t in undone if t.undone >= _PATIENCE and t in self._traces]
-        for trace in spent:
-            self._traces.remove(trace)
-        if spent:
-            self._enter_short()
-
-    def _replay(
-        self,
-        trace: Trace,
-        tensors: list[Any],
-        held: list[Any] | None,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> tuple[bool, Any]:
-        made = trace.run(self.function, args, kwargs, tensors, held)
-        if made is None:
-            return self._undone(trace)
-        trace.undone = 0
-        if trace.changes:
-            trace.change(self.function, args, kwargs, tensors, made)
-        self._counts["replayed"] += 1
-        return True, trace.structure.build(made)
-
-    def _undone(self, trace: Trace) -> tuple[bool, None]:
-        self._counts["undone"] += 1
-        trace.undone += 1
-        return False, None
-
-    def _checked(
-        self,
-        trace: Trace,
-        tensors: list[Any],
-        held: list[Any] | None,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> tuple[bool, Any]:
-        """ADJOINT_JIT_CHECK: what a replay gives, and then what the function does from the same state, compared."""
-        from adjoint._replay._check import checked
-
-        return checked(self, trace, tensors, held, args, kwargs)
 
     def _record(self, mode: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         codes = self._codes  # other threads may forget it meanwhile
@@ -187,7 +127,7 @@ class Jitted(_C._Entry):
             if differs:
                 continue
             try:
-                trace = Trace(made, mode, codes=traces.CHECK)
+                trace = Trace(made, mode, self._calls)
             except RuntimeError as error:
                 return str(error)
             self._failed = 0
@@ -207,13 +147,6 @@ class Jitted(_C._Entry):
             oldest = min(kept[1:], key=lambda t: t.used)
             kept = [t for t in kept if t is not oldest]
         self._traces = kept
-        self._enter_short()
-
-    def _enter_short(self) -> None:
-        """Enable the fast path for calls of plain traces."""
-        # Traces are tried in order, so the fast path ends at the first trace of another kind.
-        plain = () if traces.CHECK else takewhile(lambda t: t.is_plain, self._traces)
-        self._enter(self.function, [(t.mode, t.layout, t.program) for t in plain])
 
     def _fail(self, reason: str, lasting: bool) -> None:
         """Note why a call gave no trace; `lasting` if another recording would not change that."""
@@ -248,15 +181,13 @@ class Jitted(_C._Entry):
         >>> f.stats()["replayed"]
         2
         """
-        programs = [t.program.statistics() for t in tuple(self._traces)]
-        short = self._replayed
-        counts = {
-            **self._counts,
-            "calls": self._counts["calls"] + short,
-            "replayed": self._counts["replayed"] + short,
-        }
+        programs = [t.program.statistics() for t in self._traces]
         return {
-            **counts,
+            "calls": self._calls,
+            "recorded": self._counts["recorded"],
+            "replayed": self._replayed,
+            "eager": self._counts["eager"],
+            "undone": self._undone,
             "traces": len(programs),
             "bytes": sum(p["bytes"] + p["arena_bytes"] for p in programs),
             "reasons": dict(self._reasons),
@@ -406,7 +337,7 @@ class _Jit:
         f = _jitted(function, "explain")
         stats = f.stats()
         lines = [f"{f!r}: " + ", ".join(f"{n} {k}" for k, n in stats.items() if isinstance(n, int))]
-        for trace in tuple(f._traces):
+        for trace in f._traces:
             s = trace.program.statistics()
             lines.append("trace: " + ", ".join(f"{n} {k}" for k, n in s.items()))
             lines.append("  reads " + ", ".join(trace.layout.names))

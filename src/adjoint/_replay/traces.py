@@ -20,7 +20,6 @@ from adjoint._replay._results import (
     Structure,
     Tensors,
     Unfit,
-    build,
     counts,
     held_by,
     number,
@@ -58,6 +57,7 @@ class Recorded:
         "changes",
         "clean",
         "codes",
+        "known",
         "layout",
         "outputs",
         "recording",
@@ -76,7 +76,9 @@ class Recorded:
         #: In a list of one, which has no other owner.
         self.result: list[Any] = []
         self.changes: list[tuple[Change, tuple[Any, ...]]] = []
+        #: What ran in it, and what was known to run when its layout was collected.
         self.codes: list[Any] = []
+        self.known: list[Any] = []
         self.unfit: str | None = None
         self.layout: Layout | None = None
         self.structure: Structure | None = None
@@ -116,11 +118,12 @@ def _watched(
     kwargs: dict[str, Any],
     only: Any = None,
     place: Callable[[Any], Any] | None = None,
+    blind: bool = False,
 ) -> tuple[Any, Watching]:
     """Call a function, always under a recorder: transforms take other ways where calls are observed. `place` gives the
-    arguments of a call that is only tried, in which the code in `only` may run.
+    arguments of a call that is only tried, in which the code in `only` may run. `blind`: only to see which code runs.
     """
-    recorder = _C._record(LIBRARY)
+    recorder = _C._record(LIBRARY, blind)
     try:
         if place:
             args, kwargs = place(recorder)
@@ -144,14 +147,15 @@ def record(
     """
     made = Recorded()
     if codes is None:
-        _watched(made, function, args, kwargs)
+        _watched(made, function, args, kwargs, blind=True)
         return made
+    made.known = codes
     made.layout = layout = collect(function, args, kwargs, codes)
     given = {id(code) for code, _ in codes}
     try:
         for one in earlier:
             which = numbers_of(one, layout)
-            if which is not None and may_follow(layout, codes):
+            if which is not None and may_follow(layout):
                 made.tracked = _track(layout, which, function, args, kwargs, codes)
                 break
         histories = [(_history(t), _flags(t)) for t in layout.tensors]
@@ -285,127 +289,77 @@ def _change(change: Change, tensors: Tensors, known: set[int]) -> tuple[Change, 
 _HOLD = frozenset(("attribute", "key", "item"))
 
 
-class Trace:
-    """A recording that is replayed if what the function reads is unchanged."""
+class Trace(_C._Trace):
+    """A recording that is replayed if what the function reads is unchanged, by core/bind/replay_entry.cpp. `codes` is what
+    may run in it, where replays are checked.
+    """
 
-    __slots__ = (
-        "bases",
-        "changes",
-        "clean",
-        "codes",
-        "draws",
-        "dtype",
-        "layout",
-        "mode",
-        "outputs",
-        "program",
-        "returned",
-        "structure",
-        "undone",
-        "used",
-        "varying",
-    )
+    __slots__ = ("bases", "changes", "clean", "codes", "dtype", "outputs", "program", "structure", "varying")
 
-    def __init__(self, made: Recorded, mode: int, *, codes: bool = False) -> None:
+    def __init__(self, made: Recorded, mode: int, used: int = 0) -> None:
         assert made.layout is not None and made.structure is not None
-        self.layout = made.layout
         self.program = _C._Replay(made.recording)  # type: ignore[call-arg]
         self.varying = len(made.varying)
-        self.returned = made.returned
-        self.layout.let_vary(made.varying)
+        made.layout.let_vary(made.varying)
         form, self.changes = made.with_numbers or (made.structure.form, made.changes)
         self.structure = made.structure.of_form(form)
-        self.mode = mode
+        super().__init__(  # type: ignore[call-arg]
+            mode,
+            made.layout,
+            self.program,
+            form,
+            [change.store(f) for change, f in self.changes],
+            made.returned,
+            made.recording.draws,
+            CHECK,
+        )
+        self.used = used
         self.dtype = _C.get_default_dtype()
         self.outputs = made.outputs
         self.bases = made.bases
         self.clean = made.clean
-        self.draws = made.recording.draws
-        self.undone = self.used = 0
-        #: Held only where replays are checked, which need them.
-        self.codes = made.codes if codes else []
+        self.codes = made.known if CHECK else []
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether it only computes one tensor that needs no gradient."""
-        return (
-            self.structure.form == ("tensor", 0)
-            and self.outputs == 1
-            and not self.changes
-            and not self.program.recorded
-        )
-
-    def match(
-        self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[list[Any] | None, list[Any] | None]:
-        """The tensors that the call reaches, or None where it is another call; and what a pass may need of it later."""
-        if not (self.program.recorded and self.mode & 1):
-            return self.layout.match(function, args, kwargs), None
-        held: list[Any] = []
-        return self.layout.match(function, args, kwargs, held), held
-
-    def run(
-        self,
-        function: Any,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        tensors: list[Any],
-        held: list[Any] | None,
-    ) -> Any:
-        """What the call gives and stores, as tensors, or None where it has to be made by itself."""
-        numbers = tensors[len(tensors) - self.varying :]
-        again = None if held is None else self.again(function, args, kwargs, held, numbers)
-        return self.program.run(tensors, again, self.varying, self.returned, not CHECK)
-
-    def change(
-        self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Any, made: Any
-    ) -> None:
-        """The changes of the call to Python's state."""
-        for change, form in self.changes:
-            value = build(form, made)
-            if change.kind == "grad":
-                tensors[change.key].grad = value
-            else:
-                change.apply(function, args, kwargs, value)
+    @staticmethod
+    def state_of_draws() -> Any:
+        """What a second run of the call has to draw from."""
+        return _C._default_generator().get_state()
 
     def again(
         self,
+        inputs: list[Any] | None,
         function: Any,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         held: list[Any],
         numbers: list[Any],
-    ) -> Callable[[list[Any] | None], list[Any] | bool]:
+        state: Any,
+    ) -> list[Any] | bool:
         """What a node calls where a pass asks for what was not recorded: see core/replay/derivative.h."""
-        state = _C._default_generator().get_state() if self.draws else None
+        from adjoint.autograd import enable_grad
 
-        def results(inputs: list[Any] | None) -> list[Any] | bool:
-            from adjoint.autograd import enable_grad
+        if inputs is None:
+            return self.clean is None or self.clean.holds()
 
-            if inputs is None:
-                return self.clean is None or self.clean.holds()
-
-            found = self.layout.match(function, args, kwargs)
-            as_now = (
-                found is not None
-                and all(map(is_one, found, inputs))
-                and list(map(repr, found[len(inputs) :])) == list(map(repr, numbers))
-                and _C._mode_of_replay() | 1 == self.mode
-            )
-            tensors = Tensors()
-            with (
-                contextlib.nullcontext((args, kwargs))
-                if as_now
-                else as_it_was(self.layout, held, inputs, args, kwargs, numbers) as (given, named),
-                unchanged(self.changes, inputs, function, args, kwargs),
-                drawing_from(state),
-                with_default(self.dtype),
-                enable_grad(),
-            ):
-                Structure(function(*given, **named), tensors)
-            return [self.output(i, tensors) for i in self.program.differentiated]
-
-        return results
+        found = self.layout.match(function, args, kwargs)
+        as_now = (
+            found is not None
+            and all(map(is_one, found, inputs))
+            and list(map(repr, found[len(inputs) :])) == list(map(repr, numbers))
+            and _C._mode_of_replay() | 1 == self.mode
+        )
+        tensors = Tensors()
+        with (
+            contextlib.nullcontext((args, kwargs))
+            if as_now
+            else as_it_was(self.layout, held, inputs, args, kwargs, numbers) as (given, named),
+            unchanged(self.changes, inputs, function, args, kwargs),
+            drawing_from(state),
+            with_default(self.dtype),
+            enable_grad(),
+        ):
+            Structure(function(*given, **named), tensors)
+        return [self.output(i, tensors) for i in self.program.differentiated]
 
     def output(self, number: int, tensors: list[Any]) -> Any:
         """An output, where `tensors` are returned."""
