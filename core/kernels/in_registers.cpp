@@ -1,5 +1,6 @@
 #include "kernels/in_registers.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -115,27 +116,121 @@ LoopMeaning ask(Loop loop, unsigned taken, unsigned constant, const void* const*
   return {};
 }
 
+/// Whether all elements at once get the bits that they get in pieces of each length.
+bool agrees(Loop loop, int64_t item, const void* const* in, const int64_t* items, const double* parameters,
+            std::span<const int> lengths) {
+  char whole[kAsked * sizeof(double)], pieces[kAsked * sizeof(double)];
+  loop(whole, in, kAsked, parameters);
+  return std::ranges::all_of(lengths, [&](int m) {
+    for (int at = 0; at < kAsked; at += m) {
+      const void* from[StraightCall::kOperands] = {};
+      for (int k = 0; k < StraightCall::kOperands; ++k)
+        if (in[k]) from[k] = static_cast<const char*>(in[k]) + at * items[k];
+      loop(pieces + at * item, from, std::min(m, kAsked - at), parameters);
+    }
+    return std::memcmp(whole, pieces, static_cast<size_t>(kAsked * item)) == 0;
+  });
+}
+
+template <class T>
+bool ask_pieces(Loop loop, DType out, const DType* types, unsigned taken, const double* parameters) {
+  constexpr int kOperands = StraightCall::kOperands, kRounds = 4;
+  constexpr int lengths[] = {1, 2, 3, 4, 7, 8, 15, 16, 23, 31, 37}, few[] = {16, 37};
+  Numbers<T> x[kOperands];
+  const void* in[kOperands] = {};
+  int64_t items[kOperands] = {};
+  for (int k = 0; k < kOperands; ++k) {
+    if (!(taken >> k & 1)) continue;
+    if (types[k] != dtype_of<T> && types[k] != DType::Bool) return false;
+    in[k] = x[k];
+    items[k] = itemsize(types[k]);
+  }
+  const auto draw = [&](uint64_t round) {
+    for (int k = 0; k < kOperands; ++k) {
+      if (!in[k]) continue;
+      fill(x[k], 31 * round + 7 * static_cast<uint64_t>(k) + 1, round == 1);
+      if (types[k] != DType::Bool) continue;
+      auto* const bytes = reinterpret_cast<unsigned char*>(x[k]);
+      for (int i = 0; i < kAsked; ++i)
+        bytes[i] = static_cast<uint64_t>(i + k) * 0x9e3779b97f4a7c15 >> (60 - round) & 1;
+    }
+  };
+  for (uint64_t round = 0; round < kRounds; ++round) {
+    draw(round);
+    if (!agrees(loop, itemsize(out), in, items, parameters, lengths)) return false;
+  }
+  // What is the same number throughout may be treated in a way of its own: here it is in pieces alone.
+  for (int chosen = 1; chosen <= kOperands; ++chosen)
+    for (const T number : {T(1), T(2), T(3), T(0.5), T(-0.5), T(-1), T(-2)}) {
+      draw(0);
+      bool any = false;
+      for (int k = 1; k < kOperands; ++k)
+        if (in[k] && types[k] != DType::Bool && (chosen == k || chosen == kOperands)) {
+          std::fill_n(x[k], kAsked - 1, number);
+          any = true;
+        }
+      if (any && !agrees(loop, itemsize(out), in, items, parameters, few)) return false;
+    }
+  return true;
+}
+
+/// What was asked is known from then on: a program may have thousands of loops, of a dozen kinds.
+template <class Answer>
+struct Known {
+  static constexpr size_t kMost = 1024;
+  runtime::SmallLock lock;
+  std::map<std::string, Answer> answers;
+  template <class Ask>
+  Answer get(const std::string& question, const Ask& ask) {
+    {
+      const std::lock_guard held(lock);
+      if (const auto at = answers.find(question); at != answers.end()) return at->second;
+    }
+    const Answer found = ask();
+    const std::lock_guard held(lock);
+    if (answers.size() >= kMost) answers.clear();
+    return answers[question] = found;
+  }
+};
+template <class... X>
+std::string question(const X&... parts) {
+  std::string all;
+  (all.append(reinterpret_cast<const char*>(&parts), sizeof parts), ...);
+  return all;
+}
+
 }  // namespace
 
+bool is_even(Loop loop, DType out, const DType* types, unsigned taken, const double* parameters, int count) {
+  static Known<bool> known;
+  DType type = out;
+  bool whole = is_integral(out);
+  for (int k = 0; k < StraightCall::kOperands; ++k)
+    if (taken >> k & 1) {
+      if (types[k] != DType::Bool) type = types[k];
+      whole &= is_integral(types[k]);
+    }
+  if (whole) return true;
+  if ((type != DType::Float32 && type != DType::Float64) || (out != type && out != DType::Bool)) return false;
+  std::string key = question(loop, out, taken);
+  for (int k = 0; k < StraightCall::kOperands; ++k)
+    if (taken >> k & 1) key += question(types[k]);
+  key.append(reinterpret_cast<const char*>(parameters), static_cast<size_t>(count) * sizeof(double));
+  return known.get(key, [&] {
+    return type == DType::Float32 ? ask_pieces<float>(loop, out, types, taken, parameters)
+                                  : ask_pieces<double>(loop, out, types, taken, parameters);
+  });
+}
+
 LoopMeaning meaning_of(Loop loop, DType type, unsigned taken, unsigned constant, const void* const* numbers) {
-  // What was asked is known from then on: a program may have thousands of loops, of a dozen kinds.
-  static constinit runtime::SmallLock lock;
-  static std::map<std::string, LoopMeaning> known;
-  constexpr size_t kMost = 1024;
-  std::string key(reinterpret_cast<const char*>(&loop), sizeof loop);
-  for (const unsigned part : {static_cast<unsigned>(type), taken, constant})
-    key.append(reinterpret_cast<const char*>(&part), sizeof part);
+  static Known<LoopMeaning> known;
+  std::string key = question(loop, type, taken, constant);
   for (int k = 0; k < StraightCall::kOperands; ++k)
     if (numbers[k]) key.append(static_cast<const char*>(numbers[k]), static_cast<size_t>(itemsize(type)));
-  {
-    const std::lock_guard held(lock);
-    if (const auto at = known.find(key); at != known.end()) return at->second;
-  }
-  const LoopMeaning found = type == DType::Float32 ? ask<float>(loop, taken, constant, numbers)
-                                                   : ask<double>(loop, taken, constant, numbers);
-  const std::lock_guard held(lock);
-  if (known.size() >= kMost) known.clear();
-  return known[key] = found;
+  return known.get(key, [&] {
+    return type == DType::Float32 ? ask<float>(loop, taken, constant, numbers)
+                                  : ask<double>(loop, taken, constant, numbers);
+  });
 }
 
 }  // namespace adjoint

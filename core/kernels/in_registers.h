@@ -2,7 +2,9 @@
 // the last one made, so that the value stays in registers.
 //
 // Which loops are cheap no list says. A loop is asked: it is given numbers, and what comes out tells whether
-// it is the sum of two operands, say, to the last bit (`meaning_of`). Start reading at `Pass`.
+// it is the sum of two operands, say, to the last bit (`meaning_of`). Likewise whether it treats elements one
+// by one
+// (`is_even`). Start reading at `Pass`.
 #pragma once
 
 #include "kernels/run_loop.h"
@@ -38,6 +40,11 @@ struct LoopMeaning {
 /// Of a loop without parameters, float32 or float64 throughout. `taken`: the operands that the loop reads;
 /// `numbers`: for each that is one number throughout and is known, that number.
 LoopMeaning meaning_of(Loop loop, DType type, unsigned taken, unsigned constant, const void* const* numbers);
+
+/// Whether a loop gives each element the same bits wherever it stands and however many stand beside it, so
+/// that it may run in pieces of any length: loops of whole numbers do, those of float32 and float64 are
+/// tried. `types`: of the operands that are `taken`; of `count` parameters.
+bool is_even(Loop loop, DType out, const DType* types, unsigned taken, const double* parameters, int count);
 
 /// Steps over n elements each, first a Read; they are done for a few vectors of elements after the other.
 struct Pass {

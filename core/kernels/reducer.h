@@ -24,6 +24,9 @@ struct Routine;
 /// Whether a routine is one of (result, operand, dimensions in a mask, …) that reads its operand by a Reducer
 /// alone, each element once, and in pieces of `Elements::kPiece` with the same result.
 bool folds_in_pieces(const launch::Routine& routine);
+/// Whether a routine is one of (one or two results, operand, dimensions in a mask, …) that reads its operand
+/// by a Reducer alone, and does nothing else: rows that follow each other are reduced each by itself.
+bool folds_rows(const launch::Routine& routine);
 
 /// Elements that are made as they are folded, instead of a row-major tensor that lies `at` an address, and is
 /// folded as a whole.

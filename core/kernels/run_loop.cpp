@@ -150,7 +150,7 @@ bool run_turned(const LoopCall& call, const Walk& walk, const int* slots, int n_
 
 void repeat_value(char* to, const void* value, int64_t item, int64_t n) {
   if (n * item >= 128) return best_variant<CopyTable>().repeat(to, value, item, n);
-  typedef uint64_t Pattern __attribute__((vector_size(16), may_alias));
+  typedef uint64_t Pattern __attribute__((vector_size(16), aligned(1), may_alias));
   alignas(16) char repeated[16];
   for (int64_t at = 0; at < 16; at += item) std::memcpy(repeated + at, value, static_cast<size_t>(item));
   const Pattern pattern = *reinterpret_cast<const Pattern*>(repeated);

@@ -31,6 +31,7 @@ void Builder::build() {
   drop_what_nobody_needs();
   find_constants();
   plan_launches();
+  drop_what_nobody_needs();  // of what is now known not to fail
   schedule();
   find_lifetimes();
   lay_out_arena();

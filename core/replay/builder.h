@@ -2,13 +2,15 @@
 //
 //     builder_plan.cpp   what becomes of each step: a loop, a move, a row
 //     builder.cpp        what is needed, what is constant, in which order, in which memory
-//     builder_emit.cpp   the instructions
+//     builder_schedule.cpp, builder_rows.cpp   which loops run together: chains, some of them by rows
+//     builder_emit.cpp, builder_chain.cpp   the instructions
 //     builder_numbers.cpp   numbers of Python among them
 //
 // Start reading at `Builder::build`.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 
 #include "replay/program.h"
@@ -35,7 +37,9 @@ class Builder {
     bool live = true;
     bool once = false;  // depends on nothing: computed when the program is built
     bool inplace = false;
+    bool sure = false;  // of a launch: cannot fail
     StraightCall call{};
+    int parameters = 0;  // of `call`
     Place out{};
     std::array<Place, 5> in{};  // of `call`, by operand; slot -1: none
     LoopCall walk{};            // its inputs are null
@@ -47,6 +51,10 @@ class Builder {
     /// The slot that is reduced as a whole, by what may be part of a chain, and how many elements it has.
     int32_t folds = -1;
     int64_t folded = 0;
+    /// Of a launch that reduces rows of in[0]: their length. To `out`, and to `also` if it has two results.
+    int64_t row = 0;
+    Place also{};
+    std::optional<bool> even{};  // `is_even`, when it was asked
     const char* name = "";
     LoopMeaning meaning{};  // of the loop, where it is in a chain
   };
@@ -87,14 +95,24 @@ class Builder {
   static constexpr int64_t kLeastChained = 1024;
   /// Numbers beside so many elements at most are written out when the program is built.
   static constexpr int64_t kRepeated = 128;
+  /// Rows that are longer are not kept from one loop to the next.
+  static constexpr int64_t kLongestRow = int64_t{1} << 15;
+  /// As what a step runs in a chain: over all elements, over a number for each row, or from rows to numbers.
+  enum class Part : uint8_t { None, Whole, Numbers, Fold };
   class Alike;
+  struct Drawn;
   void schedule();
+  void draw(Drawn& chain, size_t i, std::vector<bool>& done);
+  Part part_of(const Drawn& chain, Plan& plan);
+  void find_rows(const Step& s, Plan& plan) const;
+  bool is_even(Plan& plan) const;
+  bool fits_rows(Plan& plan, int64_t row) const;
   void join_small();
-  std::string why_it_ends(const std::vector<uint32_t>& chain, const Alike& alike, size_t passed) const;
+  std::string why_it_ends(const Drawn& chain, size_t passed) const;
   static int takes(const Plan& plan, const Place& made);
   /// Whether these are one pass over few elements.
   bool is_pass(const std::vector<uint32_t>& steps) const {
-    return steps.size() > 1 && t_.geometry(plans_[steps[0]].out).numel < kLeastChained;
+    return steps.size() > 1 && !ends_.contains(steps[0]);
   }
   /// Whether elements are known when the program is built, and no call changes them.
   bool is_known(const Place& p) const {
@@ -109,7 +127,7 @@ class Builder {
   }
   bool may_fail(const Plan& plan, const Step& s) const {
     return plan.how == How::Guard ||
-           ((plan.how == How::Row || plan.how == How::Launch) && s.kind == Step::Kind::Call);
+           ((plan.how == How::Row || (plan.how == How::Launch && !plan.sure)) && s.kind == Step::Kind::Call);
   }
   bool looks_at_elements(const ElementwiseInfo& op, const Tensor* in, const std::vector<Place>& places) const;
   void plan_launches();
@@ -130,6 +148,7 @@ class Builder {
   template <class F>
   static void join_step(const Plan& plan, const Place& made, const F& step);
   void order_links(std::vector<uint32_t>& steps) const;
+  class Layout;
   void join_links(Program::Chain& chain, const std::vector<uint32_t>& steps,
                   const std::map<int32_t, size_t>& last);
   const BoundLaunch& bind(const Launches::Call& call, const Step& s, const Plan& plan);
@@ -150,6 +169,7 @@ class Builder {
   std::vector<std::vector<uint32_t>> schedule_;
   std::set<int32_t> in_registers_;        // slots that are made and taken within a pass
   std::map<uint32_t, std::string> ends_;  // of the chain that begins with a step: why it is no longer
+  std::map<uint32_t, int64_t> rows_;      // and how long its rows are, if it goes by rows
   /// Slots and steps that take numbers; of each number, and each step, the reading that it follows from, or
   /// -1.
   std::vector<bool> varies_, steps_that_take_;

@@ -39,11 +39,13 @@ void Builder::order_links(std::vector<uint32_t>& steps) const {
       if (const auto w = writer.find(p.slot); w != writer.end()) before[k].push_back(w->second);
       readers[p.slot].push_back(k);
     }
-    const int32_t out = plan.out.slot;
-    if (const auto w = writer.find(out); w != writer.end()) before[k].push_back(w->second);
-    for (const size_t r : std::exchange(readers[out], {}))
-      if (r != k) before[k].push_back(r);
-    writer[out] = k;
+    for (const int32_t out : {plan.out.slot, plan.also.slot}) {
+      if (out < 0) continue;
+      if (const auto w = writer.find(out); w != writer.end()) before[k].push_back(w->second);
+      for (const size_t r : std::exchange(readers[out], {}))
+        if (r != k) before[k].push_back(r);
+      writer[out] = k;
+    }
   }
   std::vector<uint32_t> ordered;
   std::vector<bool> done(steps.size());
@@ -152,112 +154,208 @@ void Builder::join_links(Program::Chain& chain, const std::vector<uint32_t>& ste
         step(Cheap::Write, chain.links[k - 1].out);
       join_step(plan, made, [&](Cheap what, int o) { step(what, operand(o)); });
     }
+    Program::Chain::Part part{static_cast<uint32_t>(first), static_cast<uint32_t>(k)};
     if (k - first > 1) {
       step(Cheap::Write, chain.links[k - 1].out);
-      const DType type = t_.geometry(plans_[steps[first]].out).dtype;
-      chain.parts.push_back({static_cast<uint32_t>(first), static_cast<uint32_t>(k), &pass_of(type), begin,
-                             static_cast<uint32_t>(chain.steps.size())});
+      part.pass = &pass_of(t_.geometry(plans_[steps[first]].out).dtype);
+      part.begin = begin;
+      part.end = static_cast<uint32_t>(chain.steps.size());
     } else {
       chain.steps.resize(begin);
       chain.at.resize(begin);
       k = first + 1;
-      chain.parts.push_back({static_cast<uint32_t>(first), static_cast<uint32_t>(k)});
+      part.last = static_cast<uint32_t>(k);
     }
+    chain.parts.push_back(part);
   }
 }
+
+/// Where the operands of a chain lie: outside, or in buffers, which are used again once nobody reads them any
+/// more.
+class Builder::Layout {
+ public:
+  using Chain = Program::Chain;
+  Layout(Builder& builder, Chain& chain, const std::vector<uint32_t>& steps,
+         const std::map<int32_t, size_t>& last)
+      : b_(builder), chain_(chain), steps_(steps), last_(last) {
+    size_t numbers = 0, fills = 0;  // are pointed into
+    for (size_t k = 0; k < steps.size(); ++k) {
+      const Plan& plan = plan_of(k);
+      for (size_t i = 0; i < plan.in.size(); ++i) {
+        if (plan.in[i].slot < 0) continue;
+        numbers += plan.call.constant >> i & 1;
+        fills += plan.spread[i].length != 0;
+        if (plan.spread[i].length) last_use_[key(plan, i)] = k;
+      }
+    }
+    chain.numbers.reserve(numbers);
+    chain.fills.reserve(fills);
+  }
+
+  void run() {
+    std::vector<Chain::Part> parts;
+    for (const Chain::Part& part : std::exchange(chain_.parts, {})) {
+      // All that a pass reads is there before it begins.
+      for (uint32_t k = part.first; k < part.last; ++k)
+        for (size_t i = 0; i < plan_of(k).in.size(); ++i)
+          if (plan_of(k).spread[i].length && !filled_.contains(key(plan_of(k), i))) {
+            parts.push_back({static_cast<uint32_t>(chain_.fills.size()), 0, nullptr, 0, 0, true});
+            fill(plan_of(k), i);
+          }
+      parts.push_back(part);
+      for (uint32_t k = part.first; k < part.last; ++k) place(k);
+    }
+    chain_.parts = std::move(parts);
+  }
+
+  void operand(Chain::Operand& o, const Place& p, bool by_row) const {
+    o.item = itemsize(b_.t_.geometry(p).dtype);
+    o.by_row = by_row;
+    if (const auto known = buffer_.find(p.slot); known != buffer_.end())
+      o.buffer = known->second;
+    else
+      b_.point(&o.at, p);
+  }
+
+ private:
+  using Key = std::tuple<int32_t, int64_t, int64_t, bool>;
+  static Key key(const Plan& plan, size_t i) {
+    return {plan.in[i].slot, plan.in[i].offset, plan.spread[i].length, plan.spread[i].each};
+  }
+  const Plan& plan_of(size_t k) const { return b_.plans_[steps_[k]]; }
+  int32_t take() {
+    if (idle_.empty()) return chain_.buffers++;
+    const int32_t buffer = idle_.back();
+    idle_.pop_back();
+    return buffer;
+  }
+
+  void fill(const Plan& plan, size_t i) {
+    const int32_t to = filled_[key(plan, i)] = take();
+    chain_.fills.push_back({{}, to, plan.spread[i]});
+    operand(chain_.fills.back().from, plan.in[i], plan.spread[i].each);
+  }
+
+  void number(Chain::Operand& o, const Place& p) {
+    auto [known, is_new] = of_number_.try_emplace({p.slot, p.offset}, chain_.buffers);
+    if (is_new) {
+      chain_.numbers.push_back({nullptr, itemsize(b_.t_.geometry(p).dtype), chain_.buffers++});
+      b_.point(&chain_.numbers.back().at, p);
+    }
+    o.buffer = known->second;
+  }
+
+  void place(uint32_t k) {
+    const Plan& plan = plan_of(k);
+    Chain::Link& link = chain_.links[k];
+    const bool numbers = b_.t_.geometry(plan.out).numel != chain_.n;
+    const bool reduces = plan.row != 0;
+    for (size_t i = 0; i < plan.in.size(); ++i) {
+      if (plan.in[i].slot < 0) continue;
+      if (plan.spread[i].length)
+        link.in[i].buffer = filled_.at(key(plan, i));
+      else if (plan.call.constant >> i & 1)
+        number(link.in[i], plan.in[i]);
+      else
+        operand(link.in[i], plan.in[i], numbers && !reduces);
+    }
+    // The result may lie where an operand ends whose elements are as long: a longer one would be written over
+    // what is still to be read. Those of a reduction lie elsewhere.
+    const int64_t item = reduces ? 0 : itemsize(b_.t_.geometry(plan.out).dtype);
+    release(plan, k, item);
+    for (const Place* p : {&plan.out, &plan.also})
+      if (p->slot >= 0) {
+        if (b_.memory(p->slot).home == Home::Block && !buffer_.contains(p->slot)) buffer_[p->slot] = take();
+        operand(p == &plan.out ? link.out : link.also, *p, numbers);
+      }
+    release(plan, k);
+  }
+
+  /// The buffers of operands that nobody reads after link k; only those of such items, unless it is -1.
+  void release(const Plan& plan, size_t k, int64_t item = -1) {
+    for (size_t i = 0; i < plan.in.size(); ++i) {
+      const int32_t slot = plan.in[i].slot;
+      if (slot < 0 || (item >= 0 && itemsize(b_.t_.geometry(plan.in[i]).dtype) != item)) continue;
+      if (plan.spread[i].length) {
+        if (const auto last = last_use_.find(key(plan, i)); last != last_use_.end() && last->second == k) {
+          idle_.push_back(filled_.at(key(plan, i)));
+          last_use_.erase(last);
+        }
+      }
+      if (const auto known = buffer_.find(slot);
+          known != buffer_.end() && last_.at(slot) == k && slot != plan.out.slot) {
+        idle_.push_back(known->second);
+        buffer_.erase(known);
+      }
+    }
+  }
+
+  Builder& b_;
+  Chain& chain_;
+  const std::vector<uint32_t>& steps_;
+  const std::map<int32_t, size_t>& last_;  // of slots: the last link that has to do with them
+  std::map<Key, size_t> last_use_;
+  std::map<Key, int32_t> filled_;
+  std::map<std::pair<int32_t, int64_t>, int32_t> of_number_;
+  std::map<int32_t, int32_t> buffer_;
+  std::vector<int32_t> idle_;
+};
 
 void Builder::emit_chain(std::vector<uint32_t> steps) {
   auto chain = std::make_unique<Program::Chain>();
   const Plan* const fold = plans_[steps.back()].folds >= 0 ? &plans_[steps.back()] : nullptr;
   const Step& last_step = t_.steps[steps.back()];
-  if (fold) steps.pop_back();
-  for (const uint32_t i : steps) plans_[i].meaning = meaning(plans_[i]);
   const uint32_t head = steps[0];
-  order_links(steps);
-  const int64_t length = fold ? Elements::kPiece : Program::kBlock;
+  if (fold) steps.pop_back();
   chain->ends = ends_[head];
+  chain->n = t_.geometry(plans_[head].row ? plans_[head].in[0] : plans_[head].out).numel;
+  if (const auto row = rows_.find(head); row != rows_.end()) chain->row = row->second;
+  chain->length = chain->row ? std::min(chain->n, Program::rows_of_block(chain->row) * chain->row)
+                  : fold     ? Elements::kPiece
+                             : Program::kBlock;
   for (const uint32_t i : steps)
-    if (const int32_t s = plans_[i].out.slot;
-        slot(s).kind == Slot::Kind::Outside && std::ranges::find(p_.chained_, s) == p_.chained_.end())
-      p_.chained_.push_back(s);
-  chain->n = t_.geometry(plans_[steps[0]].out).numel;
-  chain->links.resize(steps.size());
-  size_t numbers = 0, fewer = 0;
-  std::map<int32_t, size_t> last;  // of slots that stay in blocks: the last link
+    if (Plan& plan = plans_[i]; !plan.row && t_.geometry(plan.out).numel == chain->n)
+      plan.meaning = meaning(plan);
+  order_links(steps);
+  std::map<int32_t, size_t> last;
+  int64_t widest = 1;
   for (size_t k = 0; k < steps.size(); ++k) {
     const Plan& plan = plans_[steps[k]];
-    chain->buffer_bytes = std::max(chain->buffer_bytes, length * itemsize(t_.geometry(plan.out).dtype));
-    for (size_t i = 0; i < plan.in.size(); ++i) {
-      if (plan.in[i].slot < 0) continue;
-      chain->buffer_bytes = std::max(chain->buffer_bytes, length * itemsize(t_.geometry(plan.in[i]).dtype));
-      numbers += plan.call.constant >> i & 1;
-      fewer += plan.spread[i].length != 0;
-      last[plan.in[i].slot] = k;
-    }
-    last[plan.out.slot] = k;
-  }
-  if (fold) last[fold->folds] = steps.size();
-  chain->numbers.reserve(numbers);
-  chain->fewer.reserve(fewer);
-  std::map<std::tuple<int32_t, int64_t, int64_t, bool>, int32_t> of_fewer;
-  std::map<std::pair<int32_t, int64_t>, int32_t> of_number;
-  std::map<int32_t, int32_t> buffer;
-  std::vector<int32_t> idle;
-  const auto operand = [&](Program::Chain::Operand& o, const Place& p, bool number,
-                           const Program::Spread& spread = {}) {
-    const int64_t item = itemsize(t_.geometry(p).dtype);
-    if (spread.length) {
-      auto [known, is_new] =
-          of_fewer.try_emplace({p.slot, p.offset, spread.length, spread.each}, chain->buffers);
-      if (is_new) {
-        chain->fewer.push_back({{nullptr, item, chain->buffers++}, spread});
-        point(&chain->fewer.back().first.at, p);
-      }
-      o.buffer = known->second;
-    } else if (number) {
-      auto [known, is_new] = of_number.try_emplace({p.slot, p.offset}, chain->buffers);
-      if (is_new) {
-        chain->numbers.push_back({nullptr, item, chain->buffers++});
-        point(&chain->numbers.back().at, p);
-      }
-      o.buffer = known->second;
-    } else if (const auto b = buffer.find(p.slot); b != buffer.end()) {
-      o.buffer = b->second;
-    } else {
-      o.item = item;
-      point(&o.at, p);
-    }
-  };
-  for (size_t k = 0; k < steps.size(); ++k) {
-    const Plan& plan = plans_[steps[k]];
-    Program::Chain::Link& link = chain->links[k];
-    link.loop = plan.call.loop;
-    link.parameters = plan.call.parameters;
+    const auto meet = [&](const Place& p) {
+      if (p.slot < 0) return;
+      widest = std::max(widest, itemsize(t_.geometry(p).dtype));
+      last[p.slot] = k;
+    };
+    for (const Place& p : plan.in) meet(p);
+    meet(plan.out);
+    meet(plan.also);
+    if (slot(plan.out.slot).kind == Slot::Kind::Outside &&
+        std::ranges::find(p_.chained_, plan.out.slot) == p_.chained_.end())
+      p_.chained_.push_back(plan.out.slot);
+    Program::Chain::Link& link = chain->links.emplace_back();
     link.name = plan.name;
-    for (size_t i = 0; i < plan.in.size(); ++i)
-      if (plan.in[i].slot >= 0) operand(link.in[i], plan.in[i], plan.call.constant >> i & 1, plan.spread[i]);
-    // The result may lie where an operand ends.
-    for (const Place& p : plan.in)
-      if (const auto b = buffer.find(p.slot);
-          p.slot >= 0 && b != buffer.end() && last[p.slot] == k && p.slot != plan.out.slot) {
-        idle.push_back(b->second);
-        buffer.erase(b);
-      }
-    if (memory(plan.out.slot).home == Home::Block && !buffer.contains(plan.out.slot)) {
-      if (idle.empty()) idle.push_back(chain->buffers++);
-      buffer[plan.out.slot] = idle.back();
-      idle.pop_back();
+    if (plan.row) {
+      const BoundLaunch& bound = bind(plan.launches->calls[0], t_.steps[steps[k]], plan);
+      link.routine = bound.routine();
+      link.at = bound.arguments();
+      link.results = plan.launches->calls[0].tensors.size() - 1;
+    } else {
+      link.loop = plan.call.loop;
+      link.parameters = plan.call.parameters;
     }
-    operand(link.out, plan.out, false);
     p_.work_ += chain->n;
   }
+  // What is filled with a number is written in whole vectors.
+  chain->buffer_bytes = (chain->length * widest + 127) & ~int64_t{63};
+  if (fold) last[fold->folds] = steps.size();
   join_links(*chain, steps, last);
+  Layout layout(*this, *chain, steps, last);
+  layout.run();
   if (fold) {
     const BoundLaunch& bound = bind(fold->launches->calls[0], last_step, *fold);
     chain->folded = {bound.routine(), bound.arguments(), last_step.op->name, {}};
-    // As the last link that makes it has it.
-    for (size_t k = 0; k < steps.size(); ++k)
-      if (plans_[steps[k]].out.slot == fold->folds) operand(chain->folded.of, plans_[steps[k]].out, false);
+    for (const uint32_t i : steps)
+      if (plans_[i].out.slot == fold->folds) layout.operand(chain->folded.of, plans_[i].out, false);
   }
   p_.chains_.push_back(std::move(chain));
   append(Program::Kind::Chain, p_.chains_.size() - 1);

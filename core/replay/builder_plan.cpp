@@ -80,7 +80,7 @@ bool Builder::plan_loop(const Step& s, const Operands& operands, Plan& plan) {
     plan.call.out_item = itemsize(r.result_type);
     for (int i = 0; i < c.op.arity; ++i)
       if (!add(i, c.in[i], places[static_cast<size_t>(i)])) return false;
-    plan.call.parameters = kept(c.parameters, c.op.parameters);
+    plan.call.parameters = kept(c.parameters, plan.parameters = c.op.parameters);
     return true;
   }
   const auto derivative = derivative_of(*s.op);
@@ -95,7 +95,7 @@ bool Builder::plan_loop(const Step& s, const Operands& operands, Plan& plan) {
   const DType type = values[2 + op.arity + op.parameters].type;
   if (!straight_gradient(op, derivative->input, type, parameters, *values[0].tensor, in, plan.call))
     return false;
-  plan.call.parameters = kept(parameters, op.parameters);
+  plan.call.parameters = kept(parameters, plan.parameters = op.parameters);
   plan.in[0] = places[0];
   const int takes = op.takes[derivative->input];
   for (int k = 0; k < 4; ++k)
@@ -105,7 +105,8 @@ bool Builder::plan_loop(const Step& s, const Operands& operands, Plan& plan) {
 }
 
 bool Builder::plan_walk(const Step& s, const Operands& operands, Plan& plan) {
-  if (s.form != CallForm::Function || t_.at(s.results).size() != 1) return false;
+  const bool inplace = s.form == CallForm::InPlace;
+  if ((s.form != CallForm::Function && !inplace) || t_.at(s.results).size() != 1) return false;
   const Place result = t_.at(s.results)[0];
   const Geometry& g = t_.geometry(result);
   if (result.offset || static_cast<size_t>(g.numel * itemsize(g.dtype)) != slot(result.slot).nbytes)
@@ -121,8 +122,14 @@ bool Builder::plan_walk(const Step& s, const Operands& operands, Plan& plan) {
     const ElementwiseInfo& op = c.op;
     if (static_cast<int>(places.size()) != op.arity || looks_at_elements(op, c.in, places)) return false;
     Dims shape;
-    const Resolved r = resolve(op, c.in, false, shape);
+    const Resolved r = resolve(op, c.in, inplace, shape);
     const DType type = compute_dtype(r.type);
+    // In place: of whole memory that no other operand lies in.
+    if (inplace && (!(result == places[0]) || !g.contiguous || type != g.dtype ||
+                    std::count_if(places.begin(), places.end(),
+                                  [&](const Place& p) { return p.slot == result.slot; }) != 1))
+      return false;
+    plan.inplace = inplace;
     if (r.result_type != g.dtype || !same(r.sizes, g.sizes.span()) || op.identity >> index_of(r.type) & 1)
       return false;
     call = {op.loops.forward[loop_slot(type)], kept(c.parameters, op.parameters), op.parameters};
@@ -138,7 +145,7 @@ bool Builder::plan_walk(const Step& s, const Operands& operands, Plan& plan) {
     return true;
   }
   const auto derivative = derivative_of(*s.op);
-  if (!derivative || !g.contiguous) return false;
+  if (!derivative || inplace || !g.contiguous) return false;
   const ElementwiseInfo& op = *derivative->of;
   double parameters[kMostParameters];
   for (int k = 0; k < op.parameters; ++k) parameters[k] = values[2 + op.arity + k].d;
@@ -155,45 +162,6 @@ bool Builder::plan_walk(const Step& s, const Operands& operands, Plan& plan) {
     call.types[k + 1] = k == 3 ? call.types[0] : k == op.condition ? DType::Bool : type;
   }
   call.out_type = type;
-  return true;
-}
-
-/// Whether a walk may be a link of a chain: its operands lie side by side, or are one number, a number for
-/// each row of the result, or one row. Vectors of the loop do not cross rows then, in blocks either.
-bool Builder::plan_spread(Plan& plan) const {
-  constexpr int64_t kWhole = 16;  // elements of the longest vector
-  const Geometry& g = t_.geometry(plan.out);
-  if (!g.contiguous || g.dtype != plan.walk.out_type || !whole(slot(plan.out.slot), g, plan.out))
-    return false;
-  StraightCall call{plan.walk.loop, plan.walk.parameters, itemsize(plan.walk.out_type)};
-  for (size_t k = 0; k < plan.in.size(); ++k) {
-    if (plan.in[k].slot < 0) continue;
-    const Geometry& o = t_.geometry(plan.in[k]);
-    if (o.dtype != plan.walk.types[k] || o.sizes.size() > g.sizes.size()) return false;
-    if (o.contiguous && o.numel == g.numel) continue;
-    // From the innermost dimension out: elements repeat, or follow each other; then the other way round.
-    int64_t inner = 1, outer = 1, next = 1;
-    bool each = false, turned = false;
-    for (size_t i = 0; i < g.sizes.size(); ++i) {
-      const int64_t size = g.sizes[g.sizes.size() - 1 - i];
-      if (size == 1) continue;
-      const bool there = i < o.sizes.size() && o.sizes[o.sizes.size() - 1 - i] != 1;
-      const int64_t stride = there ? o.strides[o.strides.size() - 1 - i] : 0;
-      if (stride != 0 && stride != next) return false;
-      if (inner == 1) each = stride == 0;
-      turned |= (stride == 0) != each;
-      if (turned && (stride == 0) == each) return false;
-      (turned ? outer : inner) *= size;
-      if (stride) next *= size;
-    }
-    if (outer == 1 && each)
-      call.constant |= 1u << k;
-    else if (inner % kWhole == 0)
-      plan.spread[k] = {inner, each};
-    else
-      return false;
-  }
-  plan.call = call;
   return true;
 }
 
@@ -299,29 +267,10 @@ void Builder::plan_steps() {
                  : !steps_that_take_[i] && plan_walk(s, operands, plan) ? How::Walk
                                                                         : How::Row;
       plan.spreads = plan.how == How::Walk && plan_spread(plan);
+      // By itself it is what it was.
+      if (plan.how == How::Walk && plan.inplace && !plan.spreads) plan.how = How::Row;
     }
   }
-}
-
-void Builder::find_fold(const Step& s, Plan& plan) const {
-  if (plan.launches->calls.size() != 1 || !plan.launches->made.empty()) return;
-  const Launches::Call& call = plan.launches->calls[0];
-  if (!folds_in_pieces(*call.routine)) return;
-  const Launches::Operand& x = call.tensors[1];
-  uint64_t mask;
-  std::memcpy(&mask, &call.bytes[0], sizeof mask);
-  const Geometry& g = x.geometry;
-  const size_t rank = g.sizes.size();
-  // A rest of few elements is added up in another order by itself.
-  const int64_t rest = g.numel % Elements::kPiece;
-  if (x.slot < 0 || !rank || rank >= 64 || mask != (uint64_t{1} << rank) - 1 || (rest && rest < 8)) return;
-  const int32_t of = slots_of(t_, s)[static_cast<size_t>(x.slot)];
-  if (!whole(slot(of), g, {of, 0, x.offset})) return;
-  // Chains that several threads share, and one would fold, stay shared.
-  if (g.numel > 2 * StraightCall::kSerial && g.numel <= Elements::kAlone && runtime::get_num_threads() > 1)
-    return;
-  plan.folds = of;
-  plan.folded = g.numel;
 }
 
 void Builder::plan_launches() {
@@ -349,6 +298,9 @@ void Builder::plan_launches() {
     plan.how = How::Launch;
     plan.launches = k->launches;
     find_fold(s, plan);
+    find_rows(s, plan);
+    plan.sure = std::ranges::all_of(k->launches->calls,
+                                    [](const Launches::Call& call) { return folds_rows(*call.routine); });
     for (const size_t n : plan.launches->made) {
       plan.aside.push_back(static_cast<int32_t>(t_.slots.size()));
       t_.slots.push_back({Slot::Kind::Made, n});

@@ -17,38 +17,51 @@ constexpr int64_t kMostTimes = 2;
 
 }  // namespace
 
-/// Loops that may run a few elements at a time, one after the other: where memory is written, each of them
-/// means the same element of it.
+/// Steps that may run a few elements at a time, one after the other: where memory is written, each of them
+/// means the same element of it, or the same row.
 class Builder::Alike {
  public:
   bool writes(int32_t slot) const { return writes_.contains(slot); }
-  /// Whether one more fits, which is then one of them.
-  bool add(const Plan& plan) {
-    bool good = !other(reads_, plan.out) && !other(writes_, plan.out);
-    for (size_t k = 0; k < plan.in.size(); ++k)
-      if (const Place& p = plan.in[k]; p.slot >= 0) {
-        const bool number = plan.call.constant >> k & 1 || plan.spread[k].length;
-        good = good && !(number ? writes_.contains(p.slot) || p.slot == plan.out.slot : other(writes_, p)) &&
-               (p.slot != plan.out.slot || p.offset == plan.out.offset);
-      }
+  /// Whether one more fits, which is then one of them. `row`: the length of rows, if it is known.
+  bool add(const Plan& plan, Part part = Part::Whole, int64_t row = 0) {
+    bool good = true;
+    std::vector<std::pair<int32_t, Lies>> reads, writes;
+    for (const Place* p : {&plan.out, &plan.also})
+      if (p->slot >= 0) writes.push_back({p->slot, {p->offset, part != Part::Whole}});
+    for (size_t k = 0; k < plan.in.size(); ++k) {
+      const Place& p = plan.in[k];
+      if (p.slot < 0) continue;
+      const auto written = writes_.find(p.slot);
+      // A number that a reduction or a loop has given for each row may be spread over the row.
+      const bool spread = plan.spread[k].length, number = plan.call.constant >> k & 1,
+                 given = spread && plan.spread[k].each && plan.spread[k].length == row &&
+                         written != writes_.end() && written->second == Lies{p.offset, true};
+      const Lies lies{spread || number ? kAnywhere : p.offset, part == Part::Numbers};
+      good = good && (given || written == writes_.end() || written->second == lies);
+      for (const auto& [slot, out] : writes) good = good && (slot != p.slot || out == lies);
+      reads.emplace_back(p.slot, lies);
+    }
+    for (const auto& [slot, out] : writes)
+      for (const Places* all : {&reads_, &writes_})
+        if (const auto at = all->find(slot); at != all->end()) good = good && at->second == out;
     if (!good) return false;
-    for (size_t k = 0; k < plan.in.size(); ++k)
-      if (plan.in[k].slot >= 0) {
-        // What is read at two places is written at none.
-        const auto [at, is_new] = reads_.try_emplace(plan.in[k].slot, plan.in[k].offset);
-        if (!is_new && at->second != plan.in[k].offset) at->second = -1;
-        if (plan.call.constant >> k & 1 || plan.spread[k].length) at->second = -1;
-      }
-    writes_[plan.out.slot] = plan.out.offset;
+    for (const auto& [slot, lies] : reads) {
+      // What is read at two places is written at none.
+      const auto [at, is_new] = reads_.try_emplace(slot, lies);
+      if (!is_new && !(at->second == lies)) at->second = {kAnywhere, false};
+    }
+    for (const auto& [slot, out] : writes) writes_[slot] = out;
     return true;
   }
 
  private:
-  using Places = std::map<int32_t, int64_t>;  // the offset at which each slot is met
-  static bool other(const Places& places, const Place& p) {
-    const auto at = places.find(p.slot);
-    return at != places.end() && at->second != p.offset;
-  }
+  static constexpr int64_t kAnywhere = -1;
+  struct Lies {
+    int64_t offset;  // at which a slot is met
+    bool by_row;     // a number for each row
+    bool operator==(const Lies&) const = default;
+  };
+  using Places = std::map<int32_t, Lies>;
   Places reads_, writes_;
 };
 
@@ -59,67 +72,110 @@ bool Builder::can_be_chained(const Plan& plan) const {
           (slot(plan.out.slot).kind == Slot::Kind::Outside && plan.inplace));
 }
 
+/// A chain that is being drawn together.
+struct Builder::Drawn {
+  int64_t n, row;  // elements; of a row, or 0
+  std::vector<uint32_t> steps;
+  size_t whole = 0;  // links over all elements
+  Alike alike{};
+  std::optional<uint32_t> fold{};
+};
+
+/// As what a step could be a link of a chain, as far as lengths go.
+Builder::Part Builder::part_of(const Drawn& chain, Plan& plan) {
+  const auto numel = [&](const Place& p) { return t_.geometry(p).numel; };
+  if (can_be_chained(plan) && numel(plan.out) == chain.n)
+    return !chain.row || fits_rows(plan, chain.row) ? Part::Whole : Part::None;
+  if (plan.row && numel(plan.in[0]) == chain.n) {
+    if (chain.row) return plan.row == chain.row ? Part::Fold : Part::None;
+    const bool all_fit =
+        std::ranges::all_of(chain.steps, [&](uint32_t i) { return fits_rows(plans_[i], plan.row); });
+    return all_fit && !chain.fold ? Part::Fold : Part::None;
+  }
+  const bool numbers = chain.row && plan.how == How::Loop && numel(plan.out) == chain.n / chain.row &&
+                       (plan.inplace || slot(plan.out.slot).kind == Slot::Kind::Made);
+  return numbers && is_even(plan) ? Part::Numbers : Part::None;
+}
+
+/// Others over as many elements are drawn forward, past what has nothing to do with them; with reductions of
+/// their rows, and loops over what these give.
+void Builder::draw(Drawn& chain, size_t i, std::vector<bool>& done) {
+  std::vector<bool> read(t_.slots.size()), written(t_.slots.size());
+  size_t passed = 0;
+  for (size_t j = i; j < plans_.size() && passed < kMostPassed; ++j) {
+    Plan& plan = plans_[j];
+    if ((done[j] && j != i) || !plan.live || plan.once || plan.how == How::Nothing) continue;
+    const Part part = part_of(chain, plan);
+    bool free = part != Part::None;
+    for (const Place* p : {&plan.out, &plan.also})
+      if (const auto s = static_cast<size_t>(p->slot); free && p->slot >= 0) free = !read[s] && !written[s];
+    for (const Place& p : plan.in) free = free && (p.slot < 0 || !written[static_cast<size_t>(p.slot)]);
+    if (free && chain.alike.add(plan, part, chain.row ? chain.row : plan.row)) {
+      chain.steps.push_back(static_cast<uint32_t>(j));
+      chain.whole += part == Part::Whole;
+      if (part == Part::Fold) chain.row = plan.row;
+      done[j] = true;
+      continue;
+    }
+    if (j == i) return;
+    const Step& s = t_.steps[j];
+    // Of the reductions over what the chain makes, one asks for its blocks. It stands last.
+    if (plan.folds >= 0 && !chain.row && !chain.fold && chain.alike.writes(plan.folds) &&
+        !written[static_cast<size_t>(plan.folds)] && plan.folded == chain.n) {
+      chain.fold = static_cast<uint32_t>(j);
+      done[j] = true;
+    }
+    ++passed;
+    each_place(s, [&](const Place& p, bool writes) {
+      const bool made = t_.gives(s, p.slot);
+      (writes || made ? written : read)[static_cast<size_t>(p.slot)] = true;
+      if (writes) read[static_cast<size_t>(p.slot)] = true;
+    });
+  }
+  if (chain.fold) chain.steps.push_back(*chain.fold);
+  if (chain.row && !chain.whole) {  // reductions alone
+    for (const uint32_t k : chain.steps) done[k] = k == i;
+    return chain.steps.clear();
+  }
+  ends_[static_cast<uint32_t>(i)] = why_it_ends(chain, passed);
+  if (chain.row) rows_[static_cast<uint32_t>(i)] = chain.row;
+}
+
 void Builder::schedule() {
   std::vector<bool> done(plans_.size());
   for (size_t i = 0; i < plans_.size(); ++i) {
-    if (done[i] || !plans_[i].live || plans_[i].once) continue;
-    schedule_.push_back({static_cast<uint32_t>(i)});
-    if (!can_be_chained(plans_[i])) continue;
-    // Others over as many elements are drawn forward, past what has nothing to do with them.
-    std::vector<bool> read(t_.slots.size()), written(t_.slots.size());
-    size_t passed = 0;
-    std::optional<uint32_t> fold;
-    Alike alike;
-    if (!alike.add(plans_[i])) continue;
-    for (size_t j = i + 1; j < plans_.size() && passed < kMostPassed; ++j) {
-      const Plan& plan = plans_[j];
-      if (done[j] || !plan.live || plan.once || plan.how == How::Nothing) continue;
-      bool free = can_be_chained(plan) && t_.geometry(plan.out).numel == t_.geometry(plans_[i].out).numel;
-      const auto out = static_cast<size_t>(plan.out.slot);
-      if (free) free = !read[out] && !written[out];
-      for (const Place& p : plan.in) free = free && (p.slot < 0 || !written[static_cast<size_t>(p.slot)]);
-      if (free && alike.add(plan)) {
-        schedule_.back().push_back(static_cast<uint32_t>(j));
-        done[j] = true;
-        continue;
-      }
-      const Step& s = t_.steps[j];
-      // Of the reductions over what the chain makes, one asks for its blocks. It stands last.
-      if (plan.folds >= 0 && !fold && alike.writes(plan.folds) && !written[static_cast<size_t>(plan.folds)] &&
-          plan.folded == t_.geometry(plans_[i].out).numel) {
-        fold = static_cast<uint32_t>(j);
-        done[j] = true;
-      }
-      ++passed;
-      each_place(s, [&](const Place& p, bool writes) {
-        const bool made = t_.gives(s, p.slot);
-        (writes || made ? written : read)[static_cast<size_t>(p.slot)] = true;
-        if (writes) read[static_cast<size_t>(p.slot)] = true;
-      });
+    const Plan& plan = plans_[i];
+    if (done[i] || !plan.live || plan.once) continue;
+    Drawn chain{};
+    if (can_be_chained(plan) || plan.row) {
+      chain.n = t_.geometry(plan.row ? plan.in[0] : plan.out).numel;
+      chain.row = plan.row;
+      draw(chain, i, done);
     }
-    if (fold) schedule_.back().push_back(*fold);
-    ends_[static_cast<uint32_t>(i)] = why_it_ends(schedule_.back(), alike, passed);
+    if (chain.steps.empty()) chain.steps = {static_cast<uint32_t>(i)};
+    schedule_.push_back(std::move(chain.steps));
   }
   join_small();
 }
 
 /// What takes something that a chain makes and is none of its links, and why, for people.
-std::string Builder::why_it_ends(const std::vector<uint32_t>& chain, const Alike& alike,
-                                 size_t passed) const {
-  const int64_t n = t_.geometry(plans_[chain[0]].out).numel;
-  for (size_t j = chain[0] + 1; j < plans_.size(); ++j) {
+std::string Builder::why_it_ends(const Drawn& chain, size_t passed) const {
+  for (size_t j = chain.steps[0] + 1; j < plans_.size(); ++j) {
     const Plan& plan = plans_[j];
-    if (!plan.live || plan.once || std::ranges::find(chain, j) != chain.end()) continue;
+    if (!plan.live || plan.once || std::ranges::find(chain.steps, j) != chain.steps.end()) continue;
     bool taken = false;
-    each_place(t_.steps[j], [&](const Place& p, bool) { taken |= alike.writes(p.slot); });
+    each_place(t_.steps[j], [&](const Place& p, bool) { taken |= chain.alike.writes(p.slot); });
     if (!taken) continue;
     if (plan.how == How::Guard) return "a decision reads what it makes";
-    return text(plan.name, plan.how == How::Walk   ? " takes operands that are broadcast or lie otherwise"
-                           : plan.how != How::Loop ? " is no loop over elements"
-                           : t_.geometry(plan.out).numel != n
-                               ? text(" is over ", t_.geometry(plan.out).numel, " elements")
-                           : passed >= kMostPassed ? std::string(" lies more than 256 steps away")
-                                                   : std::string(" waits for what is made in between"));
+    return text(
+        plan.name,
+        plan.row && plan.row != chain.row ? text(" takes rows of ", plan.row)
+        : plan.how == How::Walk           ? std::string(" takes operands that are broadcast or lie otherwise")
+        : plan.how != How::Loop
+            ? std::string(plan.row ? " waits for what is made in between" : " is no loop over elements")
+        : t_.geometry(plan.out).numel != chain.n ? text(" is over ", t_.geometry(plan.out).numel, " elements")
+        : passed >= kMostPassed                  ? std::string(" lies more than 256 steps away")
+                                                 : std::string(" waits for what is made in between"));
   }
   return "nothing else takes what it makes";
 }

@@ -5,7 +5,6 @@
 
 #include "autograd/views.h"
 #include "kernels/copy.h"
-#include "kernels/reducer.h"
 #include "replay/builder.h"
 #include "runtime/interrupt.h"
 #include "runtime/parallel.h"
@@ -70,84 +69,6 @@ void Program::run_row(Row& row) {
     m.keep = made[i];
     if (m.base != storage->data) place(p.slot, storage->data);
   }
-}
-
-namespace {
-
-/// Elements [begin, begin + n), less than a buffer has room for.
-template <class Chain>
-void run_links(const Chain& chain, char* buffers, int64_t begin, int64_t n) {
-  const auto at = [&](const auto& o) {
-    return o.buffer >= 0 ? buffers + o.buffer * chain.buffer_bytes : o.at ? o.at + begin * o.item : nullptr;
-  };
-  for (const auto& [o, spread] : chain.fewer)
-    for (int64_t at = 0, taken; at < n; at += taken) {
-      const int64_t row = (begin + at) / spread.length, place = (begin + at) % spread.length;
-      taken = std::min(spread.length - place, n - at);
-      char* const to = buffers + o.buffer * chain.buffer_bytes + at * o.item;
-      if (spread.each)
-        repeat_value(to, o.at + row * o.item, o.item, taken);
-      else
-        std::memcpy(to, o.at + place * o.item, static_cast<size_t>(taken * o.item));
-    }
-  for (const auto& part : chain.parts) {
-    if (part.pass) {
-      char* places[Pass::kMost];
-      for (uint32_t s = part.begin; s < part.end; ++s) places[s - part.begin] = at(*chain.at[s]);
-      part.pass->run(&chain.steps[part.begin], places, static_cast<int>(part.end - part.begin), n);
-      continue;
-    }
-    const auto& link = chain.links[part.first];
-    const void* const in[5] = {at(link.in[0]), at(link.in[1]), at(link.in[2]), at(link.in[3]),
-                               at(link.in[4])};
-    link.loop(at(link.out), in, n, link.parameters);
-  }
-}
-
-/// Room for the buffers of a chain, those of numbers filled.
-template <class Chain>
-struct Buffers {
-  runtime::Scratch<char> scratch;
-  char* const at;
-  Buffers(const Chain& chain, int64_t length)
-      : scratch(chain.buffers * chain.buffer_bytes + 64),
-        at(reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(scratch.get()) + 63) & ~uintptr_t{63})) {
-    for (const auto& number : chain.numbers)
-      repeat_value(at + number.buffer * chain.buffer_bytes, number.at, number.item, length);
-  }
-};
-
-}  // namespace
-
-void Program::run_chain(const Chain& chain) {
-  if (chain.folded.routine) return run_folded(chain);
-  const auto links = static_cast<int64_t>(chain.links.size());
-  const int64_t blocks = (chain.n - 1) / kBlock + 1, pieces = runtime::get_num_threads() * int64_t{8};
-  // Each piece fills the buffers of numbers again.
-  const int64_t grain = std::max({StraightCall::kSerial / kBlock / links, blocks / pieces, int64_t{1}});
-  runtime::parallel_for(0, blocks, grain, [&](int64_t first, int64_t last) {
-    const Buffers buffers(chain, kBlock);
-    for (int64_t block = first; block < last; ++block)
-      run_links(chain, buffers.at, block * kBlock, std::min(kBlock, chain.n - block * kBlock));
-  });
-}
-
-void Program::run_folded(const Chain& chain) {
-  const auto make = [&](int64_t begin, int64_t end, Elements::Use use) {
-    const Buffers buffers(chain, Elements::kPiece);
-    const Chain::Operand& of = chain.folded.of;
-    for (int64_t n; begin < end; begin += n) {
-      n = std::min(Elements::kPiece, end - begin);
-      run_links(chain, buffers.at, begin, n);
-      use(of.buffer >= 0 ? buffers.at + of.buffer * chain.buffer_bytes : of.at + begin * of.item, begin, n);
-    }
-  };
-  const Elements elements{static_cast<const Tensor*>(chain.folded.at[1])->bytes(), make};
-  struct Scope {
-    explicit Scope(const Elements* e) { Elements::current = e; }
-    ~Scope() { Elements::current = nullptr; }
-  } scope(&elements);
-  chain.folded.routine->call(chain.folded.at);
 }
 
 void Program::supply(const Supply& s, const Drop* drop) {
@@ -400,15 +321,7 @@ std::string Program::text() const {
           all += adjoint::text("loop   ", walks_[i]->name, " of ", walks_[i]->out.numel(), ", strided\n");
           break;
         case Kind::Chain:
-          all += adjoint::text("blocks of ", chains_[i]->n, ":");
-          for (const Chain::Part& part : chains_[i]->parts) {
-            // What is one pass stands in brackets.
-            for (uint32_t k = part.first; k < part.last; ++k)
-              all += adjoint::text(part.pass && k == part.first ? " (" : " ", chains_[i]->links[k].name);
-            if (part.pass) all += ")";
-          }
-          if (chains_[i]->folded.routine) all += adjoint::text(", ", chains_[i]->folded.name);
-          all += adjoint::text("; ", chains_[i]->ends, "\n");
+          all += chains_[i]->text();
           break;
         case Kind::Move:
           all += adjoint::text("move   ", moves_[i].bytes, " bytes\n");

@@ -71,6 +71,8 @@ class Program {
 
   /// Chains run in pieces of this length, in which eager's loops give the same bits.
   static constexpr int64_t kBlock = 512;
+  /// How many rows make a block.
+  static int64_t rows_of_block(int64_t row);
   enum class Outcome : uint8_t {
     Done,
     /// Something failed or went another way; nothing has changed.
@@ -141,35 +143,50 @@ class Program {
     int64_t length = 0;  // 0: it does not
     bool each = false;
   };
-  /// Loops over the same many elements, a block at a time: what only they take never leaves the cache.
+  /// Loops over the same many elements, a block at a time: what only they take never leaves the cache. By
+  /// rows, a block is some whole rows; then links may be reductions of rows, and loops over the numbers that
+  /// these give.
   struct Chain {
     struct Operand {
       char* at = nullptr;  // null: none, or in a buffer
       int64_t item = 0;    // from one element to the next
       int32_t buffer = -1;
+      bool by_row = false;  // a number for each row
     };
     struct Link {
-      Loop loop;
-      const double* parameters;
+      Loop loop = nullptr;  // null: a reduction of rows
+      const double* parameters = nullptr;
       const char* name;
       Operand out, in[5];
+      /// Of a reduction: one or two results, which go to `out` and `also`, and the operand, which is in[0].
+      const launch::Routine* routine = nullptr;
+      const void* const* at = nullptr;
+      size_t results = 1;
+      Operand also{};
     };
-    /// Links that are one pass of `steps`, or one alone.
+    /// Links that are one pass of `steps`, or one alone; or a buffer that is filled from fewer elements.
     struct Part {
       uint32_t first, last;
       const adjoint::Pass* pass = nullptr;
       uint32_t begin = 0, end = 0;
+      bool fills = false;  // fills_[first]
+    };
+    struct Fill {
+      Operand from;
+      int32_t to;
+      Spread spread;
     };
     int64_t n;
+    int64_t row = 0, length = kBlock;  // elements of a row, of a block
     int32_t buffers = 0;
     int64_t buffer_bytes = 0;
     std::vector<Link> links;
     std::vector<Part> parts;
     std::vector<Cheap> steps;
-    std::vector<const Operand*> at;                 // of each step
-    std::vector<Operand> numbers;                   // that fill a buffer each
-    std::vector<std::pair<Operand, Spread>> fewer;  // that fill a buffer each, for each block anew
-    std::string ends;                               // why it is no longer, for people
+    std::vector<const Operand*> at;  // of each step
+    std::vector<Operand> numbers;    // that fill a buffer each
+    std::vector<Fill> fills;
+    std::string ends;  // why it is no longer, for people
     /// A reduction over all that a link makes: it asks for the blocks one after the other.
     struct Folded {
       const launch::Routine* routine = nullptr;
@@ -177,6 +194,7 @@ class Program {
       const char* name;
       Operand of;
     } folded{};
+    std::string text() const;
   };
   struct Row {
     const Operator* op;
@@ -269,6 +287,7 @@ class Program {
   bool overlap(std::span<const Tensor> inputs) const;
   void run_row(Row& row);
   bool compute_numbers(std::span<const uint32_t> nodes, std::span<const Target> targets);
+  class ChainRun;
   static void run_chain(const Chain& chain);
   static void run_folded(const Chain& chain);
   void supply(const Supply& s, const Drop* drop);

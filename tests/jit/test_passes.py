@@ -267,6 +267,24 @@ def test_operands_that_repeat():
     assert "blocks of 4096: (sub div mul)" in str(ad.jit.explain(jitted)).replace("div) mul", "div mul)")
 
 
+def test_results_do_not_lie_over_shorter_operands():
+    """A condition that ends where it is used: what is chosen would be written over what is still to be read of it."""
+    for dtype in (ad.float32, ad.float64):
+
+        def f(x, y):
+            z = ad.where(x > y, x, y)
+            return (
+                z,
+                ad.where((z * 2 > 1) & (x < y), y, x).sum(),
+                ad.where(z > 0, z - (z > 0.5) * 1.0, y * (z < -0.5)),
+            )
+
+        jitted = ad.jit(f)
+        for k in range(5):
+            x, y = ad.randn(3000, dtype=dtype) * (k + 1), ad.randn(3000, dtype=dtype)
+            assert twice.picture(jitted(x, y)) == twice.picture(f(x, y)), str(ad.jit.explain(jitted))
+
+
 def test_decisions_read_what_stands_for_equal_operations():
     jitted = ad.jit(lambda x: x + 1 if (x.sum() > 0 and x.sum() > 0) or x.sum() > 0 else x - 1)
     for k in range(12):

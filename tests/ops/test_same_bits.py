@@ -124,3 +124,19 @@ def test_numbers_of_threads(shape):
     finally:
         ad.set_num_threads(before)
     assert all(same(a, b) for other in found[1:] for a, b in zip(found[0], other, strict=True))
+
+
+def test_sines_on_any_number_of_threads():
+    """Blocks with large numbers take another way than others: they begin at the same elements on any number of threads."""
+    threads = ad.get_num_threads()
+    try:
+        for n in (16_385, 20_000, 33_333):
+            x = numbers(n, ad.float32, seed=n)
+            x[:: n // 7] = 1e30
+            found = []
+            for count in (1, 2, 3):
+                ad.set_num_threads(count)
+                found += [(ad.sin(x), ad.cos(x.reshape(1, -1)))]
+            assert all(ad.equal(a, found[0][0]) and ad.equal(b, found[0][1]) for a, b in found)
+    finally:
+        ad.set_num_threads(threads)

@@ -356,21 +356,6 @@ Tensor place_of_extreme(const Tensor& self, const std::optional<int64_t>& dim, b
   return out;
 }
 
-namespace {
-template <class... X>
-bool is_one_of(const launch::Routine& routine, const X&... known) {
-  return ((&routine == &known) || ...);
-}
-}  // namespace
-}  // namespace adjoint::kernels
-
-bool adjoint::folds_in_pieces(const launch::Routine& routine) {
-  using namespace kernels;
-  return is_one_of(routine, launch::routine_of<&add_elements, Out, Tensor, uint64_t, Fold, double>,
-                   launch::routine_of<&find_extreme, Out, Tensor, uint64_t, bool>);
-}
-
-namespace adjoint::kernels {
 static void count_truth(const Tensor& out, const Tensor& self, uint64_t mask, bool all) {
   auto count = [&]<class T>(TypeTag<T>, const Tensor& x) {
     const Reducer reducer(x, mask);
@@ -484,4 +469,34 @@ Tensor vector_norm(const Tensor& self, double ord, const OptionalInts& dim, bool
   return out;
 }
 
+namespace {
+template <class... X>
+bool is_one_of(const launch::Routine& routine, const X&... known) {
+  return ((&routine == &known) || ...);
+}
+}  // namespace
 }  // namespace adjoint::kernels
+
+namespace adjoint {
+
+using launch::routine_of;
+
+bool folds_in_pieces(const launch::Routine& routine) {
+  using namespace kernels;
+  return is_one_of(routine, routine_of<&add_elements, Out, Tensor, uint64_t, Fold, double>,
+                   routine_of<&find_extreme, Out, Tensor, uint64_t, bool>);
+}
+
+bool folds_rows(const launch::Routine& routine) {
+  using namespace kernels;
+  return folds_in_pieces(routine) ||
+         is_one_of(routine, routine_of<&multiply_elements, Out, Tensor, uint64_t>,
+                   routine_of<&find_moments, Out, Out, Tensor, uint64_t, double, bool>,
+                   routine_of<&locate, Out, Out, Tensor, uint64_t, bool>,
+                   routine_of<&count_truth, Out, Tensor, uint64_t, bool>,
+                   routine_of<&count_elements, Out, Tensor, uint64_t>,
+                   routine_of<&add_exponentials, Out, Tensor, uint64_t>,
+                   routine_of<&find_norm, Out, Tensor, uint64_t, double, DType>);
+}
+
+}  // namespace adjoint
