@@ -386,6 +386,31 @@ def latencies():
                 begin = time.perf_counter()
                 f(scale(k))
                 times.append((time.perf_counter() - begin) * 1e6)
+
+    @ad.jit
+    def decides(y):
+        for _ in range(20):
+            y = y * 1.01
+        for _ in range(20):
+            y = y + 1 if y.sum() > 0 else y - 1
+        return y
+
+    high, low = ad.ones(4), -ad.ones(4)
+    for _ in range(8):
+        decides(high), decides(low)
+    first = per_call(decides, high, calls=200)
+    in_turns = per_call(lambda: (decides(high), decides(low)), calls=100) / 2
+
+    @ad.jit
+    def many(y):
+        for _ in range(1000):
+            y = y * factor
+        return y
+
+    factor = ad.full((), 1.0001)
+    for _ in range(4):
+        many(x)
+    stats = many.stats()
     base = per_call(replayed, x)
     print(f"\n{'x + 1, a scalar, replayed':60}{base:8.2f} µs")
     print(
@@ -394,6 +419,8 @@ def latencies():
     print(
         f"{'a function that cannot be replayed, beyond eager':60}{per_call(given_up, x) - per_call(never, x):8.2f} µs"
     )
+    print(f"{'the other branch of a decision, over the first':60}{in_turns / first:8.2f}")
+    print(f"{'a recorded instruction':60}{stats['bytes'] / 1000:8.0f} bytes")
     for name, times in (("", fixed), (", with a number that changes", varying)):
         second, third = statistics.median(times[::2]), statistics.median(times[1::2])
         print(

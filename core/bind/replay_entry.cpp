@@ -35,7 +35,9 @@ struct Kept {
 struct Entry {
   nb::object function;
   std::vector<nb::object> traces;
-  int64_t calls = 0, replayed = 0, undone = 0, missed = 0;
+  int64_t calls = 0, replayed = 0, undone = 0, missed = 0, eager_calls = 0;
+  /// It is called directly: it was given up, or replaying is switched off.
+  bool eager = false;
 };
 
 Kept& kept(const nb::object& trace) { return *nb::inst_ptr<Kept>(trace); }
@@ -137,11 +139,16 @@ nb::object finish(const Kept& t, paths::Walk& walk, std::span<PyObject* const> m
 PyObject* entered(PyObject* self, PyObject* args, PyObject* kwargs) {
   static PyObject* const slow = PyUnicode_InternFromString("_call");
   static PyObject* const none = PyDict_New();
+  Entry& entry = *nb::inst_ptr<Entry>(self);
+  ++entry.calls;
+  if (entry.eager) {
+    ++entry.eager_calls;
+    const nb::object function = entry.function;
+    return PyObject_Call(function.ptr(), args, kwargs);
+  }
   if (!kwargs) kwargs = none;
   return guard([&]() -> PyObject* {
-    Entry& entry = *nb::inst_ptr<Entry>(self);
     nb::object undone;  // those that fit, in which a decision comes out otherwise
-    ++entry.calls;
     if (!entry.traces.empty() && !reason_not_to_replay()) {
       const int mode = mode_of_replay();
       const nb::object function = entry.function;
@@ -278,6 +285,8 @@ void bind_replay_entry(nb::module_& m) {
             // What dies with the old ones may call this function.
             e.traces.swap(now);
           })
+      .def_rw("_eager", &Entry::eager)
+      .def_rw("_eager_calls", &Entry::eager_calls)
       .def_rw("_calls", &Entry::calls)
       .def_rw("_missed", &Entry::missed)
       .def_rw("_replayed", &Entry::replayed)

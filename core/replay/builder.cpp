@@ -39,10 +39,13 @@ void Builder::build() {
   find_drops();
   // Instructions are pointed into.
   std::array<size_t, 8> count{};
-  for (const Plan& plan : plans_) ++count[static_cast<size_t>(plan.how)];
+  for (const auto& steps : schedule_)
+    if (steps.size() == 1) ++count[static_cast<size_t>(plans_[steps[0]].how)];
+  for (const Plan& plan : plans_)
+    if (plan.once) ++count[static_cast<size_t>(plan.how)];
   p_.loops_.reserve(count[static_cast<size_t>(How::Loop)]);
-  p_.wides_.reserve(count[static_cast<size_t>(How::Loop)]);
-  p_.moves_.reserve(count[static_cast<size_t>(How::Move)] + t_.slots.size());
+  p_.moves_.reserve(count[static_cast<size_t>(How::Move)] +
+                    static_cast<size_t>(std::ranges::count(t_.slots, Slot::Kind::Given, &Slot::kind)));
   p_.guards_.reserve(count[static_cast<size_t>(How::Guard)]);
   compute_constants();
   for (size_t s = 0; s < t_.slots.size(); ++s)
@@ -64,6 +67,10 @@ void Builder::build() {
     p_.dropped_ += !plan.live;
     p_.constants_ += plan.once;
   }
+  // Calls are instructions now.
+  p_.operations_ = t_.steps.size();
+  std::vector<Step>().swap(t_.steps);
+  std::vector<Argument>().swap(t_.arguments);
 }
 
 void Builder::find_inputs_and_outputs() {

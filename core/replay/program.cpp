@@ -83,7 +83,7 @@ void Program::supply(const Supply& s, const Drop* drop) {
   if (m.keep.bytes() != m.base) place(s.slot, m.keep.bytes());
 }
 
-void Program::run_all(const Drop* drop) {
+bool Program::run_all(const Drop* drop) {
   for (const Run& run : runs_) {
     switch (run.kind) {
       case Kind::Loops:
@@ -113,7 +113,7 @@ void Program::run_all(const Drop* drop) {
         break;
       case Kind::Launch:
         for (const Launch *l = &launches_[run.begin], *end = l + (run.end - run.begin); l != end; ++l)
-          if (l->routine->call(l->at)) throw AnotherWay();
+          if (l->routine->call(l->at)) return false;
         break;
       case Kind::Product:
         for (const Product *p = &products_[run.begin], *end = p + (run.end - run.begin); p != end; ++p)
@@ -136,18 +136,19 @@ void Program::run_all(const Drop* drop) {
           values_[reading_nodes_[r->nodes.begin]] = read_element(r->at, r->dtype);
           if (!compute_numbers({reading_nodes_.data() + r->nodes.begin, r->nodes.size()},
                                {targets_.data() + r->targets.begin, r->targets.size()}))
-            throw AnotherWay();
+            return false;
         }
         break;
       case Kind::Guard:
         for (uint32_t i = run.begin; i < run.end; ++i)
           if (std::memcmp(guards_[i].at, trace_.bytes.data() + guards_[i].bytes.begin,
                           guards_[i].bytes.size()) != 0)
-            throw AnotherWay();
+            return false;
         break;
     }
     if (run.checks) runtime::check_interrupt();
   }
+  return true;
 }
 
 bool Program::compute_numbers(std::span<const uint32_t> nodes, std::span<const Target> targets) {
@@ -222,13 +223,16 @@ Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> 
     }
     if (generator) generator->set_state(state);
   };
+  bool done = false;
   try {
-    run_all(drop);
+    done = run_all(drop);
   } catch (const runtime::Interrupted&) {
     undo();
     throw;
   } catch (...) {
     // Whatever it was, the program meets it by itself.
+  }
+  if (!done) {
     undo();
     return Outcome::Undone;
   }
@@ -277,7 +281,7 @@ Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> 
 
 Program::Statistics Program::statistics() const {
   Statistics s;
-  s.operations = trace_.steps.size();
+  s.operations = operations_;
   s.loops = loops_.size() + wides_.size() + gathered_.size() + walks_.size();
   for (const auto& pass : passes_) s.loops += pass->names.size();
   s.chains = chains_.size();
@@ -293,7 +297,7 @@ Program::Statistics Program::statistics() const {
   s.constants = constants_;
   s.arena_bytes = arena_bytes_;
   s.bytes = trace_.bytes_held() + memory_.capacity() * sizeof(Memory) + loops_.capacity() * sizeof(Loops) +
-            wides_.capacity() * sizeof(Wide) + rows_.size() * (sizeof(Row) + 256) +
+            wides_.size() * sizeof(Wide) + rows_.size() * (sizeof(Row) + 256) +
             (launches_.size() + products_.size()) * (sizeof(BoundLaunch) + 256) + undo_.capacity();
   return s;
 }

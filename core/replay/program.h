@@ -15,6 +15,7 @@
 // Start reading at `Program::run`. See Note: replay.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -291,7 +292,8 @@ class Program {
   static void run_chain(const Chain& chain);
   static void run_folded(const Chain& chain);
   void supply(const Supply& s, const Drop* drop);
-  void run_all(const Drop* drop);
+  /// False where a decision comes out otherwise.
+  bool run_all(const Drop* drop);
 
   Trace trace_;
   const Ends ends_;
@@ -300,7 +302,7 @@ class Program {
   std::vector<Run> runs_;
   std::vector<Loops> loops_;
   std::vector<std::unique_ptr<SmallPass>> passes_;
-  std::vector<Wide> wides_;
+  std::deque<Wide> wides_;  // which stay where they are
   std::vector<std::unique_ptr<Gathered>> gathered_;
   std::vector<std::unique_ptr<Walk>> walks_;
   std::vector<std::unique_ptr<Chain>> chains_;
@@ -331,7 +333,7 @@ class Program {
   char* arena_at_ = nullptr;
   size_t arena_bytes_ = 0;
   std::vector<char> undo_;
-  size_t dropped_ = 0, constants_ = 0;
+  size_t operations_ = 0, dropped_ = 0, constants_ = 0;
   int64_t work_ = 0;
   bool draws_ = false;
 };

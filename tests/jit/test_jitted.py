@@ -245,3 +245,19 @@ def test_traces_of_all_kinds_are_replayed_without_python(monkeypatch):
     assert ad.equal(f(ad.ones(2), 2), ad.ones(2) * 2)
     assert f(ad.ones(2), 1)[0].tolist() == [3, 3] and ad.equal(f(ad.ones(2), 0), ad.ones(2) * 2)
     assert f.stats()["replayed"] == before + 3
+
+
+def test_a_recorded_instruction_takes_500_bytes():
+    w = ad.ones(4, requires_grad=True)
+
+    @ad.jit
+    def f():
+        y = w
+        for _ in range(200):
+            y = ad.sin(y * 1.01)
+        return ad.autograd.grad(y.sum(), w)
+
+    for _ in range(4):
+        f()
+    (trace,) = f._traces
+    assert f.stats()["bytes"] <= 500 * trace.program.statistics()["operations"]

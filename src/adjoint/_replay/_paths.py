@@ -171,7 +171,7 @@ class Layout(_Layout):
     """
 
     _codes: list[types.CodeType] = []
-    #: Whether the program's code may tell an object in the place of a number from a number.
+    #: Whether the program's code may tell an object that stands for a number from a number.
     _tells = False
 
     def covers(self, codes: Iterable[tuple[types.CodeType, Any]]) -> bool | str:

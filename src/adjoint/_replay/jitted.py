@@ -37,7 +37,7 @@ class Jitted(_C._Entry):
 
     _OWN = frozenset(
         "function limit __wrapped__ __name__ __qualname__ __doc__ __module__ "
-        "_traces _waiting _agreed _codes _calls _replayed _undone _failed _missed _tried _eager _counts _reasons _never".split()
+        "_traces _waiting _agreed _codes _calls _replayed _undone _failed _missed _tried _eager _eager_calls _recorded _reasons _never".split()
     )
 
     def __init__(self, function: Callable[..., Any], limit: int) -> None:
@@ -59,18 +59,16 @@ class Jitted(_C._Entry):
         #: The last few that agreed with another: where one differs from them in numbers alone, these may vary.
         self._agreed: list[tuple[Recorded, int]] = []
         self._codes: dict[tuple[int, int], Any] | None = None
-        self._calls = self._replayed = self._undone = 0
+        self._calls = self._recorded = self._replayed = self._eager_calls = self._undone = 0
         self._failed = self._missed = self._tried = 0
         self._eager = _OFF or bool(self._never)
-        self._counts = dict.fromkeys(("recorded", "eager"), 0)
         self._reasons: dict[str, int] = dict.fromkeys(self._never, 1)
 
     def _call(self, undone: list[Trace] | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call that no trace was replayed for; `undone`: those that fit, in which decisions come out otherwise."""
-        counts = self._counts
         function = self.function
-        if self._eager or _C._reason_not_to_replay():
-            counts["eager"] += 1
+        if _C._reason_not_to_replay():
+            self._eager_calls += 1
             return function(*args, **kwargs)
         mode = _C._mode_of_replay()
         undone = undone or []
@@ -86,7 +84,7 @@ class Jitted(_C._Entry):
             self._traces = [t for t in self._traces if not (t in undone and t.undone >= _PATIENCE)]
         self._missed += 1
         if self._traces and self._missed > _MISSES and self._missed & (self._missed - 1):
-            counts["eager"] += 1
+            self._eager_calls += 1
             return function(*args, **kwargs)
         return self._record(mode, args, kwargs)
 
@@ -98,10 +96,10 @@ class Jitted(_C._Entry):
             self.function, args, kwargs, None if codes is None else [*codes.copy().values()], earlier
         )
         self._tried += made.tracked is not None
-        self._counts["recorded"] += 1
+        self._recorded += 1
         result = made.result.pop()
         # What ran while modules were imported, as in many a first call, does not run again.
-        if self._counts["recorded"] > _PATIENCE or not any(
+        if self._recorded > _PATIENCE or not any(
             code.co_name == "<module>" for code, _ in made.codes
         ):
             if codes is None:
@@ -184,9 +182,9 @@ class Jitted(_C._Entry):
         programs = [t.program.statistics() for t in self._traces]
         return {
             "calls": self._calls,
-            "recorded": self._counts["recorded"],
+            "recorded": self._recorded,
             "replayed": self._replayed,
-            "eager": self._counts["eager"],
+            "eager": self._eager_calls,
             "undone": self._undone,
             "traces": len(programs),
             "bytes": sum(p["bytes"] + p["arena_bytes"] for p in programs),
