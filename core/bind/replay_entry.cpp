@@ -201,7 +201,7 @@ int clear(PyObject* self) {
   Entry& entry = *nb::inst_ptr<Entry>(self);
   std::vector<nb::object> traces;
   entry.traces.swap(traces);
-  nb::object(std::move(entry.function)).reset();
+  nb::object(std::exchange(entry.function, nb::none())).reset();
   return 0;
 }
 
