@@ -99,9 +99,7 @@ class Jitted(_C._Entry):
         self._recorded += 1
         result = made.result.pop()
         # What ran while modules were imported, as in many a first call, does not run again.
-        if self._recorded > _PATIENCE or not any(
-            code.co_name == "<module>" for code, _ in made.codes
-        ):
+        if self._recorded > _PATIENCE or not any(code.co_name == "<module>" for code, _ in made.codes):
             if codes is None:
                 codes = self._codes = {}
             for code, names in made.codes:
