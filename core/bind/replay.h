@@ -17,7 +17,7 @@ int visit_again(const Node& node, uint32_t output_nr, visitproc visit, void* arg
 /// What runs again in Python, where a pass asks for what was not recorded: `call` is a tuple of a function
 /// and its arguments after the first. With inputs as that, it gives the results that need gradients; with
 /// None, it says whether the recorded passes are right.
-std::shared_ptr<const replay::Again> again_in_python(nanobind::object call);
+std::shared_ptr<const replay::Again> again_in_python(nanobind::handle call, size_t shares);
 
 /// A recording that runs again, as Python holds it.
 struct Replayed {

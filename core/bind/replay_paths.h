@@ -238,6 +238,10 @@ class Walk {
   /// Its object, new.
   PyObject* take(size_t i);
   size_t count() const { return scratch_.tensors.size(); }
+  /// Let go of a gradient.
+  void drop(size_t i) {
+    if (Found& f = scratch_.tensors[i]; !f.object) Tensor::steal(std::exchange(f.impl, nullptr));
+  }
   /// The object of a node.
   PyObject* object(size_t i) const { return nodes[i]; }
   /// Append the objects of nodes, in order: by weak references, where there may be such.

@@ -101,7 +101,6 @@ class Replay : public std::enable_shared_from_this<Replay> {
   /// that nothing reads go when the function would let go of them.
   Program::Outcome run(std::span<const Tensor> inputs, std::span<Tensor> outputs, MakeAgain again,
                        std::vector<Scalar>& numbers, const Program::Drop* drop = nullptr);
-  static constexpr auto none = [](size_t) { return std::shared_ptr<const Again>(); };
   const Program& program() const { return forward_->any(); }
   /// An instruction a line, for people: of the call, and of each pass.
   std::string text() const;
