@@ -380,24 +380,19 @@ struct ExpSumFold {
   static void rows(void* acc, const void* from, int64_t row_stride, int64_t rows, int64_t n, int64_t,
                    double) {
     A* a = static_cast<A*>(acc);
-    constexpr int64_t kRun = 8 * kBlock / sizeof(T) * 4;  // 32 KiB at most
-    // Of short rows several at a time, a pass after the other: what one row waits for, the next ones fill.
-    constexpr int64_t kTogether = 8, kShortRow = 512;
-    const int64_t together = n <= kShortRow ? kTogether : 1;
+    constexpr int64_t kRun = 8 * kBlock / sizeof(T) * 4, kTogether = 8;  // 32 KiB at most
+    const int64_t together = n <= 512 ? kTogether : 1;  // what one row waits for, the next ones fill
     for (int64_t row = 0; row < rows; row += together)
       for (int64_t at = 0; at < n; at += kRun) {
-        const T* const p = static_cast<const T*>(from) + row * row_stride + at;
+        const T* p = static_cast<const T*>(from) + row * row_stride + at;
         const int64_t m = least(kRun, n - at), last = least(together, rows - row);
-        T max[kTogether], sum[kTogether];
+        T max[kTogether];
         for (int64_t r = 0; r < last; ++r) max[r] = lane_max(p + r * row_stride, m);
-        for (int64_t r = 0; r < last; ++r)
-          sum[r] = lane_sum<T>(m, [q = p + r * row_stride, shift = finite_or_zero(max[r])](int64_t i) {
-            return math::exp(q[i] - shift);
-          });
-        for (int64_t r = 0; r < last; ++r) {
-          const A here{double(max[r]), double(sum[r])};
-          A& all = a[row + r];
-          all = all.sum == 0 ? here : join(all, here);
+        for (int64_t r = 0; r < last; ++r, p += row_stride) {
+          const T shift = finite_or_zero(max[r]);
+          const T sum = lane_sum<T>(m, [p, shift](int64_t i) { return math::exp(p[i] - shift); });
+          const A here{double(max[r]), double(sum)};
+          a[row + r] = a[row + r].sum == 0 ? here : join(a[row + r], here);
         }
       }
   }
