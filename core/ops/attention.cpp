@@ -100,8 +100,8 @@ int64_t highest_rank(std::initializer_list<const BatchedTensor*> all) {
     if (*t) rank = std::max(rank, t->rank());
   return rank;
 }
-OptionalTensor aligned(const BatchedTensor& t, int64_t rank) {
-  return t ? OptionalTensor(with_ones(t.in_front(), rank - t.rank())) : OptionalTensor();
+Tensor aligned(const BatchedTensor& t, int64_t rank) {
+  return t ? with_ones(t.in_front(), rank - t.rank()) : Tensor();
 }
 
 }  // namespace

@@ -169,9 +169,7 @@ struct Channels {
   bool side_by_side;
 
   Tensor images(const BatchedTensor& t) const { return t.joined(side_by_side); }
-  OptionalTensor vector(const BatchedTensor& t) const {
-    return t && side_by_side ? OptionalTensor(t.joined(0)) : t.optional();
-  }
+  Tensor vector(const BatchedTensor& t) const { return t && side_by_side ? t.joined(0) : t.tensor; }
   void give(BatchedCall& c, Tensors results) const {
     for (size_t i = 0; i < results.size(); ++i)
       if (results[i].defined()) results[i] = batching::parted(c, results[i], i == 0 && side_by_side);

@@ -275,9 +275,8 @@ Tensors recorded_rule(const Tensor& g0, const Tensor& g_cells0, const Tensor& g_
 Tensors rule(const Tensor& g, const Tensor& g_cells, const Tensor& g_gates, const Call& c,
              Needs<RecurrenceBackward> needs) {
   if (recording() || g_gates.defined()) return recorded_rule(g, g_cells, g_gates, c, needs);
-  return call_all<RecurrenceBackward>(
-      OptionalTensor(g), OptionalTensor(g_cells), c.output, OptionalTensor(c.cells), OptionalTensor(c.gates),
-      c.hidden, OptionalTensor(c.cell), c.weight, Text(c.kind), c.sizes.span(), c.reverse, needs.bits);
+  return call_all<RecurrenceBackward>(g, g_cells, c.output, c.cells, c.gates, c.hidden, c.cell, c.weight,
+                                      Text(c.kind), c.sizes.span(), c.reverse, needs.bits);
 }
 
 }  // namespace recurrence
@@ -301,9 +300,8 @@ void Recurrence::batch(BatchedCall& c, Batched<"input"> input, Batched<"hidden">
                        Batched<"weight"> weight, Batched<"bias"> bias, Argument<Text, "kind"> kind,
                        Argument<IntList, "sizes"> sizes, Argument<bool, "reverse"> reverse) {
   if (weight.batched() || bias.batched() || !sizes.value.empty()) return batching::loop(c);
-  give_sequences(
-      c, call_all<Recurrence>(as_sequences(input), as_sequences(hidden), OptionalTensor(as_sequences(cell)),
-                              weight.tensor, bias.optional(), kind, sizes, reverse));
+  give_sequences(c, call_all<Recurrence>(as_sequences(input), as_sequences(hidden), as_sequences(cell),
+                                         weight.tensor, bias.tensor, kind, sizes, reverse));
 }
 
 void RecurrenceBackward::batch(BatchedCall& c, Batched<"g"> g, Batched<"g_cells"> g_cells,
@@ -313,11 +311,10 @@ void RecurrenceBackward::batch(BatchedCall& c, Batched<"g"> g, Batched<"g_cells"
                                Argument<bool, "reverse"> reverse, Argument<int64_t, "needs"> bits) {
   const Needs<RecurrenceBackward> needs{bits};
   if (!weight.batched() && sizes.value.empty() && !needs.any<"weight", "bias">()) {
-    const auto optional = [](const BatchedTensor& t) { return OptionalTensor(as_sequences(t)); };
     return give_sequences(
-        c, call_all<RecurrenceBackward>(optional(g), optional(g_cells), as_sequences(output), optional(cells),
-                                        optional(gates), as_sequences(hidden), optional(cell), weight.tensor,
-                                        kind, sizes, reverse, bits));
+        c, call_all<RecurrenceBackward>(as_sequences(g), as_sequences(g_cells), as_sequences(output),
+                                        as_sequences(cells), as_sequences(gates), as_sequences(hidden),
+                                        as_sequences(cell), weight.tensor, kind, sizes, reverse, bits));
   }
   // A gradient of the weight for each sample: in operators, which are batched in their turn.
   c.give_finished(
