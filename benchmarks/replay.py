@@ -193,7 +193,7 @@ def programs():
 
 
 def by_hand():
-    """(name, what is written out, the row that computes the same), each with its gradient."""
+    """(name, the row, what computes the same written out), each with its gradient; and a step of Adam."""
     x = ad.randn(256, 512, requires_grad=True)
     weight, bias = ad.randn(512, requires_grad=True), ad.randn(512, requires_grad=True)
     target, labels = ad.rand(256, 512), ad.randint(0, 512, (256,))
@@ -238,6 +238,22 @@ def by_hand():
             with_gradient(row, *weights),
             with_gradient(written, *weights),
         )
+
+    moved = ad.nn.Parameter(ad.randn(1_000_000))
+    moved.grad = slope = ad.randn(1_000_000)
+    adam = ad.optim.Adam([moved])
+    place, first, second, count = ad.randn(1_000_000), ad.zeros(1_000_000), ad.zeros(1_000_000), [0]
+
+    def adam_written_out():
+        count[0] += 1
+        with ad.no_grad():
+            first.mul_(0.9).add_(slope, alpha=0.1)
+            second.mul_(0.999).addcmul_(slope, slope, value=0.001)
+            root = second.sqrt() / (1 - 0.999 ** count[0]) ** 0.5
+            place.sub_(first / (root + 1e-8) * (0.001 / (1 - 0.9 ** count[0])))
+        return place
+
+    yield "Adam step by hand, 10⁶ numbers, beside its row", adam.step, adam_written_out
 
 
 def networks():

@@ -21,13 +21,23 @@ ADJOINT_INLINE T one_minus_square(T x) {
     return select(x * x == T(1), T(1) - x * x, product);
 }
 
+/// What is near takes the near form beside what is not, too: the bits of an element do not depend on its
+/// neighbours.
+template <class Op, class T, class Full>
+ADJOINT_INLINE T near_or(T x, Full full) {
+  if constexpr (std::is_floating_point_v<T>)
+    return select(math::abs(x) > T(Op::near), full(x), Op::forward_near(x));
+  else
+    return full(x);
+}
+
 struct Sin : FloatFunction {
   static constexpr auto name = "sin";
   static constexpr auto doc = "Sine of each element, in radians.";
   static constexpr Domain samples{-6, 6};
   template <class T>
   ADJOINT_INLINE static T forward(T x) {
-    return math::sin(x);
+    return near_or<Sin>(x, [](T v) { return math::sin(v); });
   }
   template <class T>
   ADJOINT_INLINE static T derivative(First<T> x) {
@@ -50,7 +60,7 @@ struct Cos : FloatFunction {
   static constexpr Domain samples{-6, 6};
   template <class T>
   ADJOINT_INLINE static T forward(T x) {
-    return math::cos(x);
+    return near_or<Cos>(x, [](T v) { return math::cos(v); });
   }
   template <class T>
   ADJOINT_INLINE static T derivative(First<T> x) {
@@ -73,7 +83,7 @@ struct Tan : FloatFunction {
   static constexpr Domain samples{-1.2, 1.2};
   template <class T>
   ADJOINT_INLINE static T forward(T x) {
-    return math::tan(x);
+    return near_or<Tan>(x, [](T v) { return math::tan(v); });
   }
   template <class T>
   ADJOINT_INLINE static T derivative(Result<T> y) {

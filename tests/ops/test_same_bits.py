@@ -159,3 +159,20 @@ def test_sines_on_any_number_of_threads():
             assert all(ad.equal(a, found[0][0]) and ad.equal(b, found[0][1]) for a, b in found)
     finally:
         ad.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("f", [ad.sin, ad.cos, ad.tan], ids=lambda f: f.__name__)
+def test_sines_beside_those_of_huge_numbers(f, dtype):
+    x = numbers(1031, dtype) * 50
+    mixed = x.clone()
+    mixed[::100] = 1e9
+    mixed[50], mixed[51] = np.inf, np.nan
+    one = ad.ones_like(x)
+    alone, among = (ad.func.vjp(f, v)[1](one)[0] for v in (x, mixed))
+    same_place = mixed == x
+    assert same(f(mixed)[same_place], f(x)[same_place]) and same(among[same_place], alone[same_place])
+    assert ad.equal(ad.stack([f(v) for v in mixed[::100]]), f(mixed)[::100])
+    inside = x.clone()
+    f(inside, out=inside)
+    assert ad.equal(inside, f(x))
