@@ -18,6 +18,10 @@ def stores(x):
     return x * 2
 
 
+def reads(x):
+    return x * 2 if STATE["a"] < 9 else x
+
+
 def writes(x):
     x.add_(1)
     return x * 2
@@ -37,6 +41,7 @@ WRONG = {
     "a version": (writes, lambda x: x.add_(0.5).add_(0.5) * 2, "x has version"),
     "a draw": (lambda x: x * 2, lambda x: (ad.rand(1), x * 2)[1], "the generator is elsewhere"),
     "no store": (stores, lambda x: x * 2, "otherwise than a replay|it changes"),
+    "a store": (reads, stores, "it changes .*, and a replay does not"),
     "an error": (lambda x: x * 2, lambda x: x @ ad.ones(7), "the function raises RuntimeError"),
 }
 
