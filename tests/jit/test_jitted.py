@@ -1,6 +1,7 @@
 """What `ad.jit` gives: bad input, how many traces are kept, threads, memory, and that `import adjoint` does not import it."""
 
 import copy
+import functools
 import gc
 import pickle
 import sys
@@ -51,10 +52,16 @@ def test_generators_and_coroutines_run_eagerly():
     async def coroutine(x):
         return x
 
-    f = ad.jit(generator)
-    for _ in range(4):
-        assert [t.tolist() for t in f(ad.ones(1))] == [[2]]
-    assert f.stats()["eager"] == 4 and any("generator" in r for r in f.stats()["reasons"])
+    class Callable:
+        def __call__(self, x):
+            yield x * 2
+
+    for f in map(
+        ad.jit, (generator, functools.partial(generator), Callable(), functools.partial(Callable()))
+    ):
+        for _ in range(4):
+            assert [t.tolist() for t in f(ad.ones(1))] == [[2]]
+        assert f.stats()["eager"] == 4 and any("generator" in r for r in f.stats()["reasons"])
     g = ad.jit(coroutine)
     with pytest.raises(StopIteration):
         g(1).send(None)

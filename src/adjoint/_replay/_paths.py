@@ -10,6 +10,7 @@ are in C++ (core/bind/replay_paths.h). Start reading at `collect`.
 
 from __future__ import annotations
 
+import functools
 import types
 
 from adjoint._C import Tensor, _Layout
@@ -219,8 +220,10 @@ def reasons(function: Any) -> list[str]:
     if not callable(function):
         return [f"expected a function, but got a {type(function).__name__}"]
     inner = function
-    while type(inner) is types.MethodType:
-        inner = inner.__func__
+    while type(inner) in (types.MethodType, functools.partial):
+        inner = inner.__func__ if type(inner) is types.MethodType else inner.func
+    if not isinstance(inner, (types.FunctionType, type)):
+        inner = getattr(type(inner), "__call__", inner)  # noqa: B004
     flags = getattr(getattr(inner, "__code__", None), "co_flags", 0)
     if flags & 0x20:
         found.append("it is a generator function: its body runs later, during iteration")

@@ -53,9 +53,22 @@ class Tensors(list):
         return found
 
 
+class _Plain(tuple):
+    """The form of a plain value, of which NaN is one."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Plain) and tuple.__eq__(self[:3], other[:3])
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+
 def plain(value: Any) -> tuple[Any, ...]:
     kind = type(value)
-    return ("plain", kind, repr(value) if kind in (float, complex) else value, value)
+    return _Plain(("plain", kind, repr(value) if kind in (float, complex) else value, value))
 
 
 def number(value: Any) -> tuple[Any, ...]:
