@@ -114,7 +114,10 @@ def finish(made: pathlib.Path, folder: pathlib.Path) -> None:
 
 def compiles(target: Target, pythons: dict[str, build.Python], arguments: argparse.Namespace) -> None:
     """The core for a system that nothing here runs, and the bindings, where CPython's headers for it are given."""
-    what, state = "the core, without the bindings", "compiles without warnings; not linked, not run"
+    what, state = (
+        "the core, without the bindings",
+        "compiles without warnings, with portable loops; not linked, not run",
+    )
     try:
         if arguments.cpython and target.headers:
             version = build.version_of(arguments.cpython)

@@ -85,7 +85,7 @@ struct LogicalAnd : Logical {
   static constexpr auto doc = "Whether both elements are nonzero.";
   template <class T>
   ADJOINT_INLINE static bool forward(T a, T b) {
-    return truth(a) & truth(b);
+    return int(truth(a)) & int(truth(b));  // without a branch
   }
 };
 struct LogicalOr : Logical {
@@ -93,7 +93,7 @@ struct LogicalOr : Logical {
   static constexpr auto doc = "Whether either element is nonzero.";
   template <class T>
   ADJOINT_INLINE static bool forward(T a, T b) {
-    return truth(a) | truth(b);
+    return int(truth(a)) | int(truth(b));
   }
 };
 struct LogicalXor : Logical {

@@ -23,6 +23,8 @@ def inputs_of(row, dtype):
         x = generator.uniform(low, high, size=MOST)
         if k == 0:
             x[[11, 69]] = -0.0, np.nan
+        if dtype.is_complex and k != row["condition"]:
+            x = x + 1j * generator.uniform(-1, 1, size=MOST)
         if k == row["condition"]:
             x = x > (low + high) / 2
         x = x[0] if k == NUMBERS.get(row["name"]) else x
@@ -43,12 +45,14 @@ def values_and_gradients(row, inputs, slope):
     return [array(x) for x in found]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 @pytest.mark.parametrize("row", ELEMENTWISE, ids=lambda row: row["name"])
 def test_the_same_bits_wherever_an_element_lies(row, dtype):
     if dtype not in row["types"]:
         return
-    inputs, slope = inputs_of(row, dtype_of(dtype)), ad.linspace(-2, 2, MOST, dtype=dtype_of(dtype))
+    inputs, slope = inputs_of(row, dtype_of(dtype)), ad.linspace(-2, 2, MOST, dtype=dtype_of(dtype).to_real())
+    if dtype_of(dtype).is_complex:
+        slope = ad.complex(slope, slope.cos())
     whole = values_and_gradients(row, inputs, slope)
     for n in LENGTHS:
         for start in {0, MOST - n}:

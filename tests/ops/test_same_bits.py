@@ -33,25 +33,6 @@ def test_powers_of_one_and_of_many(dtype, p):
     assert same(x.pow(alike), many) and same(x.pow(mixed)[1::2], many[1::2])
 
 
-PRODUCTS = {
-    "mul": lambda x, y, z: x * y,
-    "a square": lambda x, y, z: x * x,
-    "by a number": lambda x, y, z: x * (1.5 + 2j),
-    "div": lambda x, y, z: x / y,
-    "addcmul": lambda x, y, z: ad.addcmul(z, x, y),
-    "addcdiv": lambda x, y, z: ad.addcdiv(z, x, y),
-    "lerp": lambda x, y, z: ad.lerp(x, y, z),
-    "add": lambda x, y, z: ad.add(x, y, alpha=1.5 + 2j),
-}
-
-
-@pytest.mark.parametrize("dtype", [ad.complex64, ad.complex128], ids=str)
-@pytest.mark.parametrize("f", PRODUCTS.values(), ids=PRODUCTS)
-def test_complex_products_of_one_and_of_many(f, dtype):
-    inputs = [numbers(1031, dtype, seed) for seed in range(3)]
-    assert same(ad.stack([f(*(x[i] for x in inputs)) for i in range(0, 1031, 13)]), f(*inputs)[::13])
-
-
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("p", EXPONENTS)
 def test_gradients_of_powers(dtype, p):
