@@ -150,7 +150,7 @@ void add_elementwise(ElementwiseInfo& info, const char* family, const char* text
 }  // namespace table
 
 template <class Op>
-ElementwiseInfo InfoOf<Op>::value;
+constinit ElementwiseInfo InfoOf<Op>::value = {};
 
 namespace table {
 
