@@ -468,17 +468,15 @@ Tensor vector_norm(const Tensor& self, double ord, const OptionalInts& dim, bool
   return out;
 }
 
-namespace {
-template <class... X>
-bool is_one_of(const launch::Routine& routine, const X&... known) {
-  return ((&routine == &known) || ...);
-}
-}  // namespace
 }  // namespace adjoint::kernels
 
 namespace adjoint {
 
 using launch::routine_of;
+template <class... X>
+static bool is_one_of(const launch::Routine& routine, const X&... known) {
+  return ((&routine == &known) || ...);
+}
 
 bool folds_in_pieces(const launch::Routine& routine) {
   using namespace kernels;
