@@ -120,7 +120,7 @@ template <class E>
 template <class E = Error, class... Parts>
 [[noreturn, gnu::cold, gnu::always_inline]] inline void fail(const Parts&... parts) {
   failing::fail_with(&failing::raise<E>, failing::kKinds<failing::Passed<Parts>::kind...>,
-                    failing::Passed<Parts>{parts}.value()...);
+                     failing::Passed<Parts>{parts}.value()...);
 }
 
 }  // namespace adjoint

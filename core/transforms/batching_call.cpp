@@ -7,6 +7,7 @@
 #include "ops/indexing.h"
 #include "ops/joining.h"
 #include "ops/part.h"
+#include "ops/reduction.h"
 #include "ops/shape.h"
 #include "transforms/batching.h"
 

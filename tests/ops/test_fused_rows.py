@@ -18,11 +18,10 @@ FUSED = [o for o in OPERATORS if o["kind"] == "structured" and ad._C._compositio
 #: Rows with a fused gradient that state none: what is recorded of the gradient is no second formula, or cannot follow.
 WITHOUT = {
     "embedding": "linear: its gradient is an operator with a derivative of its own",
-    "softmax": "its gradient is two operators on the result, which is what is kept",
+    "softmax": "its gradient is an operator with rules of its own",
     "log_softmax": "likewise",
     "_recurrence": "its gradient is a function of gates, which are kept; the input, which is not, cannot be had from them",
     "_ctc_loss": "the gradient of impossible targets is NaN by decree",
-    "_cdist": "its gradient is that of a norm of differences, one operator",
 }
 
 
