@@ -7,6 +7,7 @@ import twice
 from helpers import run_python
 
 import adjoint as ad
+from adjoint._replay._check import checked
 from adjoint._replay._clean import Clean
 from adjoint._replay._results import Unfit
 
@@ -54,23 +55,36 @@ def test_a_check_finds(what):
         for _ in range(5):
             STATE["a"] = 0.0
             f(ad.ones(2))
-        trace = f._traces[0]
-        match, reach = trace.layout.match, trace.layout._reach
         STATE["a"] = 0.0
         f.function = other
-
-        class Layout:
-            """As if the recording were that of the other function."""
-
-            names = trace.layout.names
-            match = staticmethod(lambda function, args, kwargs: match(recorded, args, kwargs))
-            _reach = staticmethod(lambda node, function, args, kwargs: reach(node, recorded, args, kwargs))
-
-        trace.layout = Layout()
         with pytest.raises(
             RuntimeError, match=f"a replay of .* differs from the function itself: .*({words})"
         ):
-            f(ad.ones(2))
+            checked(f, AsIfOf(recorded, f._traces[0]), (ad.ones(2),), {}, [])
+
+
+class AsIfOf:
+    """A trace of another function, whose paths start from that one."""
+
+    def __init__(self, function, trace):
+        self.function, self.trace = function, trace
+
+    def __getattr__(self, name):
+        return getattr(self.trace, name)
+
+    @property
+    def layout(self):
+        return self
+
+    @property
+    def names(self):
+        return self.trace.layout.names
+
+    def match(self, function, args, kwargs):
+        return self.trace.layout.match(self.function, args, kwargs)
+
+    def run(self, function, args, kwargs):
+        return self.trace.run(self.function, args, kwargs)
 
 
 def test_the_switches_of_the_environment(monkeypatch):
