@@ -4,17 +4,17 @@
 //
 // which makes the rows and the doors of its operators there. A family of element-wise operators has loops
 // besides; its source is ops/<family>.isa.cpp, which the build compiles once like the others, and once more
-// per instruction set with ADJOINT_KERNELS_ONLY defined: then the same line makes the loops (ops/loops.h).
-// ADJOINT_RARE_FAMILY says that few programs spend their time in them: the widest registers get no loops of
-// their own, and the next narrower serve. ADJOINT_PORTABLE_FAMILY says that of all registers: its loops are
-// compiled once, and serve every processor.
+// per instruction set with ADJOINT_KERNELS_ONLY defined: then the same line makes the loops
+// (ops/contract/loops.h). ADJOINT_RARE_FAMILY says that few programs spend their time in them: the widest
+// registers get no loops of their own, and the next narrower serve. ADJOINT_PORTABLE_FAMILY says that of all
+// registers: its loops are compiled once, and serve every processor.
 //
 // The build finds these files by their names and knows nothing else of operators. Start reading at
 // `add_family`.
 #pragma once
 
 #ifdef ADJOINT_KERNELS_ONLY
-#include "ops/loops.h"
+#include "ops/contract/loops.h"
 
 #define ADJOINT_FAMILY(family) ADJOINT_LOOPS(family)
 #if ADJOINT_LEVEL < 4
@@ -197,7 +197,7 @@ void add_elementwise(const char* family, int index) {
 template <class Op, class R, class... P>
 void add_structured(const char* family, R (*)(P...)) {
   static_assert((IsArgument<P> && ...),
-                "a parameter has a type that calls cannot carry: see ops/arguments.h");
+                "a parameter has a type that calls cannot carry: see ops/contract/arguments.h");
   static_assert(parameters_in(Op::signature) == sizeof...(P),
                 "the signature names another number of arguments than forward takes");
   static_assert(names_are_unique(Op::signature), "two arguments of one name");

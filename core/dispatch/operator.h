@@ -12,7 +12,7 @@
 #include "autograd/node.h"
 #include "dispatch/signature.h"
 #include "kernels/loops.h"
-#include "ops/op.h"
+#include "ops/contract/op.h"
 
 namespace adjoint {
 

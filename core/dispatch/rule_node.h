@@ -17,8 +17,8 @@
 #include <span>
 
 #include "autograd/saved.h"
-#include "ops/arguments.h"
-#include "ops/op.h"
+#include "ops/contract/arguments.h"
+#include "ops/contract/op.h"
 
 namespace adjoint {
 

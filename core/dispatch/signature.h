@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ops/arguments.h"
+#include "ops/contract/arguments.h"
 
 namespace adjoint {
 

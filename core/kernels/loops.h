@@ -1,5 +1,6 @@
 // What the element-wise room hands out: for each operator, loops over contiguous elements, chosen at load for
-// the processor. Declarations only; the loops are made by ops/loops.h, once per family and instruction set.
+// the processor. Declarations only; the loops are made by ops/contract/loops.h, once per family and
+// instruction set.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 
 #include <limits>
 
-#include "ops/op.h"
+#include "ops/contract/op.h"
 
 namespace adjoint::inline ADJOINT_ISA {
 

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "kernels/attention.h"
-#include "ops/op.h"
+#include "ops/contract/op.h"
 
 namespace adjoint {
 

@@ -7,7 +7,7 @@
 
 #include <functional>
 
-#include "ops/op.h"
+#include "ops/contract/op.h"
 
 namespace adjoint::batching {
 

@@ -2,7 +2,7 @@
 //
 // Derivatives: DLMF 10.6.3, 10.29.3, 10.51.2, 9.2.1. Values are computed in double for every type, by one
 // loop for all of them
-// (`double_block`, ops/loops.h). Users find them in `special`. Start reading at `Values`.
+// (`double_block`, ops/contract/loops.h). Users find them in `special`. Start reading at `Values`.
 #pragma once
 
 #include "kernels/cpu/math/bessel.h"

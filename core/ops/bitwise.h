@@ -1,7 +1,7 @@
 // Operations on the bits of integers; on bool they are logic.
 #pragma once
 
-#include "ops/op.h"
+#include "ops/contract/op.h"
 
 namespace adjoint::inline ADJOINT_ISA {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/blocks.h"
-#include "ops/op.h"
+#include "ops/contract/op.h"
 
 namespace adjoint {
 

@@ -1,7 +1,7 @@
 // Comparison, the logic of its results, and questions about single elements. None has a derivative.
 #pragma once
 
-#include "ops/op.h"
+#include "ops/contract/op.h"
 
 namespace adjoint::inline ADJOINT_ISA {
 

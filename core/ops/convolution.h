@@ -7,7 +7,7 @@
 // kernels/convolution.h.
 #pragma once
 
-#include "ops/op.h"
+#include "ops/contract/op.h"
 #include "ops/product.h"
 
 namespace adjoint {

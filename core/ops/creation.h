@@ -4,7 +4,7 @@
 // layouts. These rows are what transforms see of it. `requires_grad` makes a leaf. Start reading at `Empty`.
 #pragma once
 
-#include "ops/op.h"
+#include "ops/contract/op.h"
 
 namespace adjoint {
 

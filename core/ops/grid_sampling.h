@@ -6,7 +6,7 @@
 #pragma once
 
 #include "kernels/grid_sampling.h"
-#include "ops/op.h"
+#include "ops/contract/op.h"
 
 namespace adjoint {
 

@@ -8,7 +8,7 @@
 // bind/indexing.cpp.
 #pragma once
 
-#include "ops/op.h"
+#include "ops/contract/op.h"
 #include "ops/part.h"
 
 namespace adjoint {

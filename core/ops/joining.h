@@ -3,7 +3,7 @@
 // The type of the result is what the inputs promote to. Start reading at `Cat`.
 #pragma once
 
-#include "ops/op.h"
+#include "ops/contract/op.h"
 
 namespace adjoint {
 

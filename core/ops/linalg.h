@@ -8,7 +8,7 @@
 // Start reading at `Cholesky`.
 #pragma once
 
-#include "ops/op.h"
+#include "ops/contract/op.h"
 
 namespace adjoint {
 

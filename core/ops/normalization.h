@@ -7,7 +7,7 @@
 #pragma once
 
 #include "kernels/normalization.h"
-#include "ops/op.h"
+#include "ops/contract/op.h"
 
 namespace adjoint {
 

@@ -6,7 +6,7 @@
 // reading at `SgdStep`.
 #pragma once
 
-#include "ops/op.h"
+#include "ops/contract/op.h"
 
 namespace adjoint {
 

@@ -6,7 +6,7 @@
 // `_take_strided` reads them, and each is the other's rule. Start reading at `TakeStrided`.
 #pragma once
 
-#include "ops/op.h"
+#include "ops/contract/op.h"
 
 namespace adjoint {
 

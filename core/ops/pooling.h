@@ -5,7 +5,7 @@
 // kernels/pooling.h.
 #pragma once
 
-#include "ops/op.h"
+#include "ops/contract/op.h"
 
 namespace adjoint {
 

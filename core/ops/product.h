@@ -5,7 +5,7 @@
 // summed to its shape on the way (autograd/arithmetic.h). Kernels: kernels/product.h.
 #pragma once
 
-#include "ops/op.h"
+#include "ops/contract/op.h"
 
 namespace adjoint {
 

@@ -5,7 +5,7 @@
 // users call is in adjoint/_tensor/random.py. The fills: runtime/random.h. Start reading at `Rand`.
 #pragma once
 
-#include "ops/op.h"
+#include "ops/contract/op.h"
 
 namespace adjoint {
 

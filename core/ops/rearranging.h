@@ -4,7 +4,7 @@
 // All are linear, so that a rule needs shapes and arguments and no values. Start reading at `Flip`.
 #pragma once
 
-#include "ops/op.h"
+#include "ops/contract/op.h"
 
 namespace adjoint {
 

@@ -7,7 +7,7 @@
 // adjoint/nn/rnn/functions.py. Kernels: kernels/recurrence.h.
 #pragma once
 
-#include "ops/op.h"
+#include "ops/contract/op.h"
 
 namespace adjoint {
 

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "kernels/reduction.h"
-#include "ops/op.h"
+#include "ops/contract/op.h"
 
 namespace adjoint {
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "kernels/sampling.h"
-#include "ops/op.h"
+#include "ops/contract/op.h"
 
 namespace adjoint {
 

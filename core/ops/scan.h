@@ -6,7 +6,7 @@
 #pragma once
 
 #include "kernels/scan.h"
-#include "ops/op.h"
+#include "ops/contract/op.h"
 #include "ops/reduction.h"
 
 namespace adjoint {

@@ -5,7 +5,7 @@
 // tensor are in ops/part.h. Start reading at `Reshape`.
 #pragma once
 
-#include "ops/op.h"
+#include "ops/contract/op.h"
 #include "tensor/device.h"
 
 namespace adjoint {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/softmax.h"
-#include "ops/op.h"
+#include "ops/contract/op.h"
 
 namespace adjoint {
 

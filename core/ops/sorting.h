@@ -5,7 +5,7 @@
 #pragma once
 
 #include "kernels/sorting.h"
-#include "ops/op.h"
+#include "ops/contract/op.h"
 #include "ops/reduction.h"
 
 namespace adjoint {

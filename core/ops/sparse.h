@@ -8,7 +8,7 @@
 #pragma once
 
 #include "kernels/sparse.h"
-#include "ops/op.h"
+#include "ops/contract/op.h"
 #include "tensor/sparse.h"
 
 namespace adjoint {

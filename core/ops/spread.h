@@ -4,8 +4,8 @@
 #pragma once
 
 #include "ops/activation.h"
+#include "ops/contract/op.h"
 #include "ops/exponential.h"
-#include "ops/op.h"
 
 namespace adjoint::inline ADJOINT_ISA {
 

@@ -5,8 +5,8 @@
 // their first argument; the others change a copy. Start reading at `SetBasic`.
 #pragma once
 
+#include "ops/contract/op.h"
 #include "ops/indexing.h"
-#include "ops/op.h"
 
 namespace adjoint {
 

@@ -155,7 +155,7 @@ void run_chunks(int64_t begin, int64_t end, int64_t grain, RangeFunction f) {
   const int64_t most = std::min<int64_t>((length - 1) / grain + 1, int64_t{4} * threads);
   int64_t chunk = (length - 1) / most + 1;
   // Boundaries on whole cache lines, vectors and pairs; of long ones on the blocks in which loops look at
-  // their elements (512, ops/loops.h), so that these give the same bits on any number of threads.
+  // their elements (512, ops/contract/loops.h), so that these give the same bits on any number of threads.
   if (chunk >= 1024) chunk = chunk < 4096 ? (chunk + 63) & ~int64_t{63} : (chunk + 511) & ~int64_t{511};
   const int64_t chunks = (length - 1) / chunk + 1;
   std::atomic<int64_t> next{0};

@@ -1,7 +1,7 @@
 """What is frozen keeps nothing: bytes that the graph of one call holds, by which arguments need a gradient.
 
 Each case makes its large inputs inside, so that they live on only where a node saved them. Operators whose one
-rule makes all gradients say themselves what is needed for which (`NeededBy` in core/ops/structured.h).
+rule makes all gradients say themselves what is needed for which (`NeededBy` in core/ops/contract/structured.h).
 """
 
 import gc

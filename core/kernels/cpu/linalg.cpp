@@ -1,5 +1,5 @@
 // Decompositions and solvers: one LAPACK call per matrix of a batch, the batch in parallel, unless loops of
-// our own serve (kernels/cpu/small_batches.h). Start reading at `each`.
+// our own serve (kernels/cpu/small/small_batches.h). Start reading at `each`.
 #include "kernels/linalg.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include "for_size.h"
 #include "kernels/copy.h"
 #include "kernels/cpu/lapack.h"
-#include "kernels/cpu/small_batches.h"
+#include "kernels/cpu/small/small_batches.h"
 #include "runtime/parallel.h"
 
 namespace adjoint::kernels::linalg {

@@ -7,7 +7,7 @@
 
 #include "kernels/copy.h"
 #include "kernels/cpu/product.h"
-#include "kernels/cpu/small_matrices.h"
+#include "kernels/cpu/small/small_matrices.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/launch.h"
 #include "runtime/blas.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "for_size.h"
-#include "kernels/cpu/convolution.h"
+#include "kernels/cpu/convolution/convolution.h"
 #include "kernels/cpu/recurrence.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/cpu/with_number.h"

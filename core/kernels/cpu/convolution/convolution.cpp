@@ -16,12 +16,12 @@
 #include <vector>
 
 #include "for_size.h"
-#include "kernels/cpu/convolution.h"
-#include "kernels/cpu/convolution_depthwise.h"
-#include "kernels/cpu/convolution_pass.h"
-#include "kernels/cpu/convolution_plain.h"
-#include "kernels/cpu/convolution_planes.h"
-#include "kernels/cpu/convolution_product.h"
+#include "kernels/cpu/convolution/convolution.h"
+#include "kernels/cpu/convolution/convolution_depthwise.h"
+#include "kernels/cpu/convolution/convolution_pass.h"
+#include "kernels/cpu/convolution/convolution_plain.h"
+#include "kernels/cpu/convolution/convolution_planes.h"
+#include "kernels/cpu/convolution/convolution_product.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/launch.h"
 #include "runtime/parallel.h"

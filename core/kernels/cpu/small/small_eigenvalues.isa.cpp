@@ -3,7 +3,7 @@
 // done, or whose block ends further up, turns by the identity. Source: H. Bowdler, R. Martin, C. Reinsch and
 // J. Wilkinson, The QR and QL algorithms for symmetric matrices (1968). Start reading at `eigh`, at the end.
 #include "for_loops.h"
-#include "kernels/cpu/small_lanes.h"
+#include "kernels/cpu/small/small_lanes.h"
 #include "kernels/cpu/variants.h"
 
 namespace adjoint::inline ADJOINT_ISA {

@@ -12,8 +12,8 @@
 #include <numeric>
 #include <vector>
 
-#include "kernels/cpu/convolution_pass.h"
-#include "kernels/cpu/depthwise.h"
+#include "kernels/cpu/convolution/convolution_pass.h"
+#include "kernels/cpu/convolution/depthwise.h"
 #include "kernels/cpu/variants.h"
 
 namespace adjoint::kernels::convolution {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/cpu/convolution_pass.h"
+#include "kernels/cpu/convolution/convolution_pass.h"
 
 namespace adjoint::kernels::convolution {
 

@@ -1,10 +1,10 @@
-#include "kernels/cpu/small_batches.h"
+#include "kernels/cpu/small/small_batches.h"
 
 #include <algorithm>
 #include <optional>
 
 #include "for_size.h"
-#include "kernels/cpu/small_matrices.h"
+#include "kernels/cpu/small/small_matrices.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/linalg.h"
 #include "runtime/parallel.h"

@@ -1,6 +1,6 @@
 // What is said of arguments once they are boxed: how Python would write them, and what the text of a default
 // means.
-#include "ops/arguments.h"
+#include "ops/contract/arguments.h"
 
 #include <charconv>
 #include <cmath>

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "kernels/cpu/lanes.h"
-#include "kernels/cpu/small_matrices.h"
+#include "kernels/cpu/small/small_matrices.h"
 
 namespace adjoint::inline ADJOINT_ISA {
 namespace {

@@ -6,7 +6,7 @@
 // vectors of outputs, which wastes none where rows are short; `sums`, the gradient of the weight, keeps so
 // many taps times two vectors of outputs, and `dots`, that of a few outputs, so many taps. Where rows of the
 // padded image meet, pixels are computed that nobody asked for.
-#include "kernels/cpu/convolution.h"
+#include "kernels/cpu/convolution/convolution.h"
 
 #include "kernels/cpu/variants.h"
 #include "kernels/cpu/vectors.h"

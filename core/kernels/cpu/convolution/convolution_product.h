@@ -11,7 +11,7 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/cpu/convolution_planes.h"
+#include "kernels/cpu/convolution/convolution_planes.h"
 #include "kernels/cpu/product.h"
 
 namespace adjoint::kernels::convolution {

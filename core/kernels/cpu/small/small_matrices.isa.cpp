@@ -2,7 +2,7 @@
 // of its own (small_lanes.h), and where these would branch, lanes select. Pivots are those of LAPACK, the
 // first largest elements. Start reading at small_lanes.h, then `lu`.
 #include "for_loops.h"
-#include "kernels/cpu/small_lanes.h"
+#include "kernels/cpu/small/small_lanes.h"
 #include "kernels/cpu/variants.h"
 
 namespace adjoint::inline ADJOINT_ISA {

@@ -15,9 +15,9 @@
 //     given" without_second, without_third  the operator of a call that leaves that input out, whose default
 //     is None near, forward_near(x), derivative_near(x)   faster forms for a block of arguments up to |x| <=
 //     near all(out, x, n, …)    a loop of its own for a whole run forward_quick(x, y),
-//     derivative_quick(Wrt<i>, …)  vector forms that are NaN where they do not know the value (ops/loops.h)
-//     uniform(…)           a faster loop for a second input that is one number throughout; false where it has
-//     none
+//     derivative_quick(Wrt<i>, …)  vector forms that are NaN where they do not know the value
+//     (ops/contract/loops.h) uniform(…)           a faster loop for a second input that is one number
+//     throughout; false where it has none
 //
 // A STRUCTURED operator (reduction, view, product …) states
 //     name, doc, signature the names and defaults of its arguments, as Python would write them
@@ -119,7 +119,7 @@ struct Elementwise {
   static constexpr bool method = true;
   /// `check` looks at the values of integers.
   static constexpr bool checks_values = false;
-  /// A long computation that the compiler makes vectors of: its loops take whole ones (ops/loops.h).
+  /// A long computation that the compiler makes vectors of: its loops take whole ones (ops/contract/loops.h).
   static constexpr bool in_vectors = false;
   /// Names and defaults of real parameters after the inputs, as a Python signature.
   static constexpr const char* parameters = "";
@@ -367,7 +367,7 @@ struct Rule {
 }  // namespace adjoint::inline ADJOINT_ISA
 
 #ifndef ADJOINT_KERNELS_ONLY
-#include "ops/structured.h"
+#include "ops/contract/structured.h"
 #else
 namespace adjoint::inline ADJOINT_ISA {
 struct Recorded;

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "kernels/cpu/math/bits.h"
-#include "ops/arguments.h"
+#include "ops/contract/arguments.h"
 #include "state.h"
 
 namespace adjoint::inline ADJOINT_ISA::types {
@@ -251,7 +251,7 @@ struct Structured {
 namespace adjoint::inline ADJOINT_ISA {
 
 /// A tensor on which an element-wise formula is evaluated by recorded operations. What its operators call is
-/// said in ops/recorded.cpp.
+/// said in ops/contract/recorded.cpp.
 struct Recorded {
   Tensor tensor;
   Recorded(Tensor t) : tensor(std::move(t)) {}

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "kernels/loops.h"
-#include "ops/op.h"
+#include "ops/contract/op.h"
 
 namespace adjoint::inline ADJOINT_ISA {
 /// The bytes of a register, and how many elements it holds.

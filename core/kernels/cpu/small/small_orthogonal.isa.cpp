@@ -3,7 +3,7 @@
 // left to turn (M. Hestenes, Inversion of matrices by biorthogonalization, 1958; J. Demmel and K. Veselić,
 // Jacobi's method is more accurate than QR, 1992). Start reading at `qr`, then `svd`.
 #include "for_loops.h"
-#include "kernels/cpu/small_lanes.h"
+#include "kernels/cpu/small/small_lanes.h"
 #include "kernels/cpu/variants.h"
 
 namespace adjoint::inline ADJOINT_ISA {

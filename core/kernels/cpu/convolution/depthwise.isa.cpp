@@ -3,7 +3,7 @@
 // A vector holds one pixel of as many channels as it has lanes, so that whatever stride, dilation and padding
 // do, a tap is one multiplication of whole vectors, and none for the padding. Images whose channels are
 // innermost lie so; of others a few planes are transposed on the way in and out.
-#include "kernels/cpu/depthwise.h"
+#include "kernels/cpu/convolution/depthwise.h"
 
 #include "for_loops.h"
 #include "kernels/cpu/variants.h"

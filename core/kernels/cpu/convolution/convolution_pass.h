@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "kernels/convolution.h"
-#include "kernels/cpu/convolution.h"
-#include "kernels/cpu/convolution_plain.h"
+#include "kernels/cpu/convolution/convolution.h"
+#include "kernels/cpu/convolution/convolution_plain.h"
 #include "kernels/cpu/variants.h"
 #include "runtime/parallel.h"
 #include "runtime/scratch.h"
