@@ -4,6 +4,7 @@ Start reading in `helpers.py`. The fixtures here only make sure that a test whic
 (default dtype, number of threads, gradient mode) cannot be felt by the next one.
 """
 
+import gc
 import os
 import pathlib
 import sys
@@ -50,6 +51,12 @@ def pytest_configure(config):
 
     limits.limit_memory()
     config.pluginmanager.register(limits.Limits(config))
+
+
+def pytest_collection_finish():
+    """Thousands of collected tests are no garbage, and no test that collects any need look for it among them."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,12 @@ from adjoint import nn
 F = nn.functional
 
 
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Whether two need their working memory at the same time is chance."""
+    ad.set_num_threads(1)
+
+
 def peak(function):
     """Bytes that a call takes at most beyond what was there."""
     function()
