@@ -7,8 +7,6 @@ names torch has given up. Start reading at `MOVED`, then at `PAST`.
 from __future__ import annotations
 
 import sys
-from importlib import import_module
-from importlib.machinery import ModuleSpec
 
 __all__ = ["MOVED", "PAST", "Constants", "call_past", "find_past"]
 
@@ -108,6 +106,12 @@ PAST = {
 }
 
 
+def import_module(name: str):
+    """That of `importlib`, which a bare interpreter has not loaded."""
+    __import__(name)
+    return sys.modules[name]
+
+
 def find_past(module: str):
     """Give a module the `__getattr__` that imports what it has in `PAST` when it is asked for; type checkers do not see it."""
 
@@ -156,7 +160,11 @@ class _Moved:
 
     @staticmethod
     def find_spec(name, path=None, target=None):
-        return ModuleSpec(name, _Moved, origin=MOVED[name]) if name in MOVED else None  # type: ignore[arg-type]
+        if name not in MOVED:
+            return None
+        from importlib.machinery import ModuleSpec
+
+        return ModuleSpec(name, _Moved, origin=MOVED[name])  # type: ignore[arg-type]
 
     @staticmethod
     def create_module(spec):

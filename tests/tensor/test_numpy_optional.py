@@ -2,6 +2,8 @@
 process.
 """
 
+import sys
+
 import pytest
 from helpers import run_python
 
@@ -25,6 +27,15 @@ def test_import_is_small():
     heavy = {"asyncio", "multiprocessing", "unittest", "urllib", "http", "email", "scipy", "rich", "sklearn"}
     heavy |= {"collections", "functools", "inspect", "re", "typing"}
     assert not heavy & modules_after("import adjoint")
+
+
+def test_import_takes_what_an_interpreter_has():
+    """Where no package has loaded more at its start (`-S`)."""
+    done = run_python(
+        "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}; import adjoint; print(*sys.modules)"
+    )
+    assert done.returncode == 0, done.stderr
+    assert not {"importlib", "warnings"} & set(done.stdout.split())
 
 
 PROGRAM = """
