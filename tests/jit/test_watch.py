@@ -3,6 +3,7 @@
 import collections
 import copy
 import functools
+import gc
 import io
 import itertools
 import math
@@ -302,3 +303,33 @@ def test_many_calls_are_one_entry():
             print("", end="")
 
     assert len(watched(f).impure) == 1
+
+
+def test_garbage_is_finalized_after_a_run_that_is_only_tried():
+    """Not in it, where the finalizer would end half-way."""
+    finalized = []
+
+    class Garbage:
+        def __del__(self):
+            finalized.append(1)
+
+    def allocates():
+        everything = []
+        for k in range(5000):
+            everything.append([k])
+        return everything
+
+    thresholds = gc.get_threshold()
+    gc.collect()
+    garbage = Garbage()
+    garbage.me = garbage
+    del garbage
+    gc.set_threshold(1000)
+    try:
+        with Watching(allocates, [allocates.__code__]):
+            allocates()
+    finally:
+        gc.set_threshold(*thresholds)
+    assert gc.isenabled()
+    gc.collect()
+    assert finalized == [1]

@@ -9,6 +9,7 @@ read a clock, draw numbers or keep state. Other threads are not watched.
 from __future__ import annotations
 
 import collections
+import gc
 import os
 import re
 import sys
@@ -66,7 +67,8 @@ _FOLDERS = [
 
 
 class Watching:
-    """A context around one run. With `only`, other code than that, and what is impure, raises `_C._Ended` instead.
+    """A context around one run. With `only`, other code than that, and what is impure, raises `_C._Ended` instead; garbage waits, since
+    its finalizers are other code.
 
     Attributes
     ----------
@@ -78,6 +80,7 @@ class Watching:
 
     def __init__(self, function: Any = None, only: Any = None) -> None:
         self.function = function
+        self._tries = only is not None
         make: Any = _C._Watched
         if only is not None:
             only = {id(code) for code in (*only, Watching.__exit__.__code__, _draws_by_numpy.__code__)}
@@ -86,11 +89,16 @@ class Watching:
         self.impure: list[tuple[str, str, int]] = []
 
     def __enter__(self) -> Watching:
+        self._collects = self._tries and gc.isenabled()
+        if self._collects:
+            gc.disable()
         self._watched.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._watched.stop()
+        if self._collects:
+            gc.enable()
         mine = Watching.__exit__.__code__
         self.codes = [pair for pair in self._watched.codes if pair[0] is not mine]
         self.impure = self._watched.impure
