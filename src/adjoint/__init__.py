@@ -158,20 +158,9 @@ for _names, _home in (
 del _names, _home
 
 
-def _module(path):
-    """A module of this name, imported if necessary, without `importlib` if not; one that another thread is importing is waited for."""
-    from sys import modules
-
-    if path not in modules or getattr(modules[path].__spec__, "_initializing", False):
-        from importlib import import_module
-
-        import_module(path)
-    return modules[path]
-
-
 def __getattr__(name):
     if name in _LATER:
-        return getattr(_module(_LATER[name]), name)
+        return getattr(_moved.import_module(_LATER[name]), name)
     if name.endswith("Tensor"):
         from adjoint.as_torch._legacy import TYPES
 
@@ -183,7 +172,7 @@ def __getattr__(name):
         return getattr(Tensor, name)
     if name in _LAZY:
         try:
-            return _module("adjoint." + name)
+            return _moved.import_module("adjoint." + name)
         except ModuleNotFoundError as error:
             if error.name != "adjoint." + name:
                 raise

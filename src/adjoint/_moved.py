@@ -107,8 +107,11 @@ PAST = {
 
 
 def import_module(name: str):
-    """That of `importlib`, which a bare interpreter has not loaded."""
-    __import__(name)
+    """A module of this name, imported if necessary; one that another thread is importing is waited for. Of `importlib`, which a bare
+    interpreter has not loaded, nothing is called.
+    """
+    if name not in sys.modules or getattr(sys.modules[name].__spec__, "_initializing", False):
+        __import__(name)
     return sys.modules[name]
 
 
