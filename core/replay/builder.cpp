@@ -27,6 +27,7 @@ void Builder::build() {
   find_numbers();
   find_inputs_and_outputs();
   merge_equal();
+  find_touches();
   plan_steps();
   drop_what_nobody_needs();
   find_constants();
@@ -39,8 +40,8 @@ void Builder::build() {
   find_drops();
   // Instructions are pointed into.
   std::array<size_t, 8> count{};
-  for (const auto& steps : schedule_)
-    if (steps.size() == 1) ++count[static_cast<size_t>(plans_[steps[0]].how)];
+  for (size_t at = 0; at < schedule_.size(); ++at)
+    if (schedule_[at].size() == 1) ++count[static_cast<size_t>(plans_[schedule_[at][0]].how)];
   for (const Plan& plan : plans_)
     if (plan.once) ++count[static_cast<size_t>(plan.how)];
   p_.loops_.reserve(count[static_cast<size_t>(How::Loop)]);
@@ -59,10 +60,15 @@ void Builder::build() {
     }
   for (position_ = 0; position_ < schedule_.size(); ++position_) emit_scheduled();
   emit_targets();
-  // Loops were planned with tensors that no row takes.
+  // Walks were planned with tensors that no row takes.
   for (Memory& m : p_.memory_)
-    std::erase_if(m.tensors,
-                  [](const auto& t) { return t.first->refcount.load(std::memory_order_relaxed) == 1; });
+    for (int32_t* next = &m.tensors; *next >= 0;) {
+      auto& t = p_.tensors_[static_cast<size_t>(*next)];
+      if (t.at->refcount.load(std::memory_order_relaxed) == 1)
+        *next = t.next;
+      else
+        next = &t.next;
+    }
   for (const Plan& plan : plans_) {
     p_.dropped_ += !plan.live;
     p_.constants_ += plan.once;
@@ -115,47 +121,74 @@ void Builder::find_inputs_and_outputs() {
 
 Tensor Builder::tensor(const Place& p) {
   if (p.slot < 0) return {};
-  Tensor& t = tensors_[{p.slot, p.geometry, p.offset}];
-  if (t.defined()) return t;
+  first_tensor_.resize(t_.slots.size(), -1);
+  int32_t& first = first_tensor_[static_cast<size_t>(p.slot)];
+  for (int32_t i = first; i >= 0; i = tensors_[static_cast<size_t>(i)].next)
+    if (const Known& k = tensors_[static_cast<size_t>(i)]; k.geometry == p.geometry && k.offset == p.offset)
+      return k.tensor;
   Memory& m = memory(p.slot);
   const Geometry& g = t_.geometry(p);
   if (!m.frame) {
     m.frame = external_storage(nullptr, slot(p.slot).nbytes, [](void*) {}, nullptr);
     m.frame->data = m.base;
   }
-  t = over(m.frame, g.dtype, g.sizes.span(), g.strides.span(), 0);
+  Tensor t = over(m.frame, g.dtype, g.sizes.span(), g.strides.span(), 0);
   t->data = m.base + p.offset;
   if (slot(p.slot).kind == Slot::Kind::Number) t->flags |= TensorImpl::kWrapped;
-  m.tensors.emplace_back(t.get(), p.offset);
+  p_.tensors_.push_back({t.get(), p.offset, m.tensors});
+  m.tensors = static_cast<int32_t>(p_.tensors_.size() - 1);
+  tensors_.push_back({p.geometry, first, p.offset, t});
+  first = static_cast<int32_t>(tensors_.size() - 1);
   return t;
 }
 
+/// Without elements: for questions of types and shapes.
+const Tensor& Builder::stand_in(const Place& p) {
+  const size_t n = t_.geometries.size();
+  if (stand_ins_.size() < 2 * n) stand_ins_.resize(2 * n);
+  const bool number = slot(p.slot).kind == Slot::Kind::Number;
+  Tensor& t = stand_ins_[2 * p.geometry + number];
+  if (t.defined()) return t;
+  const Geometry& g = t_.geometry(p);
+  t = over(external_storage(nullptr, 0, [](void*) {}, nullptr), g.dtype, g.sizes.span(), g.strides.span(), 0);
+  if (number) t->flags |= TensorImpl::kWrapped;
+  return t;
+}
+
+void Builder::find_touches() {
+  first_touch_.reserve(t_.steps.size() + 1);
+  touches_.reserve(t_.places.size());
+  for (const Step& s : t_.steps) {
+    first_touch_.push_back(static_cast<uint32_t>(touches_.size()));
+    t_.each_place(s, [&](const Place& p, bool written) {
+      touches_.push_back({p.slot, p.geometry, p.offset, written, t_.gives(s, p.slot)});
+    });
+  }
+  first_touch_.push_back(static_cast<uint32_t>(touches_.size()));
+}
+
 void Builder::drop_what_nobody_needs() {
-  std::vector<bool> needed(t_.slots.size());
+  std::vector<char> needed(t_.slots.size());
   for (size_t s = 0; s < needed.size(); ++s)
-    needed[s] = t_.slots[s].kind == Slot::Kind::Outside || memory(static_cast<int32_t>(s)).escapes;
+    needed[s] = t_.slots[s].kind == Slot::Kind::Outside || p_.memory_[s].escapes;
   for (size_t i = plans_.size(); i-- > 0;) {
     Plan& plan = plans_[i];
-    const Step& s = t_.steps[i];
     // Rows may fail, which the program would notice.
-    plan.live = may_fail(plan, s);
-    if (!plan.live)
-      each_place(s, [&](const Place& p, bool written) {
-        const bool made = t_.gives(s, p.slot);
-        if ((written || made) && needed[static_cast<size_t>(p.slot)]) plan.live = true;
-      });
+    plan.live = may_fail(plan, t_.steps[i]);
+    const auto all = touches(i);
+    for (const Touch& t : all)
+      plan.live = plan.live || ((t.written || t.made) && needed[static_cast<size_t>(t.slot)]);
     if (plan.live && plan.how != How::Nothing)
-      each_place(s, [&](const Place& p, bool) { needed[static_cast<size_t>(p.slot)] = true; });
+      for (const Touch& t : all) needed[static_cast<size_t>(t.slot)] = true;
   }
 }
 
 void Builder::find_constants() {
-  std::vector<bool> constant(t_.slots.size());
+  std::vector<char> constant(t_.slots.size());
   for (size_t s = 0; s < constant.size(); ++s) {
     const Slot& slot = t_.slots[s];
-    constant[s] =
-        !varies_[s] && (slot.kind == Slot::Kind::Number || (slot.kind == Slot::Kind::Given && !slot.writes &&
-                                                            !memory(static_cast<int32_t>(s)).escapes));
+    constant[s] = !varies_[s] && (slot.kind == Slot::Kind::Number ||
+                                  (slot.kind == Slot::Kind::Given && !slot.writes && !p_.memory_[s].escapes));
   }
   for (size_t i = 0; i < plans_.size(); ++i) {
     Plan& plan = plans_[i];
@@ -164,15 +197,13 @@ void Builder::find_constants() {
         steps_that_take_[i])
       continue;
     bool once = s.results.size() > 0;
-    for (uint32_t k = s.arguments.begin; k < s.arguments.end; ++k) {
-      const Argument& a = t_.arguments[k];
-      if (a.present && (a.form == Form::Tensor || a.form == Form::Tensors))
-        for (const Place& p : t_.at(a.list)) once &= p.slot < 0 || constant[static_cast<size_t>(p.slot)];
-    }
-    each_place(s, [&](const Place&, bool written) { once &= !written; });
+    // Results stand last.
+    const auto all = touches(i);
+    for (const Touch& t : all.first(all.size() - std::min<size_t>(all.size(), s.results.size())))
+      once = once && !t.written && constant[static_cast<size_t>(t.slot)];
     for (const Place& p : t_.at(s.results))
-      once &= p.slot >= 0 && slot(p.slot).kind == Slot::Kind::Made && !slot(p.slot).writes &&
-              !memory(p.slot).escapes && slot(p.slot).nbytes <= kMostConstant;
+      once = once && p.slot >= 0 && slot(p.slot).kind == Slot::Kind::Made && !slot(p.slot).writes &&
+             !memory(p.slot).escapes && slot(p.slot).nbytes <= kMostConstant;
     plan.once = once;
     if (once)
       for (const Place& p : t_.at(s.results)) constant[static_cast<size_t>(p.slot)] = true;
@@ -180,46 +211,43 @@ void Builder::find_constants() {
 }
 
 void Builder::find_lifetimes() {
-  std::vector<std::pair<size_t, int32_t>> order;
-  for (size_t i = 0; i < plans_.size(); ++i)
-    if (plans_[i].live && plans_[i].once) order.emplace_back(i, -1);
-  for (size_t at = 0; at < schedule_.size(); ++at)
-    for (const uint32_t i : schedule_[at]) order.emplace_back(i, static_cast<int32_t>(at));
-  for (const auto& [i, position] : order) {
+  const auto runs = [&](size_t i, int32_t position) {
     const Plan& plan = plans_[i];
-    const Step& s = t_.steps[i];
     for (const int32_t aside : plan.aside) {
       Memory& m = memory(aside);
       m.first = m.last = position;
       m.home = slot(aside).nbytes >= kOwn ? Home::Own : Home::Arena;
     }
-    each_place(s, [&](const Place& p, bool) {
-      Memory& m = memory(p.slot);
+    for (const Touch& t : touches(i)) {
+      Memory& m = memory(t.slot);
       if (m.first < 0) m.first = position;
       m.last = std::max(m.last, position);
       m.touched = true;
-      const Slot& slot = this->slot(p.slot);
-      if (m.home != Home::None) return;
+      if (m.home != Home::None) continue;
+      const Slot& slot = this->slot(t.slot);
       if (slot.kind == Slot::Kind::Outside)
         fail(
             "an operation takes a tensor that is reached by none of the function's arguments, variables and "
             "their attributes");
-      const bool made = t_.gives(s, p.slot);
       if (slot.kind == Slot::Kind::Number || (slot.kind == Slot::Kind::Given && !slot.writes && !m.escapes)) {
         m.home = Home::Constant;
-        p_.place(p.slot, t_.bytes.data() + slot.bytes);
+        p_.place(t.slot, t_.bytes.data() + slot.bytes);
       } else if (slot.kind == Slot::Kind::Given) {
         m.home = m.escapes ? Home::Fresh : Home::Arena;
         m.first = -1;
-      } else if (made) {
+      } else if (t.made) {
         m.home = plan.once              ? Home::Constant
                  : plan.how == How::Row ? Home::Kept
                  : m.escapes            ? Home::Fresh
                  : slot.nbytes >= kOwn  ? Home::Own
                                         : Home::Arena;
       }
-    });
-  }
+    }
+  };
+  for (size_t i = 0; i < plans_.size(); ++i)
+    if (plans_[i].live && plans_[i].once) runs(i, -1);
+  for (size_t at = 0; at < schedule_.size(); ++at)
+    for (const uint32_t i : schedule_[at]) runs(i, static_cast<int32_t>(at));
   // What nothing touches need not be there.
   std::erase_if(p_.outside_, [&](int32_t s) {
     return !memory(s).touched &&
@@ -230,9 +258,8 @@ void Builder::find_lifetimes() {
     if (Memory& m = memory(static_cast<int32_t>(s)); (m.home == Home::Arena || m.home == Home::Own) &&
                                                      t_.slots[s].kind == Slot::Kind::Made && m.first >= 0 &&
                                                      m.first == m.last) {
-      const std::vector<uint32_t>& steps = schedule_[static_cast<size_t>(m.first)];
-      if (is_pass(steps) && !in_registers_.contains(static_cast<int32_t>(s))) continue;
-      if (steps.size() > 1 &&
+      const auto steps = schedule_[static_cast<size_t>(m.first)];
+      if (steps.size() > 1 && !(is_pass(steps) && !in_registers_[s]) &&
           !(plans_[steps.back()].folds >= 0 && t_.gives(t_.steps[steps.back()], static_cast<int32_t>(s))))
         m.home = Home::Block;
     }
@@ -247,74 +274,76 @@ void Builder::find_lifetimes() {
     }
     if (m.home != Home::Fresh && m.home != Home::Own) continue;
     p_.kept_.push_back(static_cast<int32_t>(s));
-    m.sizes = Dims{static_cast<int64_t>(t_.slots[s].nbytes)};
-    m.dtype = DType::UInt8;
     if (m.home == Home::Own) continue;
     if (m.first < 0 || t_.slots[s].nbytes < kInTime) p_.fresh_.push_back(static_cast<int32_t>(s));
     for (size_t i = 0; i < std::min(p_.ends_.outputs.size(), p_.ends_.whole_from); ++i)
       if (const Place& p = p_.ends_.outputs[i];
           p.slot == static_cast<int32_t>(s) && whole(t_.slots[s], t_.geometry(p), p)) {
-        m.sizes = t_.geometry(p).sizes;
-        m.dtype = t_.geometry(p).dtype;
+        m.made_as = static_cast<int32_t>(p.geometry);
       }
   }
 }
 
 void Builder::lay_out_arena() {
-  std::map<size_t, size_t> holes;  // where, how many bytes
+  struct Hole {
+    size_t at, bytes;
+  };
+  std::vector<Hole> holes;  // by place
   size_t end = 0;
   // Numbers lie closer together than vectors.
   const auto rounded = [](size_t n) { return n <= 16 ? size_t{16} : (n + 63) & ~size_t{63}; };
   const auto take = [&](size_t bytes) {
     auto best = holes.end();
     for (auto h = holes.begin(); h != holes.end(); ++h)
-      if (h->second >= bytes && (best == holes.end() || h->second < best->second)) best = h;
+      if (h->bytes >= bytes && (best == holes.end() || h->bytes < best->bytes)) best = h;
     if (best == holes.end()) {
       const size_t at = end;
       end += bytes;
       return at;
     }
-    const auto [at, size] = *best;
-    holes.erase(best);
-    if (size > bytes) holes[at + bytes] = size - bytes;
+    const size_t at = best->at;
+    best->at += bytes;
+    best->bytes -= bytes;
+    if (!best->bytes) holes.erase(best);
     return at;
   };
   const auto give = [&](size_t at, size_t bytes) {
-    const auto next = holes.lower_bound(at);
-    if (next != holes.end() && at + bytes == next->first) {
-      bytes += next->second;
-      holes.erase(next);
+    const auto next = std::ranges::lower_bound(holes, at, {}, &Hole::at);
+    const bool to_next = next != holes.end() && at + bytes == next->at;
+    if (next != holes.begin() && std::prev(next)->at + std::prev(next)->bytes == at) {
+      std::prev(next)->bytes += bytes + (to_next ? next->bytes : 0);
+      if (to_next) holes.erase(next);
+    } else if (to_next) {
+      next->at = at;
+      next->bytes += bytes;
+    } else {
+      holes.insert(next, {at, bytes});
     }
-    const auto after = holes.lower_bound(at);
-    if (after != holes.begin()) {
-      const auto before = std::prev(after);
-      if (before->first + before->second == at) {
-        before->second += bytes;
-        return;
-      }
-    }
-    holes[at] = bytes;
   };
-  births_.resize(schedule_.size() + 1);
-  std::vector<std::vector<int32_t>> born(schedule_.size() + 1), dies(schedule_.size() + 1);
-  for (size_t s = 0; s < t_.slots.size(); ++s) {
+  // At each place of the schedule, and before all: the first slot that begins there and the first that ends,
+  // and of each slot the next that does; -1: none.
+  struct Ends {
+    int32_t born = -1, dies = -1;
+  };
+  std::vector<Ends> at(schedule_.size() + 1), next(t_.slots.size());
+  std::vector<char> taken_over(t_.slots.size());
+  for (size_t s = t_.slots.size(); s-- > 0;) {
     const Memory& m = memory(static_cast<int32_t>(s));
     if (m.last < 0) continue;
     if (m.home == Home::Arena || m.home == Home::Own) {
-      born[static_cast<size_t>(m.first + 1)].push_back(static_cast<int32_t>(s));
-      dies[static_cast<size_t>(m.last + 1)].push_back(static_cast<int32_t>(s));
+      next[s].born = std::exchange(at[static_cast<size_t>(m.first + 1)].born, static_cast<int32_t>(s));
+      next[s].dies = std::exchange(at[static_cast<size_t>(m.last + 1)].dies, static_cast<int32_t>(s));
     } else if (t_.slots[s].nbytes >= kInTime) {
-      if (m.home == Home::Fresh && m.first >= 0)
-        births_[static_cast<size_t>(m.first + 1)].taken.push_back(static_cast<int32_t>(s));
-      if (m.home == Home::Kept && !m.escapes)
-        births_[static_cast<size_t>(m.last + 1)].given.push_back(static_cast<int32_t>(s));
+      if (m.home == Home::Fresh && m.first >= 0) taken_.push_back({m.first, static_cast<int32_t>(s)});
+      if (m.home == Home::Kept && !m.escapes) given_.push_back({m.last, static_cast<int32_t>(s)});
     }
   }
-  for (size_t i = 0; i < born.size(); ++i) {
-    for (const int32_t s : born[i]) {
+  for (size_t i = 0; i < at.size(); ++i) {
+    const auto position = static_cast<int32_t>(i) - 1;
+    for (int32_t s = at[i].born; s >= 0; s = next[static_cast<size_t>(s)].born) {
       Memory& m = memory(s);
       const bool own = m.home == Home::Own;
-      if (own) births_[i].taken.push_back(s);
+      if (own) taken_.push_back({position, s});
       const size_t bytes = rounded(slot(s).nbytes);
       // In place of an operand that ends here.
       int32_t takes = -1;
@@ -325,26 +354,29 @@ void Builder::lay_out_arena() {
           const Place& p = plan.in[k];
           if (p.slot < 0 || plan.call.constant >> k & 1) continue;
           const Memory& o = memory(p.slot);
-          if (o.home == m.home && o.last == static_cast<int32_t>(i - 1) && o.first >= 0 && o.first < o.last &&
+          if (o.home == m.home && o.last == position && o.first >= 0 && o.first < o.last &&
               slot(p.slot).nbytes == slot(s).nbytes && whole(slot(p.slot), t_.geometry(p), p) &&
               itemsize(t_.geometry(p).dtype) == itemsize(t_.geometry(plan.out).dtype))
             takes = p.slot;
         }
       }
-      auto& dying = dies[i];
-      if (const auto d = std::ranges::find(dying, takes); takes >= 0 && d != dying.end()) {
+      if (takes >= 0 && !taken_over[static_cast<size_t>(takes)]) {
         own ? void(m.takes = takes) : void(m.arena = memory(takes).arena);
-        dying.erase(d);
+        taken_over[static_cast<size_t>(takes)] = true;
       } else if (!own) {
         m.arena = take(bytes);
       }
     }
-    for (const int32_t s : dies[i])
+    for (int32_t s = at[i].dies; s >= 0; s = next[static_cast<size_t>(s)].dies) {
+      if (taken_over[static_cast<size_t>(s)]) continue;
       if (memory(s).home == Home::Own)
-        births_[i].given.push_back(s);
+        given_.push_back({position, s});
       else
         give(memory(s).arena, rounded(slot(s).nbytes));
+    }
   }
+  std::ranges::stable_sort(taken_, {}, &Birth::position);
+  std::ranges::stable_sort(given_, {}, &Birth::position);
   p_.arena_bytes_ = end;
 }
 
@@ -361,8 +393,9 @@ void Builder::find_drops() {
     const int32_t s = p_.ends_.inputs[k].slot;
     if (s >= 0 && memory(s).last >= 0 && slot(s).nbytes >= kInTime &&
         std::ranges::none_of(p_.ends_.outputs, [&](const Place& o) { return o.slot == s; }))
-      births_[static_cast<size_t>(memory(s).last + 1)].spent.push_back(static_cast<int32_t>(k));
+      spent_.push_back({memory(s).last, static_cast<int32_t>(k)});
   }
+  std::ranges::stable_sort(spent_, {}, &Birth::position);
   for (size_t at = 0; at < schedule_.size(); ++at)
     for (const uint32_t i : schedule_[at])
       if (plans_[i].how == How::Guard) last_decision_ = static_cast<int32_t>(at);
@@ -381,15 +414,15 @@ void Builder::find_what_to_undo() {
       // The step of an optimiser is checked before it writes.
       if (may_fail(plans_[i], s) && (plans_[i].how == How::Guard || !s.op->writes_lists))
         fallible.push_back(static_cast<int32_t>(at));
-      each_place(s, [&](const Place& p, bool writes) {
-        if (!writes || slot(p.slot).kind != Slot::Kind::Outside) return;
-        memory(p.slot).writer = s.op->name;
-        const auto [begin, end] = t_.extent(p);
-        Written& w = written[p.slot];
+      for (const Touch& t : touches(i)) {
+        if (!t.written || slot(t.slot).kind != Slot::Kind::Outside) continue;
+        memory(t.slot).writer = s.op->name;
+        const auto [begin, end] = t_.extent(t.place());
+        Written& w = written[t.slot];
         if (w.first < 0) w = {static_cast<int32_t>(at), begin, end};
         w.begin = std::min(w.begin, begin);
         w.end = std::max(w.end, end);
-      });
+      }
     }
   size_t bytes = 0;
   for (const auto& [s, w] : written)

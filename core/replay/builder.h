@@ -11,7 +11,6 @@
 
 #include <map>
 #include <optional>
-#include <set>
 
 #include "replay/program.h"
 
@@ -62,10 +61,44 @@ class Builder {
   Memory& memory(int32_t slot) { return p_.memory_[static_cast<size_t>(slot)]; }
   const Slot& slot(int32_t s) const { return t_.slots[static_cast<size_t>(s)]; }
   Slot& slot(int32_t s) { return t_.slots[static_cast<size_t>(s)]; }
-  template <class F>
-  void each_place(const Step& s, F&& f) const {
-    t_.each_place(s, f);
+  /// A place that a step takes or gives.
+  struct Touch {
+    int32_t slot;
+    uint32_t geometry;
+    int64_t offset;
+    bool written, made;  // made: among the results
+    Place place() const { return {slot, geometry, offset}; }
+  };
+  /// Those of a step, in the order of `Trace::each_place`.
+  std::span<const Touch> touches(size_t step) const {
+    return {touches_.data() + first_touch_[step], touches_.data() + first_touch_[step + 1]};
   }
+  void find_touches();
+  /// Places in the order in which they run, of one step each, or of the links of a chain or a pass.
+  class Schedule {
+   public:
+    size_t size() const { return ends_.size(); }
+    std::span<const uint32_t> operator[](size_t at) const {
+      const uint32_t begin = at ? ends_[at - 1] : 0;
+      return {steps_.data() + begin, steps_.data() + ends_[at]};
+    }
+    void reserve(size_t steps) {
+      steps_.reserve(steps);
+      ends_.reserve(steps);
+    }
+    void add(std::span<const uint32_t> steps) {
+      steps_.insert(steps_.end(), steps.begin(), steps.end());
+      ends_.push_back(static_cast<uint32_t>(steps_.size()));
+    }
+    /// One more step at the last place.
+    void join(uint32_t step) {
+      steps_.push_back(step);
+      ++ends_.back();
+    }
+
+   private:
+    std::vector<uint32_t> steps_, ends_;
+  };
 
   void find_inputs_and_outputs();
   void merge_equal();
@@ -86,7 +119,9 @@ class Builder {
   struct Operands : RowArguments {
     std::vector<Place> places;
   };
-  Operands operands_of(const Step& s);
+  /// `stand_in`: tensors are no more than their geometry.
+  void operands_of(const Step& s, bool stand_in, Operands& operands);
+  const Tensor& stand_in(const Place& p);
   bool plan_loop(const Step& s, const Operands& operands, Plan& plan);
   bool plan_walk(const Step& s, const Operands& operands, Plan& plan);
   bool plan_spread(Plan& plan) const;
@@ -102,16 +137,16 @@ class Builder {
   class Alike;
   struct Drawn;
   void schedule();
-  void draw(Drawn& chain, size_t i, std::vector<bool>& done);
+  void draw(Drawn& chain, size_t i, std::vector<char>& done);
   Part part_of(const Drawn& chain, Plan& plan);
   void find_rows(const Step& s, Plan& plan) const;
   bool is_even(Plan& plan) const;
   bool fits_rows(Plan& plan, int64_t row) const;
-  void join_small();
+  void join_small(Alike& alike);
   std::string why_it_ends(const Drawn& chain, size_t passed) const;
   static int takes(const Plan& plan, const Place& made);
   /// Whether these are one pass over few elements.
-  bool is_pass(const std::vector<uint32_t>& steps) const {
+  bool is_pass(std::span<const uint32_t> steps) const {
     return steps.size() > 1 && !ends_.contains(steps[0]);
   }
   /// Whether elements are known when the program is built, and no call changes them.
@@ -143,7 +178,7 @@ class Builder {
   void emit(size_t i);
   void emit_walk(const Step& s, const Plan& plan);
   void emit_chain(std::vector<uint32_t> steps);
-  void emit_pass(const std::vector<uint32_t>& steps);
+  void emit_pass(std::span<const uint32_t> steps);
   LoopMeaning meaning(const Plan& plan);
   template <class F>
   static void join_step(const Plan& plan, const Place& made, const F& step);
@@ -165,27 +200,37 @@ class Builder {
   Program& p_;
   Trace& t_;
   std::vector<Plan> plans_;
-  /// Steps in the order in which they run: one, or the links of a chain.
-  std::vector<std::vector<uint32_t>> schedule_;
-  std::set<int32_t> in_registers_;        // slots that are made and taken within a pass
+  std::vector<Touch> touches_;
+  std::vector<uint32_t> first_touch_;
+  Schedule schedule_;
+  std::vector<char> in_registers_;        // of slots: whether it is made and taken within a pass
   std::map<uint32_t, std::string> ends_;  // of the chain that begins with a step: why it is no longer
   std::map<uint32_t, int64_t> rows_;      // and how long its rows are, if it goes by rows
   /// Slots and steps that take numbers; of each number, and each step, the reading that it follows from, or
   /// -1.
-  std::vector<bool> varies_, steps_that_take_;
+  std::vector<char> varies_, steps_that_take_;
   std::vector<int32_t> reading_, reading_of_step_;
   std::vector<std::vector<Program::Target>> targets_;  // of readings
-  /// Own and fresh memory that is taken before each place in the schedule, and given back after it, and
-  /// inputs that nothing takes any more; the first stands for what comes before all.
-  struct Births {
-    std::vector<int32_t> taken, given, spent;
+  /// Own and fresh memory that is taken before a place in the schedule, or given back after it, and inputs
+  /// that nothing takes any more after it.
+  struct Birth {
+    int32_t position, slot;
   };
-  std::vector<Births> births_;
+  std::vector<Birth> taken_, given_, spent_;  // by position
+  size_t next_taken_ = 0, next_given_ = 0, next_spent_ = 0;
   std::vector<std::pair<uint32_t, int64_t>> drops_;  // inputs, and the steps before which they go
   int32_t last_decision_ = -1;                       // in the schedule
   size_t position_ = 0;                              // of what is emitted
   int64_t checked_ = 0;  // the work after which the last look at an interrupt comes
-  std::map<std::tuple<int32_t, uint32_t, int64_t>, Tensor> tensors_;
+  struct Known {
+    uint32_t geometry;
+    int32_t next;  // of the same slot
+    int64_t offset;
+    Tensor tensor;
+  };
+  std::vector<Known> tensors_;
+  std::vector<int32_t> first_tensor_;  // of slots
+  std::vector<Tensor> stand_ins_;      // of geometries, and then as bare numbers
 };
 
 }  // namespace adjoint::replay

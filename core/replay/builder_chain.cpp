@@ -85,7 +85,7 @@ void Builder::join_step(const Plan& plan, const Place& made, const F& step) {
 }
 
 /// A pass over few elements. What is taken at once stays in registers.
-void Builder::emit_pass(const std::vector<uint32_t>& steps) {
+void Builder::emit_pass(std::span<const uint32_t> steps) {
   auto pass = std::make_unique<Program::SmallPass>();
   const Geometry& g = t_.geometry(plans_[steps[0]].out);
   pass->run = pass_of(g.dtype).run;
@@ -110,7 +110,7 @@ void Builder::emit_pass(const std::vector<uint32_t>& steps) {
       operand(plan.meaning.forward, plan.meaning.second >= 0 ? plan.meaning.second : plan.meaning.first);
     } else {
       const Place& made = plans_[steps[k - 1]].out;
-      if (!in_registers_.contains(made.slot)) step(Cheap::Write, made, false);
+      if (!in_registers_[static_cast<size_t>(made.slot)]) step(Cheap::Write, made, false);
       join_step(plan, made, operand);
     }
     pass->names.push_back(plan.name);

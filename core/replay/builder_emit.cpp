@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "for_size.h"
 #include "kernels/copy.h"
 #include "replay/builder.h"
@@ -10,7 +12,8 @@ static constexpr int64_t kUnchecked = 20000;
 void Builder::point(void* at, const Place& p) {
   Memory& m = memory(p.slot);
   *static_cast<char**>(at) = m.base + p.offset;
-  m.pointers.emplace_back(at, p.offset);
+  p_.pointers_.push_back({at, p.offset, m.pointers});
+  m.pointers = static_cast<int32_t>(p_.pointers_.size() - 1);
 }
 
 void Builder::append(Program::Kind kind, size_t index) {
@@ -32,7 +35,9 @@ const char* Builder::repeat(const Place& p, int64_t n) {
   if (!is_known(p)) return nullptr;
   const Memory& m = memory(p.slot);
   const auto item = static_cast<size_t>(itemsize(t_.geometry(p).dtype));
-  std::unique_ptr<char[]>& all = p_.repeated_[{std::string(m.base + p.offset, item), n}];
+  std::array<uint64_t, 3> key{0, 0, static_cast<uint64_t>(n) << 8 | item};
+  std::memcpy(key.data(), m.base + p.offset, item);
+  std::unique_ptr<char[]>& all = p_.repeated_[key];
   if (!all) {
     all = std::make_unique<char[]>(static_cast<size_t>(n) * item + 16);
     repeat_value(all.get(), m.base + p.offset, static_cast<int64_t>(item), n);
@@ -128,7 +133,7 @@ const BoundLaunch& Builder::bind(const Launches::Call& call, const Step& s, cons
 
 void Builder::emit_launches(const Step& s, const Plan& plan) {
   const char* name = s.op->name;
-  each_place(s, [&](const Place& p, bool) { p_.work_ += t_.geometry(p).numel; });
+  t_.each_place(s, [&](const Place& p, bool) { p_.work_ += t_.geometry(p).numel; });
   for (const Launches::Call& call : plan.launches->calls) {
     const BoundLaunch& bound = bind(call, s, plan);
     if (kernels::KeptProduct kept; kernels::keep_product(*bound.routine(), bound.arguments(), kept)) {
@@ -150,7 +155,11 @@ void Builder::supply(Program::Supply::Kind kind, int32_t slot, int32_t from) {
 /// The instructions of one place in the schedule, with memory that comes before and goes after them.
 void Builder::emit_scheduled() {
   using Supply = Program::Supply::Kind;
-  const std::vector<uint32_t>& steps = schedule_[position_];
+  const std::span<const uint32_t> steps = schedule_[position_];
+  const auto each = [&](const std::vector<Birth>& all, size_t& next, auto&& f) {
+    for (; next < all.size() && all[next].position == static_cast<int32_t>(position_); ++next)
+      f(all[next].slot);
+  };
   // As long as decisions follow, another trace may need it.
   const bool decided = static_cast<int32_t>(position_) > last_decision_;
   std::erase_if(drops_, [&](const auto& d) {
@@ -158,17 +167,16 @@ void Builder::emit_scheduled() {
     if (now) supply(Supply::Drop, static_cast<int32_t>(d.first));
     return now;
   });
-  const Births& births = births_[position_ + 1];
-  for (const int32_t s : births.taken)
-    supply(memory(s).takes < 0 ? Supply::Take : Supply::TakeOver, s, memory(s).takes);
+  each(taken_, next_taken_,
+       [&](int32_t s) { supply(memory(s).takes < 0 ? Supply::Take : Supply::TakeOver, s, memory(s).takes); });
   if (steps.size() == 1)
     emit(steps[0]);
   else if (is_pass(steps))
     emit_pass(steps);
   else
-    emit_chain(steps);
-  for (const int32_t s : births.given) supply(Supply::Give, s);
-  for (const int32_t k : births.spent) supply(Supply::Drop, k);
+    emit_chain({steps.begin(), steps.end()});
+  each(given_, next_given_, [&](int32_t s) { supply(Supply::Give, s); });
+  each(spent_, next_spent_, [&](int32_t k) { supply(Supply::Drop, k); });
 }
 
 void Builder::emit(size_t i) {
@@ -229,7 +237,7 @@ void Builder::emit(size_t i) {
       row->makes.push_back(made && !again ? p.slot : -1);
     }
   }
-  each_place(s, [&](const Place& p, bool) { p_.work_ += t_.geometry(p).numel; });
+  for (const Touch& t : touches(i)) p_.work_ += t_.geometries[t.geometry].numel;
   p_.rows_.push_back(std::move(row));
   append(Program::Kind::Row, p_.rows_.size() - 1);
 }

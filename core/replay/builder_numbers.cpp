@@ -8,6 +8,7 @@ void Builder::find_numbers() {
   varies_.resize(t_.slots.size());
   steps_that_take_.resize(t_.steps.size());
   reading_of_step_.assign(t_.steps.size(), -1);
+  if (t_.numbers.empty()) return;
   p_.values_.resize(t_.numbers.size());
   std::vector<bool> follows(t_.numbers.size());
   for (uint32_t n = 0; n < t_.numbers.size(); ++n) {
@@ -50,7 +51,7 @@ void Builder::find_numbers() {
                        written[static_cast<size_t>(r)].end());
       s.out.end = static_cast<uint32_t>(t_.places.size());
     } else if (s.kind == Step::Kind::Call) {
-      each_place(s, [&](const Place& p, bool) {
+      t_.each_place(s, [&](const Place& p, bool) {
         if (varies_[static_cast<size_t>(p.slot)]) steps_that_take_[i] = true;
       });
     }

@@ -1,3 +1,4 @@
+#include <bit>
 #include <cstring>
 #include <numeric>
 
@@ -39,12 +40,14 @@ bool Builder::looks_at_elements(const ElementwiseInfo& op, const Tensor* in,
   return false;
 }
 
-Builder::Operands Builder::operands_of(const Step& s) {
-  Operands all{arguments(s), {}};
+void Builder::operands_of(const Step& s, bool stand_in, Operands& all) {
+  all.assign(t_, s, [&](const Place& p) {
+    return !stand_in ? tensor(p) : p.slot < 0 ? Tensor() : this->stand_in(p);
+  });
+  all.places.clear();
   for (uint32_t k = s.arguments.begin; k < s.arguments.end; ++k)
     if (const Argument& a = t_.arguments[k]; a.form == Form::Tensor && (a.present || !s.op->elementwise))
       all.places.push_back(a.present ? t_.at(a.list)[0] : Place{});
-  return all;
 }
 
 bool Builder::plan_loop(const Step& s, const Operands& operands, Plan& plan) {
@@ -188,9 +191,24 @@ bool Builder::plan_move(const Step& s, Plan& plan) {
 
 /// Element-wise calls of the same operands are one: later ones go, and their results are the first one's.
 void Builder::merge_equal() {
-  std::map<std::tuple<const Operator*, int32_t, int32_t>, std::vector<size_t>> known;
+  // Of calls that could be equal to later ones, the last, by operator and operands; of each the one before.
+  std::vector<int32_t> last(std::bit_ceil(2 * t_.steps.size()), -1), before(t_.steps.size(), -1);
+  const auto place_of = [&](const Operator* op, const std::vector<Place>& taken) -> int32_t& {
+    uint64_t h = reinterpret_cast<uintptr_t>(op) >> 4;
+    for (const Place& p : {taken.front(), taken.back()}) {
+      uint64_t which = static_cast<uint32_t>(p.slot);
+      if (p.slot >= 0 && slot(p.slot).kind == Slot::Kind::Number)
+        std::memcpy(&which, t_.bytes.data() + slot(p.slot).bytes,
+                    std::min(sizeof which, slot(p.slot).nbytes));
+      h = (h ^ which) * 0x9E3779B97F4A7C15u;
+      h ^= h >> 32;
+    }
+    return last[h & (last.size() - 1)];
+  };
+  std::vector<Place> taken;
   std::vector<int32_t> now(t_.slots.size());  // which slot stands for each
   std::iota(now.begin(), now.end(), 0);
+  bool renamed = false;
   const auto lasting = [&](const Place& p) { return p.slot < 0 || !slot(p.slot).writes; };
   for (size_t i = 0; i < t_.steps.size(); ++i) {
     Step& s = t_.steps[i];
@@ -198,44 +216,53 @@ void Builder::merge_equal() {
       for (uint32_t k = r.begin; k < r.end; ++k)
         if (Place& p = t_.places[k]; p.slot >= 0) p.slot = now[static_cast<size_t>(p.slot)];
     };
-    each_list(s, rename);
-    rename(s.results);  // of a read, and of what gives an operand back
+    if (renamed) {
+      each_list(s, rename);
+      rename(s.results);  // of a read, and of what gives an operand back
+    }
     if (s.kind != Step::Kind::Call || s.form != CallForm::Function || s.results.size() != 1 || s.op->draws ||
         steps_that_take_[i] || !(s.op->elementwise || derivative_of(*s.op)))
       continue;
     const Place made = t_.at(s.results)[0];
-    std::vector<Place> taken;
+    taken.clear();
     each_list(s, [&](Range r) {
       for (const Place& p : t_.at(r)) taken.push_back(p);
     });
     if (slot(made.slot).kind != Slot::Kind::Made || taken.empty() || !lasting(made) ||
         !std::ranges::all_of(taken, lasting))
       continue;
-    const int32_t first = taken[0].slot, last = taken.back().slot;
-    auto& others = known[{s.op, first, last >= 0 && slot(last).kind == Slot::Kind::Number ? -2 : last}];
-    const auto same = std::ranges::find_if(others, [&](size_t k) {
-      const Step& o = t_.steps[k];
+    const auto is_same = [&](const Step& o) {
       size_t at = 0;
-      bool equal = t_.alike(o, s) && t_.at(o.results)[0].geometry == made.geometry;
+      bool equal = o.op == s.op && o.arguments.size() == s.arguments.size();
       if (equal)
         each_list(o, [&](Range r) {
           for (const Place& p : t_.at(r)) {
-            const Place& q = taken[at++];
-            equal = equal && (p == q || slot(p.slot).kind == Slot::Kind::Number);
+            equal = equal && at < taken.size() &&
+                    (p == taken[at] || (p.slot >= 0 && slot(p.slot).kind == Slot::Kind::Number));
+            ++at;
           }
         });
-      return equal;
-    });
-    if (same == others.end() || memory(made.slot).escapes || made.offset) {
-      others.push_back(i);
+      return equal && at == taken.size() && t_.alike(o, s) && t_.at(o.results)[0].geometry == made.geometry;
+    };
+    int32_t& latest = place_of(s.op, taken);
+    int32_t same = latest;
+    while (same >= 0 && !is_same(t_.steps[static_cast<size_t>(same)]))
+      same = before[static_cast<size_t>(same)];
+    if (same < 0 || memory(made.slot).escapes || made.offset) {
+      before[i] = std::exchange(latest, static_cast<int32_t>(i));
       continue;
     }
-    now[static_cast<size_t>(made.slot)] = t_.at(t_.steps[*same].results)[0].slot;
+    now[static_cast<size_t>(made.slot)] = t_.at(t_.steps[static_cast<size_t>(same)].results)[0].slot;
+    renamed = true;
     s.arguments = s.results = {};
   }
 }
 
 void Builder::plan_steps() {
+  std::vector<char> keeps(t_.steps.size());  // whether numbers go to arguments that are no tensors
+  for (const Number& n : p_.ends_.numbers)
+    if (n.slot < 0 && n.step < keeps.size()) keeps[n.step] = true;
+  Operands operands;
   for (size_t i = 0; i < plans_.size(); ++i) {
     const Step& s = t_.steps[i];
     Plan& plan = plans_[i];
@@ -260,12 +287,13 @@ void Builder::plan_steps() {
       plan_move(s, plan);
     } else if (s.op->elementwise || derivative_of(*s.op)) {
       // What is planned keeps its parameters, and elements that it converts.
-      const bool takes =
-          std::ranges::any_of(p_.ends_.numbers, [&](const Number& n) { return n.slot < 0 && n.step == i; });
-      const Operands operands = operands_of(s);
-      plan.how = !takes && plan_loop(s, operands, plan)                 ? How::Loop
-                 : !steps_that_take_[i] && plan_walk(s, operands, plan) ? How::Walk
-                                                                        : How::Row;
+      operands_of(s, true, operands);
+      if (!keeps[i] && plan_loop(s, operands, plan)) {
+        plan.how = How::Loop;
+      } else if (!steps_that_take_[i]) {
+        operands_of(s, false, operands);
+        if (plan_walk(s, operands, plan)) plan.how = How::Walk;
+      }
       plan.spreads = plan.how == How::Walk && plan_spread(plan);
       // By itself it is what it was.
       if (plan.how == How::Walk && plan.inplace && !plan.spreads) plan.how = How::Row;

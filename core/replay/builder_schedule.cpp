@@ -21,36 +21,44 @@ constexpr int64_t kMostTimes = 2;
 /// means the same element of it, or the same row.
 class Builder::Alike {
  public:
-  bool writes(int32_t slot) const { return writes_.contains(slot); }
+  explicit Alike(size_t slots) : reads_(slots), writes_(slots) {}
+  /// Begin with none.
+  void clear() { ++round_; }
+  bool writes(int32_t slot) const { return find(writes_, slot); }
   /// Whether one more fits, which is then one of them. `row`: the length of rows, if it is known.
   bool add(const Plan& plan, Part part = Part::Whole, int64_t row = 0) {
-    bool good = true;
-    std::vector<std::pair<int32_t, Lies>> reads, writes;
-    for (const Place* p : {&plan.out, &plan.also})
-      if (p->slot >= 0) writes.push_back({p->slot, {p->offset, part != Part::Whole}});
+    const auto lies_of = [&](size_t k, const Lies* written) {
+      const Place& p = plan.in[k];
+      // A number that a reduction or a loop has given for each row may be spread over the row.
+      const bool spread = plan.spread[k].length, number = plan.call.constant >> k & 1,
+                 given = spread && plan.spread[k].each && plan.spread[k].length == row && written &&
+                         *written == Lies{p.offset, true};
+      return std::pair(Lies{spread || number ? kAnywhere : p.offset, part == Part::Numbers}, given);
+    };
+    const auto written_at = [&](const Place& p) { return Lies{p.offset, part != Part::Whole}; };
     for (size_t k = 0; k < plan.in.size(); ++k) {
       const Place& p = plan.in[k];
       if (p.slot < 0) continue;
-      const auto written = writes_.find(p.slot);
-      // A number that a reduction or a loop has given for each row may be spread over the row.
-      const bool spread = plan.spread[k].length, number = plan.call.constant >> k & 1,
-                 given = spread && plan.spread[k].each && plan.spread[k].length == row &&
-                         written != writes_.end() && written->second == Lies{p.offset, true};
-      const Lies lies{spread || number ? kAnywhere : p.offset, part == Part::Numbers};
-      good = good && (given || written == writes_.end() || written->second == lies);
-      for (const auto& [slot, out] : writes) good = good && (slot != p.slot || out == lies);
-      reads.emplace_back(p.slot, lies);
+      const Lies* const written = find(writes_, p.slot);
+      const auto [lies, given] = lies_of(k, written);
+      if (written && !given && !(*written == lies)) return false;
+      for (const Place* out : {&plan.out, &plan.also})
+        if (out->slot == p.slot && !(written_at(*out) == lies)) return false;
     }
-    for (const auto& [slot, out] : writes)
-      for (const Places* all : {&reads_, &writes_})
-        if (const auto at = all->find(slot); at != all->end()) good = good && at->second == out;
-    if (!good) return false;
-    for (const auto& [slot, lies] : reads) {
+    for (const Place* out : {&plan.out, &plan.also})
+      if (out->slot >= 0)
+        for (const auto* all : {&reads_, &writes_})
+          if (const Lies* const at = find(*all, out->slot); at && !(*at == written_at(*out))) return false;
+    for (size_t k = 0; k < plan.in.size(); ++k) {
+      const Place& p = plan.in[k];
+      if (p.slot < 0) continue;
+      const Lies lies = lies_of(k, nullptr).first;
       // What is read at two places is written at none.
-      const auto [at, is_new] = reads_.try_emplace(slot, lies);
-      if (!is_new && !(at->second == lies)) at->second = {kAnywhere, false};
+      const Lies* const at = find(reads_, p.slot);
+      reads_[static_cast<size_t>(p.slot)] = {round_, !at || *at == lies ? lies : Lies{kAnywhere, false}};
     }
-    for (const auto& [slot, out] : writes) writes_[slot] = out;
+    for (const Place* out : {&plan.out, &plan.also})
+      if (out->slot >= 0) writes_[static_cast<size_t>(out->slot)] = {round_, written_at(*out)};
     return true;
   }
 
@@ -61,8 +69,17 @@ class Builder::Alike {
     bool by_row;     // a number for each row
     bool operator==(const Lies&) const = default;
   };
-  using Places = std::map<int32_t, Lies>;
-  Places reads_, writes_;
+  /// Of each slot: how it lies, if that was said in this round.
+  struct Met {
+    uint32_t round = 0;
+    Lies lies{};
+  };
+  const Lies* find(const std::vector<Met>& all, int32_t slot) const {
+    const Met& m = all[static_cast<size_t>(slot)];
+    return m.round == round_ ? &m.lies : nullptr;
+  }
+  std::vector<Met> reads_, writes_;
+  uint32_t round_ = 1;
 };
 
 bool Builder::can_be_chained(const Plan& plan) const {
@@ -75,9 +92,9 @@ bool Builder::can_be_chained(const Plan& plan) const {
 /// A chain that is being drawn together.
 struct Builder::Drawn {
   int64_t n, row;  // elements; of a row, or 0
-  std::vector<uint32_t> steps;
+  Alike& alike;
+  std::vector<uint32_t> steps{};
   size_t whole = 0;  // links over all elements
-  Alike alike{};
   std::optional<uint32_t> fold{};
 };
 
@@ -99,8 +116,8 @@ Builder::Part Builder::part_of(const Drawn& chain, Plan& plan) {
 
 /// Others over as many elements are drawn forward, past what has nothing to do with them; with reductions of
 /// their rows, and loops over what these give.
-void Builder::draw(Drawn& chain, size_t i, std::vector<bool>& done) {
-  std::vector<bool> read(t_.slots.size()), written(t_.slots.size());
+void Builder::draw(Drawn& chain, size_t i, std::vector<char>& done) {
+  std::vector<char> read(t_.slots.size()), written(t_.slots.size());
   size_t passed = 0;
   for (size_t j = i; j < plans_.size() && passed < kMostPassed; ++j) {
     Plan& plan = plans_[j];
@@ -118,7 +135,6 @@ void Builder::draw(Drawn& chain, size_t i, std::vector<bool>& done) {
       continue;
     }
     if (j == i) return;
-    const Step& s = t_.steps[j];
     // Of the reductions over what the chain makes, one asks for its blocks. It stands last.
     if (plan.folds >= 0 && !chain.row && !chain.fold && chain.alike.writes(plan.folds) &&
         !written[static_cast<size_t>(plan.folds)] && plan.folded == chain.n) {
@@ -126,11 +142,10 @@ void Builder::draw(Drawn& chain, size_t i, std::vector<bool>& done) {
       done[j] = true;
     }
     ++passed;
-    each_place(s, [&](const Place& p, bool writes) {
-      const bool made = t_.gives(s, p.slot);
-      (writes || made ? written : read)[static_cast<size_t>(p.slot)] = true;
-      if (writes) read[static_cast<size_t>(p.slot)] = true;
-    });
+    for (const Touch& t : touches(j)) {
+      (t.written || t.made ? written : read)[static_cast<size_t>(t.slot)] = true;
+      if (t.written) read[static_cast<size_t>(t.slot)] = true;
+    }
   }
   if (chain.fold) chain.steps.push_back(*chain.fold);
   if (chain.row && !chain.whole) {  // reductions alone
@@ -142,20 +157,25 @@ void Builder::draw(Drawn& chain, size_t i, std::vector<bool>& done) {
 }
 
 void Builder::schedule() {
-  std::vector<bool> done(plans_.size());
+  std::vector<char> done(plans_.size());
+  schedule_.reserve(plans_.size());
+  Alike alike(t_.slots.size());
   for (size_t i = 0; i < plans_.size(); ++i) {
     const Plan& plan = plans_[i];
     if (done[i] || !plan.live || plan.once) continue;
-    Drawn chain{};
+    const auto alone = static_cast<uint32_t>(i);
     if (can_be_chained(plan) || plan.row) {
-      chain.n = t_.geometry(plan.row ? plan.in[0] : plan.out).numel;
-      chain.row = plan.row;
+      alike.clear();
+      Drawn chain{t_.geometry(plan.row ? plan.in[0] : plan.out).numel, plan.row, alike};
       draw(chain, i, done);
+      if (!chain.steps.empty()) {
+        schedule_.add(chain.steps);
+        continue;
+      }
     }
-    if (chain.steps.empty()) chain.steps = {static_cast<uint32_t>(i)};
-    schedule_.push_back(std::move(chain.steps));
+    schedule_.add({&alone, 1});
   }
-  join_small();
+  join_small(alike);
 }
 
 /// What takes something that a chain makes and is none of its links, and why, for people.
@@ -164,7 +184,7 @@ std::string Builder::why_it_ends(const Drawn& chain, size_t passed) const {
     const Plan& plan = plans_[j];
     if (!plan.live || plan.once || std::ranges::find(chain.steps, j) != chain.steps.end()) continue;
     bool taken = false;
-    each_place(t_.steps[j], [&](const Place& p, bool) { taken |= chain.alike.writes(p.slot); });
+    for (const Touch& t : touches(j)) taken = taken || chain.alike.writes(t.slot);
     if (!taken) continue;
     if (plan.how == How::Guard) return "a decision reads what it makes";
     return text(
@@ -192,10 +212,11 @@ int Builder::takes(const Plan& plan, const Place& made) {
 }
 
 /// Cheap loops over few elements, of which each takes what the one before it made, become one.
-void Builder::join_small() {
-  std::map<int32_t, int> uses;  // as result and as operand
-  for (const auto& steps : schedule_)
-    for (const uint32_t i : steps) each_place(t_.steps[i], [&](const Place& p, bool) { ++uses[p.slot]; });
+void Builder::join_small(Alike& alike) {
+  std::vector<int32_t> uses(t_.slots.size());  // as result and as operand
+  for (size_t at = 0; at < schedule_.size(); ++at)
+    for (const uint32_t i : schedule_[at])
+      for (const Touch& t : touches(i)) ++uses[static_cast<size_t>(t.slot)];
   const auto is_cheap = [&](Plan& plan) {
     const int64_t n = t_.geometry(plan.out).numel;
     if (plan.how != How::Loop || n >= kLeastChained) return false;
@@ -204,10 +225,12 @@ void Builder::join_small() {
     plan.meaning = meaning(plan);
     return plan.meaning.forward != Cheap::None && pass_of(t_.geometry(plan.out).dtype).times(n) <= kMostTimes;
   };
-  std::vector<std::vector<uint32_t>> joined;
-  Alike alike;
+  in_registers_.resize(t_.slots.size());
+  Schedule joined;
+  joined.reserve(plans_.size());
   const Plan* before = nullptr;  // the last one, if it is cheap
-  for (auto& steps : schedule_) {
+  for (size_t at = 0; at < schedule_.size(); ++at) {
+    const auto steps = schedule_[at];
     Plan& plan = plans_[steps[0]];
     const bool cheap = steps.size() == 1 && is_cheap(plan);
     const int taken = cheap && before && t_.geometry(before->out).numel == t_.geometry(plan.out).numel &&
@@ -216,14 +239,14 @@ void Builder::join_small() {
                           : 0;
     if (taken && alike.add(plan)) {
       const int32_t s = before->out.slot;
-      if (slot(s).kind == Slot::Kind::Made && !memory(s).escapes && uses[s] == taken + 1 &&
-          (taken == 1 || plan.meaning.squares()))
-        in_registers_.insert(s);
-      joined.back().push_back(steps[0]);
+      if (slot(s).kind == Slot::Kind::Made && !memory(s).escapes &&
+          uses[static_cast<size_t>(s)] == taken + 1 && (taken == 1 || plan.meaning.squares()))
+        in_registers_[static_cast<size_t>(s)] = true;
+      joined.join(steps[0]);
     } else {
-      alike = Alike();
+      alike.clear();
       if (cheap) alike.add(plan);
-      joined.push_back(std::move(steps));
+      joined.add(steps);
     }
     before = cheap ? &plan : nullptr;
   }

@@ -23,8 +23,12 @@ void Program::place(int32_t slot, char* base) {
   Memory& m = memory_[static_cast<size_t>(slot)];
   m.base = base;
   if (m.frame) m.frame->data = base;
-  for (const auto& [at, offset] : m.pointers) *static_cast<char**>(at) = base + offset;
-  for (const auto& [t, offset] : m.tensors) t->data = base + offset;
+  for (int32_t i = m.pointers; i >= 0; i = pointers_[static_cast<size_t>(i)].next) {
+    const Pointer<void>& p = pointers_[static_cast<size_t>(i)];
+    *static_cast<char**>(p.at) = base + p.offset;
+  }
+  for (int32_t i = m.tensors; i >= 0; i = tensors_[static_cast<size_t>(i)].next)
+    tensors_[static_cast<size_t>(i)].at->data = base + tensors_[static_cast<size_t>(i)].offset;
 }
 
 /// Whether memory that is written block by block shares bytes with other outside memory, as only what belongs
@@ -78,8 +82,15 @@ void Program::supply(const Supply& s, const Drop* drop) {
   }
   Memory& m = memory_[static_cast<size_t>(s.slot)];
   if (s.kind == Supply::Kind::Give) return m.keep.reset();
-  m.keep = s.kind == Supply::Kind::Take ? empty(m.sizes.span(), m.dtype)
-                                        : std::move(memory_[static_cast<size_t>(s.from)].keep);
+  if (s.kind == Supply::Kind::TakeOver) {
+    m.keep = std::move(memory_[static_cast<size_t>(s.from)].keep);
+  } else if (m.made_as >= 0) {
+    const Geometry& g = trace_.geometries[static_cast<size_t>(m.made_as)];
+    m.keep = empty(g.sizes.span(), g.dtype);
+  } else {
+    m.keep = empty(IntList{{static_cast<int64_t>(trace_.slots[static_cast<size_t>(s.slot)].nbytes)}},
+                   DType::UInt8);
+  }
   if (m.keep.bytes() != m.base) place(s.slot, m.keep.bytes());
 }
 

@@ -269,14 +269,20 @@ class Program {
     int32_t input = -1;             // of Outside: which input lies in it
     int64_t input_offset = 0;
     size_t arena = 0;
-    int32_t takes = -1;  // of Own: whose memory it takes over
+    int32_t takes = -1;     // of Own: whose memory it takes over
+    int32_t made_as = -1;   // of fresh memory: in which geometry, if it is not as many bytes
+    int32_t pointers = -1;  // the last of its pointers, of its tensors
+    int32_t tensors = -1;
     Ref<Storage> frame;  // what operands of rows stand on
     Tensor keep;         // what a row made, fresh or own memory, or a constant
-    Dims sizes;          // of fresh and own memory
-    DType dtype{};
     const char* writer = "jit";
-    std::vector<std::pair<void*, int64_t>> pointers;  // where its address is written, and how far in
-    std::vector<std::pair<TensorImpl*, int64_t>> tensors;
+  };
+  /// Where the address of a memory is written, and how far in; in a list for each.
+  template <class T>
+  struct Pointer {
+    T* at;
+    int64_t offset;
+    int32_t next;
   };
   struct Saved {
     int32_t slot;
@@ -299,6 +305,8 @@ class Program {
   const Ends ends_;
   std::vector<int32_t> output_is_input_;
   std::vector<Memory> memory_;
+  std::vector<Pointer<void>> pointers_;
+  std::vector<Pointer<TensorImpl>> tensors_;
   std::vector<Run> runs_;
   std::vector<Loops> loops_;
   std::vector<std::unique_ptr<SmallPass>> passes_;
@@ -326,7 +334,7 @@ class Program {
   std::vector<Saved> saved_;
   std::vector<std::unique_ptr<double[]>> parameters_;
   /// Numbers that no call changes, by their bytes and how many times each.
-  std::map<std::pair<std::string, int64_t>, std::unique_ptr<char[]>> repeated_;
+  std::map<std::array<uint64_t, 3>, std::unique_ptr<char[]>> repeated_;
   /// An arena that is longer goes back to the allocator after each call.
   static constexpr size_t kMostArena = size_t{64} << 10;
   Tensor arena_;

@@ -4,12 +4,14 @@
 
 namespace adjoint::replay {
 
-RowArguments::RowArguments(const Trace& trace, const Step& s,
-                           runtime::FunctionRef<Tensor(const Place&)> make) {
+void RowArguments::assign(const Trace& trace, const Step& s,
+                          runtime::FunctionRef<Tensor(const Place&)> make) {
+  tensors.clear();
+  out.clear();
   size_t n = 0;
   for (uint32_t k = s.arguments.begin; k < s.arguments.end; ++k) n += trace.arguments[k].list.size() + 1;
   tensors.reserve(n);
-  values.resize(s.arguments.size() + 1);
+  values.assign(s.arguments.size() + 1, {});
   for (uint32_t k = s.arguments.begin; k < s.arguments.end; ++k) {
     const Argument& a = trace.arguments[k];
     Value& v = values[k - s.arguments.begin];

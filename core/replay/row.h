@@ -18,7 +18,10 @@ struct RowArguments {
   std::vector<Tensor> out;
 
   RowArguments() = default;
-  RowArguments(const Trace& trace, const Step& step, runtime::FunctionRef<Tensor(const Place&)> make);
+  RowArguments(const Trace& trace, const Step& step, runtime::FunctionRef<Tensor(const Place&)> make) {
+    assign(trace, step, make);
+  }
+  void assign(const Trace& trace, const Step& step, runtime::FunctionRef<Tensor(const Place&)> make);
   RowArguments(RowArguments&&) = default;
   RowArguments& operator=(RowArguments&&) = default;
 };
