@@ -70,6 +70,12 @@ std::vector<Relation> relations_of(nb::handle inputs, nb::handle outputs) {
   return relations;
 }
 
+/// A recording, which replays of it share.
+struct Held {
+  std::shared_ptr<Recording> recording;
+  Recording* operator->() const { return recording.get(); }
+};
+
 struct Recorder {
   Ref<Tracer> tracer;
   bool open = true;
@@ -142,7 +148,7 @@ struct AgainInPython final : Again {
 };
 
 nb::dict statistics(const std::shared_ptr<Replay>& replay) {
-  const Program::Statistics s = replay->program().statistics();
+  const Program::Statistics s = replay->statistics();
   nb::dict d;
   d["operations"] = s.operations;
   d["loops"] = s.loops;
@@ -204,27 +210,26 @@ void fork_in_recorders() {
 }
 
 void bind_replay(nb::module_& m) {
-  nb::class_<Recording>(m, "_Recording", "What a call did to elements.")
-      .def_prop_ro("refused", [](const Recording& r) { return r.trace.refused; })
-      .def("difference", &Recording::difference)
+  nb::class_<Held>(m, "_Recording", "What a call did to elements.")
+      .def_prop_ro("refused", [](const Held& r) { return r->trace.refused; })
+      .def("difference", [](const Held& r, const Held& other) { return r->difference(*other.recording); })
       .def("vary",
-           [](Recording& r, const Recording& before, const Recording& tracked, nb::list there,
-              nb::list returned) {
+           [](Held& r, const Held& before, const Held& tracked, nb::list there, nb::list returned) {
              std::vector<Scalar> numbers;
              for (nb::handle n : there) numbers.push_back(as_scalar(n.ptr()).value());
              std::vector<std::pair<uint32_t, Scalar>> given_back;
              for (nb::handle n : returned)
                given_back.emplace_back(nb::cast<uint32_t>(n[0]), as_scalar(nb::object(n[1]).ptr()).value());
-             return r.vary(before, tracked, numbers, given_back);
+             return r->vary(*before.recording, *tracked.recording, numbers, given_back);
            })
-      .def_prop_ro("items", [](const Recording& r) { return r.trace.items; })
-      .def_prop_ro("steps", [](const Recording& r) { return r.trace.steps.size(); })
+      .def_prop_ro("items", [](const Held& r) { return r->trace.items; })
+      .def_prop_ro("steps", [](const Held& r) { return r->trace.steps.size(); })
       .def_prop_ro("draws",
-                   [](const Recording& r) {
-                     return std::ranges::any_of(r.trace.steps,
+                   [](const Held& r) {
+                     return std::ranges::any_of(r->trace.steps,
                                                 [](const Step& s) { return s.op && s.op->draws; });
                    })
-      .def_prop_ro("bytes", [](const Recording& r) { return r.trace.bytes_held(); });
+      .def_prop_ro("bytes", [](const Held& r) { return r->trace.bytes_held(); });
   nb::class_<Recorder>(m, "_Recorder", "Looks on at the calls of this thread.")
       .def("refuse", [](Recorder& r, const std::string& why) { r.tracer->refuse(why); })
       .def_prop_ro("refused", [](const Recorder& r) { return r.tracer->trace.refused; })
@@ -252,42 +257,43 @@ void bind_replay(nb::module_& m) {
              r.open = false;
              return r.tracer->trace.steps.size();
            })
-      .def(
-          "finish",
-          [](Recorder& r, nb::handle inputs, nb::handle outputs, uint32_t forward, nb::list groups,
-             nb::list spent, std::vector<uint32_t> retained, bool asks, nb::list replaced) {
-            auto made = std::make_unique<Recording>();
-            made->relations = relations_of(inputs, outputs);
-            for (nb::handle s : spent)
-              made->spent.push_back({nb::cast<uint32_t>(s[0]), nb::cast<std::string>(s[1]),
-                                     nb::cast<std::string>(s[2]), nb::cast<std::vector<uint32_t>>(s[3])});
-            made->inputs = places_of(*r.tracer, inputs);
-            made->outputs = places_of(*r.tracer, outputs);
-            made->forward = forward;
-            for (nb::handle pair : replaced) {
-              const auto leaf = nb::cast<uint32_t>(pair[0]), gradient = nb::cast<uint32_t>(pair[1]);
-              const int64_t step = r.tracer->gradient_replaced(unwrap(nb::object(inputs[leaf]).ptr()));
-              if (step >= 0) made->replaced.push_back({leaf, gradient, step});
-            }
-            made->retained = std::move(retained);
-            made->asks = asks;
-            using Numbers = std::vector<uint32_t>;
-            for (nb::handle g : groups) {
-              Group group{nb::cast<Numbers>(g[0]), nb::cast<Numbers>(g[1]), nb::cast<Numbers>(g[2]), {}};
-              for (nb::handle pass : nb::iter(nb::object(g[3])))
-                group.passes.push_back({{nb::cast<uint32_t>(pass[0]), nb::cast<uint32_t>(pass[1])},
-                                        places_of(*r.tracer, nb::object(pass[2])),
-                                        places_of(*r.tracer, nb::object(pass[3])),
-                                        bases_of(*r.tracer, nb::object(pass[3]))});
-              made->groups.push_back(std::move(group));
-            }
-            made->trace = std::move(r.tracer->trace);
-            made->begin_at_inputs();
-            return made.release();
-          },
-          nb::rv_policy::take_ownership);
+      .def("finish", [](Recorder& r, nb::handle inputs, nb::handle outputs, uint32_t forward, nb::list groups,
+                        nb::list spent, std::vector<uint32_t> retained, bool asks, nb::list replaced) {
+        auto made = std::make_shared<Recording>();
+        made->relations = relations_of(inputs, outputs);
+        for (nb::handle s : spent)
+          made->spent.push_back({nb::cast<uint32_t>(s[0]), nb::cast<std::string>(s[1]),
+                                 nb::cast<std::string>(s[2]), nb::cast<std::vector<uint32_t>>(s[3])});
+        made->inputs = places_of(*r.tracer, inputs);
+        made->outputs = places_of(*r.tracer, outputs);
+        made->forward = forward;
+        for (nb::handle pair : replaced) {
+          const auto leaf = nb::cast<uint32_t>(pair[0]), gradient = nb::cast<uint32_t>(pair[1]);
+          const int64_t step = r.tracer->gradient_replaced(unwrap(nb::object(inputs[leaf]).ptr()));
+          if (step >= 0) made->replaced.push_back({leaf, gradient, step});
+        }
+        made->retained = std::move(retained);
+        made->asks = asks;
+        using Numbers = std::vector<uint32_t>;
+        for (nb::handle g : groups) {
+          Group group{nb::cast<Numbers>(g[0]), nb::cast<Numbers>(g[1]), nb::cast<Numbers>(g[2]), {}};
+          for (nb::handle pass : nb::iter(nb::object(g[3])))
+            group.passes.push_back({{nb::cast<uint32_t>(pass[0]), nb::cast<uint32_t>(pass[1])},
+                                    places_of(*r.tracer, nb::object(pass[2])),
+                                    places_of(*r.tracer, nb::object(pass[3])),
+                                    bases_of(*r.tracer, nb::object(pass[3]))});
+          made->groups.push_back(std::move(group));
+        }
+        made->trace = std::move(r.tracer->trace);
+        made->trace.shrink();
+        made->begin_at_inputs();
+        return Held{std::move(made)};
+      });
   nb::class_<Replayed>(m, "_Replay", "A recording that runs again.")
-      .def("__init__", [](Replayed* p, const Recording& r) { new (p) Replayed{std::make_shared<Replay>(r)}; })
+      .def("__init__",
+           [](Replayed* p, const Held& r) { new (p) Replayed{std::make_shared<Replay>(r.recording)}; })
+      .def("plan", [](const Replayed& p) { p.replay->plan(); })
+      .def_prop_ro("planned", [](const Replayed& p) { return p.replay->is_planned(); })
       .def("statistics", [](const Replayed& p) { return statistics(p.replay); })
       .def_prop_ro("writes", [](const Replayed& p) { return p.replay->writes(); })
       .def_prop_ro("differentiated",
@@ -298,7 +304,10 @@ void bind_replay(nb::module_& m) {
                      return outputs;
                    })
       .def_prop_ro("recorded", [](const Replayed& p) { return p.replay->has_passes(); })
-      .def("__str__", [](const Replayed& p) { return p.replay->text(); });
+      .def("__str__", [](const Replayed& p) {
+        p.replay->plan();
+        return p.replay->text();
+      });
   m.def(
       "_record",
       [](nb::str folder, bool blind) {

@@ -6,6 +6,7 @@
 #include "bind/computing.h"
 #include "bind/replay.h"
 #include "bind/replay_stores.h"
+#include "runtime/interrupt.h"
 
 namespace nb = nanobind;
 
@@ -53,6 +54,29 @@ nb::object again(const nb::object& trace, const paths::Walk& walk, PyObject* fun
   if (kept(trace).draws) state = trace.attr("state_of_draws")();
   return nb::make_tuple(nb::steal(PyObject_GetAttr(trace.ptr(), method)), nb::borrow(function),
                         nb::borrow(args), nb::borrow(kwargs), held, numbers, state);
+}
+
+/// Whether a trace can be run; else the function is told why not, and has it no longer.
+bool is_planned(PyObject* self, Entry& entry, const nb::object& trace) {
+  static PyObject* const method = PyUnicode_InternFromString("_unplanned");
+  replay::Replay& replay = *kept(trace).replay;
+  if (replay.is_planned()) [[likely]]
+    return true;
+  std::string why = "what depends on nothing came out otherwise";
+  try {
+    replay.plan();
+    return true;
+  } catch (const runtime::Interrupted&) {
+    throw;
+  } catch (const std::exception& error) {
+    why = error.what();
+  } catch (...) {
+  }
+  std::erase_if(entry.traces, [&](const nb::object& o) { return o.is(trace); });
+  const nb::str words(why.c_str());
+  PyObject* const given[] = {self, trace.ptr(), words.ptr()};
+  if (!nb::steal(PyObject_VectorcallMethod(method, given, 3, nullptr)).is_valid()) throw nb::python_error();
+  return false;
 }
 
 /// What a replay made, outputs and then numbers: owned, in place while it is little.
@@ -162,6 +186,10 @@ PyObject* entered(PyObject* self, PyObject* args, PyObject* kwargs) {
         reads.why.clear();
         if (!walk.call(function.ptr(), args, kwargs)) continue;
         t.used = entry.calls;
+        if (!is_planned(self, entry, trace)) {
+          --i;
+          continue;
+        }
         Made made;
         if (!run(trace, walk, function.ptr(), args, kwargs, made, true)) {
           ++entry.undone;

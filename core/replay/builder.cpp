@@ -77,6 +77,9 @@ void Builder::build() {
   p_.operations_ = t_.steps.size();
   std::vector<Step>().swap(t_.steps);
   std::vector<Argument>().swap(t_.arguments);
+  std::vector<Value>().swap(t_.plains);
+  if (p_.rows_.empty()) std::vector<Place>().swap(t_.places);
+  p_.pointers_.shrink_to_fit();
 }
 
 void Builder::find_inputs_and_outputs() {

@@ -331,7 +331,7 @@ void Builder::plan_launches() {
                                     [](const Launches::Call& call) { return folds_rows(*call.routine); });
     for (const size_t n : plan.launches->made) {
       plan.aside.push_back(static_cast<int32_t>(t_.slots.size()));
-      t_.slots.push_back({Slot::Kind::Made, n});
+      t_.slots.push_back({Slot::Kind::Made, 0, n});
     }
   }
   p_.memory_.resize(t_.slots.size());

@@ -41,57 +41,56 @@ void Recording::begin_at_inputs() {
     }
 }
 
-Replay::Replay(Recording recording) : recording_(std::move(recording)) {
-  Trace forward = recording_.trace;
-  Program::Ends ends{recording_.inputs, recording_.outputs, recording_.relations};
+Replay::Replay(std::shared_ptr<const Recording> recording) : recording_(std::move(recording)) {
+  Program::Ends ends{recording_->inputs, recording_->outputs, recording_->relations};
   ends.whole_from = ends.outputs.size();
-  ends.numbers = recording_.numbers;
-  for (const Replaced& r : recording_.replaced) ends.dropped.emplace_back(r.gradient, r.step);
-  forward.steps.resize(recording_.forward);
+  ends.numbers = recording_->numbers;
+  for (const Replaced& r : recording_->replaced) ends.dropped.emplace_back(r.gradient, r.step);
   find_kept();
   ends.outputs.insert(ends.outputs.end(), kept_.begin(), kept_.end());
-  forward_ = std::make_unique<Pool>(std::move(forward), std::move(ends));
-  for (size_t g = 0; g < parts_.size(); ++g) add_backward(recording_.groups[g], parts_[g]);
+  forward_ = std::make_unique<Pool>(std::shared_ptr<const Trace>(recording_, &recording_->trace),
+                                    Range{0, recording_->forward}, std::move(ends));
+  for (size_t g = 0; g < parts_.size(); ++g) add_backward(recording_->groups[g], parts_[g]);
   if (has_passes()) find_writes();
 }
 
 void Replay::find_writes() {
-  const Trace& all = recording_.trace;
+  const Trace& all = recording_->trace;
   std::map<int32_t, std::pair<int64_t, int64_t>> written;
-  for (size_t i = 0; i < recording_.forward; ++i)
+  for (size_t i = 0; i < recording_->forward; ++i)
     all.each_place(all.steps[i], [&](const Place& p, bool writes) {
       if (!writes || all.slots[static_cast<size_t>(p.slot)].kind != Slot::Kind::Outside) return;
       const auto [begin, end] = all.extent(p);
       const auto [at, is_new] = written.try_emplace(p.slot, begin, end);
       if (!is_new) at->second = {std::min(at->second.first, begin), std::max(at->second.second, end)};
     });
-  for (uint32_t k = 0; k < recording_.inputs.size(); ++k) {
-    const Place& p = recording_.inputs[k];
+  for (uint32_t k = 0; k < recording_->inputs.size(); ++k) {
+    const Place& p = recording_->inputs[k];
     const auto at = written.find(p.slot);
     if (at == written.end()) continue;
     written_.push_back(k);
     const auto [begin, end] = at->second;
     if (std::ranges::none_of(writes_,
-                             [&](const Write& w) { return recording_.inputs[w.input].slot == p.slot; }))
+                             [&](const Write& w) { return recording_->inputs[w.input].slot == p.slot; }))
       writes_.push_back({k, begin - p.offset, end - p.offset});
   }
 }
 
 void Replay::find_kept() {
-  const Trace& all = recording_.trace;
+  const Trace& all = recording_->trace;
   // Where what the forward part makes begins in its slot.
   std::vector<int64_t> made(all.slots.size(), -1);
-  for (size_t i = 0; i < recording_.forward; ++i)
+  for (size_t i = 0; i < recording_->forward; ++i)
     for (const Place& p : all.at(all.steps[i].results))
       if (p.slot >= 0 && made[static_cast<size_t>(p.slot)] < 0) made[static_cast<size_t>(p.slot)] = p.offset;
   std::vector<int32_t> number(all.slots.size(), -1);
-  for (const Group& group : recording_.groups) {
+  for (const Group& group : recording_->groups) {
     std::vector<bool> taken(all.slots.size());
     Part& part = parts_.emplace_back();
-    part.reads.resize(recording_.inputs.size());
+    part.reads.resize(recording_->inputs.size());
     const auto reads = [&](int32_t slot) {
       for (size_t n = 0; n < part.reads.size(); ++n)
-        part.reads[n] = part.reads[n] || recording_.inputs[n].slot == slot;
+        part.reads[n] = part.reads[n] || recording_->inputs[n].slot == slot;
     };
     for (const Pass& pass : group.passes) {
       for (uint32_t i = pass.steps.begin; i < pass.steps.end; ++i) {
@@ -121,8 +120,8 @@ void Replay::find_kept() {
         number[k] = static_cast<int32_t>(kept_.size());
         kept_.push_back({static_cast<int32_t>(k), 0, std::max<int64_t>(made[k], 0)});
         int32_t same = -1;
-        for (size_t o = 0; o < recording_.outputs.size(); ++o)
-          if (recording_.outputs[o].slot == static_cast<int32_t>(k)) same = static_cast<int32_t>(o);
+        for (size_t o = 0; o < recording_->outputs.size(); ++o)
+          if (recording_->outputs[o].slot == static_cast<int32_t>(k)) same = static_cast<int32_t>(o);
         kept_output_.push_back(same);
       }
       part.kept.push_back(static_cast<uint32_t>(number[k]));
@@ -131,25 +130,17 @@ void Replay::find_kept() {
 }
 
 void Replay::add_backward(const Group& group, Part& part) const {
-  const Trace& all = recording_.trace;
   for (const Pass& pass : group.passes) {
-    Trace back = all;
-    back.steps.assign(all.steps.begin() + pass.steps.begin, all.steps.begin() + pass.steps.end);
-    Program::Ends ends{recording_.inputs, pass.gradients, {}};
+    Program::Ends ends{recording_->inputs, pass.gradients, {}};
     ends.passes = true;
-    for (Number n : recording_.numbers)
+    for (Number n : recording_->numbers)
       if (n.slot >= 0 || (n.step >= pass.steps.begin && n.step < pass.steps.end)) {
         if (n.slot < 0) n.step -= pass.steps.begin;
         ends.numbers.push_back(n);
       }
     ends.inputs.insert(ends.inputs.end(), pass.seeds.begin(), pass.seeds.end());
     ends.spent_from = ends.inputs.size();
-    for (const uint32_t k : part.kept) {
-      ends.inputs.push_back(kept_[k]);
-      back.slots[static_cast<size_t>(kept_[k].slot)].kind = Slot::Kind::Outside;
-    }
-    for (Slot& s : back.slots)
-      if (s.kind == Slot::Kind::Outside) s.writes = 0;
+    for (const uint32_t k : part.kept) ends.inputs.push_back(kept_[k]);
     for (size_t i = 0; i < pass.gradients.size(); ++i) {
       Relation& r = ends.relations.emplace_back();
       const auto at = std::ranges::find(ends.inputs, pass.gradients[i]);
@@ -160,19 +151,36 @@ void Replay::add_backward(const Group& group, Part& part) const {
         ends.outputs.push_back(pass.bases[i]);
       }
     }
-    part.backward.push_back({std::make_unique<Pool>(std::move(back), std::move(ends)), &pass});
+    part.backward.push_back(
+        {std::make_unique<Pool>(std::shared_ptr<const Trace>(recording_, &recording_->trace), pass.steps,
+                                std::move(ends)),
+         &pass});
   }
 }
 
 bool Replay::writes() const {
-  return std::ranges::any_of(recording_.trace.slots,
+  return std::ranges::any_of(recording_->trace.slots,
                              [](const Slot& s) { return s.kind == Slot::Kind::Outside && s.writes; });
+}
+
+Program::Statistics Replay::statistics() const {
+  Program::Statistics s;
+  s.operations = recording_->forward;
+  if (is_planned()) s = program().statistics();
+  s.bytes += recording_->trace.bytes_held();
+  for (const Part& part : parts_)
+    for (const Backward& b : part.backward)
+      if (b.program->is_planned()) s.bytes += b.program->any().statistics().bytes;
+  return s;
 }
 
 std::string Replay::text() const {
   std::string all = program().text();
   for (const Part& part : parts_)
-    for (const Backward& b : part.backward) all += "backward\n" + b.program->any().text();
+    for (const Backward& b : part.backward) {
+      b.program->plan();
+      all += "backward\n" + b.program->any().text();
+    }
   return all;
 }
 
@@ -184,7 +192,7 @@ const Replay::Backward* Replay::pass_for(const Part& part, const Gradients& seed
       const Tensor& g = seeds[i];
       if (g.defined() != (p.slot >= 0)) fits = false;
       if (!fits || !g.defined()) continue;
-      const Geometry& geometry = recording_.trace.geometry(p);
+      const Geometry& geometry = recording_->trace.geometry(p);
       fits = !(g->flags & TensorImpl::kTransformed) && g.dtype() == geometry.dtype &&
              same(g.sizes(), geometry.sizes.span()) && same(g.strides(), geometry.strides.span());
     }
@@ -195,11 +203,11 @@ const Replay::Backward* Replay::pass_for(const Part& part, const Gradients& seed
 
 Program::Outcome Replay::run(std::span<const Tensor> inputs, std::span<Tensor> outputs, MakeAgain again,
                              std::vector<Scalar>& numbers, const Program::Drop* drop) {
-  const size_t n = recording_.outputs.size();
+  const size_t n = recording_->outputs.size();
   if (!has_passes()) {
     const auto outcome = forward_->run(inputs, outputs, numbers, drop);
     if (outcome == Program::Outcome::Done && thread_state.grad)
-      for (const Spent& spent : recording_.spent) set_spent(spent, inputs, outputs[spent.output]);
+      for (const Spent& spent : recording_->spent) set_spent(spent, inputs, outputs[spent.output]);
     return outcome;
   }
   if (!thread_state.grad) return Program::Outcome::Undone;
@@ -207,13 +215,13 @@ Program::Outcome Replay::run(std::span<const Tensor> inputs, std::span<Tensor> o
   std::vector<Ref<ReplayNode>> nodes;
   for (uint32_t g = 0; g < parts_.size(); ++g)
     nodes.push_back(Ref<ReplayNode>::steal(
-        new ReplayNode(shared_from_this(), g, again(recording_.groups[g].outputs.size()), before, inputs)));
+        new ReplayNode(shared_from_this(), g, again(recording_->groups[g].outputs.size()), before, inputs)));
   Tensors all(n + kept_.size());
   if (const auto outcome = forward_->run(inputs, all, numbers); outcome != Program::Outcome::Done)
     return outcome;
   std::copy_n(all.begin(), n, outputs.begin());
   for (const Ref<ReplayNode>& node : nodes) node->enter(inputs, all, numbers);
-  for (const uint32_t k : recording_.retained) retain_grad(outputs[k]);
+  for (const uint32_t k : recording_->retained) retain_grad(outputs[k]);
   return Program::Outcome::Done;
 }
 

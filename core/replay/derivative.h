@@ -93,20 +93,28 @@ class Again {
 /// What a node owns of it, in as many shares as it has results.
 using MakeAgain = runtime::FunctionRef<std::shared_ptr<const Again>(size_t shares)>;
 
+/// A recording made ready to run, when it runs for the first time.
 class Replay : public std::enable_shared_from_this<Replay> {
  public:
   /// Throws Error where it cannot be run.
-  explicit Replay(Recording recording);
+  explicit Replay(std::shared_ptr<const Recording> recording);
+  /// Make the program, if there is none yet. Throws Error where it cannot be run. Passes are planned when
+  /// they come.
+  void plan() { forward_->plan(); }
+  bool is_planned() const { return forward_->is_planned(); }
   /// `again` may give null where no result needs a gradient. With `drop`, gradients that are replaced and
   /// that nothing reads go when the function would let go of them.
   Program::Outcome run(std::span<const Tensor> inputs, std::span<Tensor> outputs, MakeAgain again,
                        std::vector<Scalar>& numbers, const Program::Drop* drop = nullptr);
+  /// Once it is planned.
   const Program& program() const { return forward_->any(); }
+  /// Of the call, with all bytes: of the recording, and of passes as far as they ran.
+  Program::Statistics statistics() const;
   /// An instruction a line, for people: of the call, and of each pass.
   std::string text() const;
-  size_t outputs() const { return recording_.outputs.size(); }
-  bool has_passes() const { return !recording_.groups.empty(); }
-  const Recording& recording() const { return recording_; }
+  size_t outputs() const { return recording_->outputs.size(); }
+  bool has_passes() const { return !recording_->groups.empty(); }
+  const Recording& recording() const { return *recording_; }
   /// Whether memory is written that was there before.
   bool writes() const;
 
@@ -139,7 +147,7 @@ class Replay : public std::enable_shared_from_this<Replay> {
   /// The program for these cotangents, or null.
   const Backward* pass_for(const Part& part, const Gradients& seeds) const;
 
-  Recording recording_;
+  const std::shared_ptr<const Recording> recording_;
   /// What passes take of the forward part, as places of whole slots.
   std::vector<Place> kept_;
   /// Of each of these, the output that is the same memory, or -1.

@@ -14,7 +14,13 @@
 
 namespace adjoint::replay {
 
-Program::Program(const Trace& trace, Ends ends) : trace_(trace), ends_(std::move(ends)) {
+Program::Program(const Trace& trace, Range steps, const Ends& ends) : trace_(trace.part(steps)), ends_(ends) {
+  if (ends_.passes) {
+    for (size_t k = ends_.spent_from; k < ends_.inputs.size(); ++k)
+      trace_.slots[static_cast<size_t>(ends_.inputs[k].slot)].kind = Slot::Kind::Outside;
+    for (Slot& s : trace_.slots)
+      if (s.kind == Slot::Kind::Outside) s.writes = 0;
+  }
   Builder(*this).build();
 }
 Program::~Program() = default;
@@ -363,9 +369,17 @@ std::string Program::text() const {
   return all;
 }
 
-Pool::Pool(Trace trace, Program::Ends ends) : trace_(std::move(trace)), ends_(std::move(ends)) {
-  idle_.push_back(std::make_unique<Program>(trace_, ends_));
-  first_ = idle_.front().get();
+std::unique_ptr<Program> Pool::make() { return std::make_unique<Program>(*trace_, steps_, ends_); }
+
+void Pool::keep(std::unique_ptr<Program> one) {
+  const std::lock_guard lock(lock_);
+  const Program* none = nullptr;
+  first_.compare_exchange_strong(none, one.get());
+  idle_.push_back(std::move(one));
+}
+
+void Pool::plan() {
+  if (!is_planned()) keep(make());
 }
 
 Program::Outcome Pool::run(std::span<const Tensor> inputs, std::span<Tensor> outputs,
@@ -378,14 +392,23 @@ Program::Outcome Pool::run(std::span<const Tensor> inputs, std::span<Tensor> out
       idle_.pop_back();
     }
   }
-  if (!mine) mine = std::make_unique<Program>(trace_, ends_);
+  if (!mine) {
+    if (hopeless_ || default_dtype() != default_dtype_ || thread_state.default_device != Device::CPU ||
+        thread_state.inference != inference_)
+      return Program::Outcome::Undone;
+    try {
+      mine = make();
+    } catch (const runtime::Interrupted&) {
+      throw;
+    } catch (...) {
+      hopeless_ = true;
+      return Program::Outcome::Undone;
+    }
+  }
   struct Back {
     Pool& pool;
     std::unique_ptr<Program>& mine;
-    ~Back() {
-      const std::lock_guard lock(pool.lock_);
-      pool.idle_.push_back(std::move(mine));
-    }
+    ~Back() { pool.keep(std::move(mine)); }
   } back{*this, mine};
   return mine->run(inputs, outputs, numbers, drop);
 }

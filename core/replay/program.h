@@ -58,15 +58,15 @@ class Program {
     /// From this output on, whole slots are given as they are, for another program.
     size_t whole_from = ~size_t{0};
     std::vector<Number> numbers = {};
-    /// A backward pass: all its numbers are given.
+    /// A backward pass: all its numbers are given, and so is what it takes of the call, from `spent_from` on.
     bool passes = false;
     /// Inputs that the program lets go of before a step, if nothing reads them: gradients that it replaces.
     std::vector<std::pair<uint32_t, int64_t>> dropped = {};
     /// From this input on, each may go after the last step that takes it.
     size_t spent_from = ~size_t{0};
   };
-  /// Throws Error where it cannot be run.
-  Program(const Trace& trace, Ends ends);
+  /// Of these steps of a trace. `ends` stays where it is. Throws Error where it cannot be run.
+  Program(const Trace& trace, Range steps, const Ends& ends);
   ~Program();
   Program(const Program&) = delete;
 
@@ -302,7 +302,7 @@ class Program {
   bool run_all(const Drop* drop);
 
   Trace trace_;
-  const Ends ends_;
+  const Ends& ends_;
   std::vector<int32_t> output_is_input_;
   std::vector<Memory> memory_;
   std::vector<Pointer<void>> pointers_;
@@ -346,20 +346,32 @@ class Program {
   bool draws_ = false;
 };
 
-/// A program for several threads at once: each that runs it gets a copy.
+/// A program for several threads at once, made when it is needed first: each that runs it gets a copy.
 class Pool {
  public:
-  /// Throws Error where it cannot be run.
-  Pool(Trace trace, Program::Ends ends);
+  Pool(std::shared_ptr<const Trace> trace, Range steps, Program::Ends ends)
+      : trace_(std::move(trace)), steps_(steps), ends_(std::move(ends)) {}
+  /// Make one, if there is none yet. Throws Error where it cannot be run.
+  void plan();
+  bool is_planned() const { return first_.load(std::memory_order_acquire); }
+  /// Undone, too, where none can be made, or not now.
   Program::Outcome run(std::span<const Tensor> inputs, std::span<Tensor> outputs,
                        std::vector<Scalar>& numbers, const Program::Drop* drop = nullptr);
   /// One of the copies, which are alike.
-  const Program& any() const { return *first_; }
+  const Program& any() const { return *first_.load(std::memory_order_acquire); }
 
  private:
-  const Trace trace_;
+  std::unique_ptr<Program> make();
+  void keep(std::unique_ptr<Program> one);
+
+  const std::shared_ptr<const Trace> trace_;
+  const Range steps_;
   const Program::Ends ends_;
-  const Program* first_;
+  /// How this thread was when it was recorded, as far as plans depend on it.
+  const DType default_dtype_ = default_dtype();
+  const bool inference_ = thread_state.inference;
+  std::atomic<bool> hopeless_ = false;
+  std::atomic<const Program*> first_ = nullptr;
   runtime::SmallLock lock_;
   std::vector<std::unique_ptr<Program>> idle_;
 };

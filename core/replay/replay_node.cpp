@@ -71,8 +71,8 @@ class Supplier final : public Observer {
 
  private:
   void give_back(const Call& call, std::span<const Tensor> results) {
-    const Trace &then = replay_.recording_.trace, &now = tracer_.trace;
-    if (now.steps.size() == seen_ || seen_ >= replay_.recording_.forward) return;
+    const Trace &then = replay_.recording_->trace, &now = tracer_.trace;
+    if (now.steps.size() == seen_ || seen_ >= replay_.recording_->forward) return;
     const Step &a = then.steps[seen_++], &b = now.steps.back();
     if (a.kind != b.kind || a.op != b.op || a.results.size() != b.results.size() || !now.refused.empty())
       fail("jit: this backward pass needs the function once more, and it does something else now that ",
@@ -166,7 +166,7 @@ void ReplayNode::enter(std::span<const Tensor> inputs, std::span<const Tensor> a
       unread_[k] = t;
     }
   }
-  const size_t first = replay_->recording_.outputs.size();
+  const size_t first = replay_->recording_->outputs.size();
   results_.resize(part().kept.size());
   for (size_t k = 0; k < results_.size(); ++k) {
     const uint32_t number = part().kept[k];
@@ -246,7 +246,7 @@ void ReplayNode::apply(Gradients& in, Gradients& out) {
       thread_state.grad || thread_state.watched || thread_state.dual_level || thread_state.batch_level
           ? nullptr
           : replay_->pass_for(part(), in);
-  const bool holds = !replay_->recording_.asks || (pass && again_ && again_->holds());
+  const bool holds = !replay_->recording_->asks || (pass && again_ && again_->holds());
   if (pass && holds && run(*pass, in, out)) return;
   for (SavedTensor& s : results_)
     if (s.saved()) s.lend(this);
@@ -322,7 +322,7 @@ void ReplayNode::differentiate(const std::vector<Result>& results, TensorList in
 
 std::vector<ReplayNode::Result> ReplayNode::results_of(TensorList again) {
   std::unordered_map<uint32_t, size_t> at;  // of an output of the recording, among `again`
-  for (const Group& g : replay_->recording_.groups)
+  for (const Group& g : replay_->recording_->groups)
     for (const uint32_t k : g.outputs) at.emplace(k, at.size());
   std::vector<Result> results;
   const auto add = [&](uint32_t output, Edge then) {

@@ -52,7 +52,7 @@ class ReplayNode final : public Node {
 
  private:
   void tell_again(runtime::FunctionRef<void(const Again&, size_t)> f, size_t shares) const;
-  const Group& group() const { return replay_->recording_.groups[group_]; }
+  const Group& group() const { return replay_->recording_->groups[group_]; }
   const Replay::Part& part() const { return replay_->parts_[group_]; }
   bool run(const Replay::Backward& pass, Gradients& in, Gradients& out);
   /// What the function took, and whether some of it was written since by who had nothing to fear of that.

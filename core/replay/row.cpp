@@ -15,7 +15,6 @@ void RowArguments::assign(const Trace& trace, const Step& s,
   for (uint32_t k = s.arguments.begin; k < s.arguments.end; ++k) {
     const Argument& a = trace.arguments[k];
     Value& v = values[k - s.arguments.begin];
-    v = a.plain;
     v.present = a.present;
     if (!a.present) continue;
     switch (a.form) {
@@ -42,7 +41,7 @@ void RowArguments::assign(const Trace& trace, const Step& s,
         v.generator = nullptr;
         break;
       default:
-        break;
+        v = trace.plain(a);
     }
   }
   for (const Place& p : trace.at(s.out)) out.push_back(make(p));

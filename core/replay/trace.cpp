@@ -39,9 +39,9 @@ bool same_plain(Form form, const Value& a, const Value& b) {
   }
 }
 
-bool same_argument(const Argument& a, const Argument& b) {
-  return a.form == b.form && a.present == b.present && a.list == b.list &&
-         (!a.present || same_plain(a.form, a.plain, b.plain));
+bool is_plain(Form form) {
+  return form == Form::Scalar || form == Form::Int || form == Form::Float || form == Form::Bool ||
+         form == Form::Type;
 }
 
 /// Passes of several threads are not followed.
@@ -78,7 +78,7 @@ bool Trace::alike(const Step& a, const Step& b) const {
                       : x.form == Form::Floats
                           ? std::ranges::equal(part(floats, x.list), part(floats, y.list))
                       : x.form == Form::Text ? std::ranges::equal(part(bytes, x.list), part(bytes, y.list))
-                                             : same_plain(x.form, x.plain, y.plain);
+                                             : !is_plain(x.form) || same_plain(x.form, plain(x), plain(y));
     if (!same) return false;
   }
   return same_places(at(a.out), at(b.out)) && same_places(at(a.results), at(b.results));
@@ -98,7 +98,9 @@ std::string Trace::difference(const Trace& o) const {
     return text(o.steps.size(), " operations ran, and ", steps.size(), " before");
   for (const Step& s : steps) {
     for (uint32_t k = s.arguments.begin; k < s.arguments.end; ++k)
-      if (!same_argument(arguments[k], o.arguments[k]))
+      if (const Argument &a = arguments[k], &b = o.arguments[k];
+          a.form != b.form || a.present != b.present || !(a.list == b.list) ||
+          (a.present && is_plain(a.form) && !same_plain(a.form, plain(a), o.plain(b))))
         return text("an argument of ", name(s), " is another at each call");
     if (s.kind == Step::Kind::Read &&
         std::memcmp(bytes.data() + s.bytes.begin, o.bytes.data() + s.bytes.begin, s.bytes.size()) != 0)
@@ -115,11 +117,34 @@ std::string Trace::difference(const Trace& o) const {
   return "";
 }
 
+Trace Trace::part(Range of) const {
+  return {slots,   geometries, {steps.begin() + of.begin, steps.begin() + of.end},
+          places,  arguments,  plains,
+          ints,    floats,     bytes,
+          numbers, items,      refused};
+}
+
+void Trace::shrink() {
+  const auto all = [](auto&... lists) { (lists.shrink_to_fit(), ...); };
+  all(slots, geometries, steps, places, arguments, plains, ints, floats, bytes);
+}
+
 size_t Trace::bytes_held() const {
   return slots.capacity() * sizeof(Slot) + geometries.capacity() * sizeof(Geometry) +
          steps.capacity() * sizeof(Step) + places.capacity() * sizeof(Place) +
-         arguments.capacity() * sizeof(Argument) + ints.capacity() * 8 + floats.capacity() * 8 +
-         bytes.capacity();
+         arguments.capacity() * sizeof(Argument) + plains.capacity() * sizeof(Value) + ints.capacity() * 8 +
+         floats.capacity() * 8 + bytes.capacity();
+}
+
+Tracer::Tracer(std::string (*where)()) : where_(where) {
+  constexpr size_t kFew = 64;  // so that short programs ask for memory once
+  trace.slots.reserve(kFew);
+  versions_.reserve(kFew);
+  trace.geometries.reserve(8);
+  trace.steps.reserve(kFew);
+  trace.places.reserve(4 * kFew);
+  trace.arguments.reserve(4 * kFew);
+  trace.plains.reserve(kFew);
 }
 
 void Tracer::refuse(const std::string& why) {
@@ -141,7 +166,8 @@ Ref<Observer> Tracer::for_thread() const {
 
 uint32_t Tracer::geometry(const Tensor& t) {
   const auto is = [&](const Geometry& g) {
-    return g.dtype == t.dtype() && same(g.sizes.span(), t.sizes()) && same(g.strides.span(), t.strides());
+    return g.numel == t.numel() && g.dtype == t.dtype() && same(g.sizes.span(), t.sizes()) &&
+           same(g.strides.span(), t.strides());
   };
   // Programs have few shapes, and the last ones come again.
   for (size_t i = trace.geometries.size(); i-- > 0;)
@@ -152,7 +178,7 @@ uint32_t Tracer::geometry(const Tensor& t) {
 
 int32_t Tracer::slot(const Tensor& t, Slot::Kind kind) {
   Storage* const storage = owner_of_bytes(t->storage);
-  Slot s{kind, storage->nbytes};
+  Slot s{kind, 0, storage->nbytes};
   if (kind == Slot::Kind::Given || kind == Slot::Kind::Number) {
     if (storage->nbytes > kMostGiven || storage->kind == Storage::Kind::External)
       refuse(text("a tensor of ", storage->nbytes,
@@ -168,7 +194,7 @@ int32_t Tracer::slot(const Tensor& t, Slot::Kind kind) {
   const auto number = static_cast<int32_t>(trace.slots.size());
   trace.slots.push_back(s);
   versions_.push_back(storage->version.load(std::memory_order_relaxed));
-  if (kind != Slot::Kind::Number) at_[storage] = number;
+  if (kind != Slot::Kind::Number) at_.put(storage, number);
   return number;
 }
 
@@ -194,8 +220,8 @@ Place Tracer::place(const Tensor& t, uint32_t writes) {
   int32_t number;
   if (t.is_wrapped()) {
     number = slot(t, Slot::Kind::Number);
-  } else if (const auto found = at_.find(storage); found != at_.end()) {
-    number = found->second;
+  } else if (const int32_t found = at_.find(storage); found >= 0) {
+    number = found;
   } else {
     number = slot(t, Slot::Kind::Outside);
     versions_[static_cast<size_t>(number)] -= writes;
@@ -232,17 +258,17 @@ void Tracer::add(const Call& call, std::span<const Tensor> results, bool announc
     ++counts[t->storage];
   });
   for (const auto& [storage, n] : counts) {
-    const auto found = at_.find(owner_of_bytes(storage));
-    if (found == at_.end()) continue;  // met below, for the first time
+    const int32_t found = at_.find(owner_of_bytes(storage));
+    if (found < 0) continue;  // met below, for the first time
     uint32_t now = 0;
-    if (uint32_t* const known = version(found->second, storage, now)) {
+    if (uint32_t* const known = version(found, storage, now)) {
       if (now != *known + n) return refuse("a tensor was written by what is not followed");
       *known = now;
     }
-    trace.slots[static_cast<size_t>(found->second)].writes += n;
+    trace.slots[static_cast<size_t>(found)].writes += n;
   }
   each_written(call, [&](const Tensor& t) {
-    if (const Storage* s = owner_of_bytes(t->storage); !at_.contains(s)) {
+    if (const Storage* s = owner_of_bytes(t->storage); at_.find(s) < 0) {
       const int32_t number = slot(t, Slot::Kind::Outside);
       trace.slots[static_cast<size_t>(number)].writes = writes[s];
     }
@@ -253,7 +279,7 @@ void Tracer::add(const Call& call, std::span<const Tensor> results, bool announc
   step.arguments.begin = static_cast<uint32_t>(trace.arguments.size());
   for (size_t i = 0; i < call.arguments.size(); ++i) {
     const Value& v = call.arguments[i];
-    Argument a{op.kinds[i]->form, v.present, {}, {}};
+    Argument a{op.kinds[i]->form, v.present, {}};
     if (v.present) switch (a.form) {
         case Form::Tensor:
           a.list = keep({v.tensor, 1});
@@ -280,7 +306,11 @@ void Tracer::add(const Call& call, std::span<const Tensor> results, bool announc
           if (v.generator) return refuse(text(op.name, "() draws from a generator of its own"));
           break;
         default:
-          a.plain = v;
+          if (is_plain(a.form)) {
+            a.list.begin = static_cast<uint32_t>(trace.plains.size());
+            trace.plains.push_back(v);
+            a.list.end = a.list.begin + 1;
+          }
       }
     trace.arguments.push_back(a);
   }
@@ -295,12 +325,13 @@ void Tracer::add(const Call& call, std::span<const Tensor> results, bool announc
   const auto given = [&](const Tensor& t) {
     const Storage* s = owner_of_bytes(t->storage);
     if (writes.contains(s)) return true;
+    const int32_t found = at_.find(s);
+    if (found < 0) return false;
     for (uint32_t k = step.arguments.begin; k < step.arguments.end; ++k) {
       const Argument& a = trace.arguments[k];
       if (a.form != Form::Tensor && a.form != Form::Tensors) continue;
-      const auto found = at_.find(s);
       for (const Place& p : trace.at(a.list))
-        if (found != at_.end() && p.slot == found->second) return true;
+        if (p.slot == found) return true;
     }
     return false;
   };

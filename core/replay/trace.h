@@ -41,9 +41,9 @@ struct Place {
 
 struct Slot {
   enum class Kind : uint8_t { Outside, Given, Number, Made } kind;
-  size_t nbytes;
   /// By how much its version goes up.
   uint32_t writes = 0;
+  size_t nbytes;
   /// Of Given and Number: where its bytes begin in Trace::bytes.
   size_t bytes = 0;
   bool operator==(const Slot&) const = default;
@@ -56,12 +56,11 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-/// One argument; tensors, and lists of anything, lie in the lists of the trace.
+/// One argument, which lies in the lists of the trace: tensors, numbers of a list, one plain value.
 struct Argument {
   Form form;
   bool present;
   Range list;
-  Value plain;
 };
 
 struct Step {
@@ -80,6 +79,7 @@ struct Trace {
   std::vector<Step> steps;
   std::vector<Place> places;
   std::vector<Argument> arguments;
+  std::vector<Value> plains;
   std::vector<int64_t> ints;
   std::vector<double> floats;
   std::vector<char> bytes;
@@ -90,6 +90,8 @@ struct Trace {
   /// Why it cannot be replayed; empty where it can.
   std::string refused;
 
+  Value& plain(const Argument& a) { return plains[a.list.begin]; }
+  const Value& plain(const Argument& a) const { return plains[a.list.begin]; }
   std::span<const Place> at(Range r) const { return {places.data() + r.begin, r.size()}; }
   const Geometry& geometry(const Place& p) const { return geometries[p.geometry]; }
   /// The bytes that a place covers, from the beginning of its slot.
@@ -112,13 +114,49 @@ struct Trace {
   /// Where two recordings of one program part, for people; empty where they are the same.
   std::string difference(const Trace& other) const;
   size_t bytes_held() const;
+  /// Once it is written: no more memory than it takes.
+  void shrink();
+  /// The same with these steps alone.
+  Trace part(Range steps) const;
+};
+
+/// The slot of each memory that was met: a table without chains.
+class Slots {
+ public:
+  /// -1: none.
+  int32_t find(const Storage* s) const {
+    const auto& [key, slot] = entries_[place(s)];
+    return key ? slot : -1;
+  }
+  void put(const Storage* s, int32_t slot) {
+    if (2 * used_ >= entries_.size()) grow();
+    auto& entry = entries_[place(s)];
+    used_ += !entry.first;
+    entry = {s, slot};
+  }
+
+ private:
+  size_t place(const Storage* s) const {
+    const size_t mask = entries_.size() - 1;
+    size_t i = (reinterpret_cast<uintptr_t>(s) >> 4) * 0x9E3779B97F4A7C15u >> 32 & mask;
+    while (entries_[i].first && entries_[i].first != s) i = (i + 1) & mask;
+    return i;
+  }
+  void grow() {
+    const auto all = std::exchange(entries_, {});
+    entries_.resize(4 * all.size());
+    for (const auto& entry : all)
+      if (entry.first) entries_[place(entry.first)] = entry;
+  }
+  std::vector<std::pair<const Storage*, int32_t>> entries_{64};
+  size_t used_ = 0;
 };
 
 /// Writes a trace while it stands in a thread.
 class Tracer final : public Observer {
  public:
   /// `where` says for people which line of the program runs.
-  explicit Tracer(std::string (*where)()) : where_(where) {}
+  explicit Tracer(std::string (*where)());
 
   Ref<Observer> for_thread() const override;
   void computed(const Call& call, std::span<const Tensor> results) override;
@@ -138,16 +176,13 @@ class Tracer final : public Observer {
   /// Where a tensor of the program lies: an argument, a result.
   Place place(const Tensor& t, uint32_t writes = 0);
   /// A tensor that was made while nobody looked on, perhaps where one lay that is gone.
-  void meet(const Tensor& t) { at_.erase(owner_of_bytes(t->storage)); }
+  void meet(const Tensor& t) { at_.put(owner_of_bytes(t->storage), -1); }
   /// The step before which the program first gave this leaf another gradient, or none; -1 where a pass came
   /// first, or nobody did.
   int64_t gradient_replaced(const Tensor& leaf) const {
     const auto at = gradients_.find(leaf.get());
     return at == gradients_.end() ? -1 : at->second;
   }
-  /// Of the outside slots, the memory.
-  const std::unordered_map<const Storage*, int32_t>& slots() const { return at_; }
-
   Trace trace;
 
  private:
@@ -162,7 +197,7 @@ class Tracer final : public Observer {
 
   std::string (*where_)();
   bool forked_ = false, draws_ = false;
-  std::unordered_map<const Storage*, int32_t> at_;
+  Slots at_;
   std::vector<uint32_t> versions_;
   /// Of outside memory that is looked at with a count of writes of its own (`.data = …`): that.
   std::unordered_map<const Storage*, uint32_t> counted_;

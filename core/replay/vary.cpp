@@ -42,10 +42,13 @@ class Finder {
         if (x.form != y.form || x.present != y.present || !x.present) continue;
         Number n{0, i, k - a.arguments.begin};
         if (x.form == Form::Float) {
-          if (find(n, Scalar(x.plain.d), Scalar(y.plain.d))) y.plain.d = x.plain.d;
-        } else if (x.form == Form::Scalar && x.plain.scalar.kind() == y.plain.scalar.kind() &&
-                   !x.plain.scalar.is_complex() && x.plain.scalar.kind() != Category::Bool) {
-          if (find(n, x.plain.scalar, y.plain.scalar, {}, true)) y.plain.scalar = x.plain.scalar;
+          double &p = h.plain(x).d, &q = t.plain(y).d;
+          if (find(n, Scalar(p), Scalar(q))) q = p;
+        } else if (x.form == Form::Scalar) {
+          Scalar &p = h.plain(x).scalar, &q = t.plain(y).scalar;
+          if (p.kind() == q.kind() && !p.is_complex() && p.kind() != Category::Bool &&
+              find(n, p, q, {}, true))
+            q = p;
         } else if (x.form == Form::Floats && x.list == y.list) {
           for (; n.element < x.list.size(); ++n.element) {
             double &p = h.floats[x.list.begin + n.element], &q = t.floats[y.list.begin + n.element];

@@ -40,11 +40,23 @@ bool pop_from(T*& innermost, const T* one) {
 /// One and those around it as they are when a call comes: each may take itself out, and others, when it is
 /// asked.
 template <class T>
-std::vector<Ref<T>> from(T* innermost) {
-  std::vector<Ref<T>> all;
-  for (T* i = innermost; i; i = i->outer.get()) all.push_back(Ref<T>::share(i));
-  return all;
-}
+class From {
+ public:
+  explicit From(T* innermost) {
+    for (T* i = innermost; i; i = i->outer.get()) all_.push_back(Ref<T>::share(i).detach());
+  }
+  ~From() {
+    for (T* i : all_) runtime::release_count(i);
+  }
+  From(const From&) = delete;
+  size_t size() const { return all_.size(); }
+  T* operator[](size_t i) const { return all_[i]; }
+  T* const* begin() const { return all_.data(); }
+  T* const* end() const { return all_.data() + all_.size(); }
+
+ private:
+  runtime::SmallVector<T*, 4> all_;
+};
 
 }  // namespace
 
@@ -80,7 +92,7 @@ bool interpreted(const Call& call, Results& results) {
 }
 
 bool supplied(const Call& call, Results& results) {
-  const auto all = from(thread_state.observer);
+  const From all(thread_state.observer);
   for (size_t i = 0; i < all.size(); ++i) {
     if (!all[i]->supply(call, results)) continue;
     for (size_t inside = 0; inside < i; ++inside) all[inside]->computed(call, results.all());
@@ -94,12 +106,12 @@ namespace {
 /// f of each interpreter, with those inside of it out of sight, and of each observer.
 template <class F>
 void each(F&& f) {
-  for (const auto& i : from(thread_state.interpreter)) {
+  for (Interpreter* const i : From(thread_state.interpreter)) {
     const Past past(Ref<Interpreter>(i->outer));
     f(*i);
   }
   const NoInterpretation inner;
-  for (const auto& o : from(thread_state.observer)) f(*o);
+  for (Observer* const o : From(thread_state.observer)) f(*o);
 }
 
 template <class P>
@@ -122,12 +134,12 @@ bool compute_observed(const Call& call, Results& results, runtime::FunctionRef<v
 
 void tell_computed(const Call& call, std::span<const Tensor> results) {
   const NoInterpretation inner;
-  for (const auto& o : from(thread_state.observer)) o->computed(call, results);
+  for (Observer* const o : From(thread_state.observer)) o->computed(call, results);
 }
 
 void tell_write(const Tensor& t) {
   const NoInterpretation inner;
-  for (const auto& o : from(thread_state.observer)) o->before_write(t);
+  for (Observer* const o : From(thread_state.observer)) o->before_write(t);
 }
 
 void announce(const Call& call, std::span<const Tensor> results) {
@@ -157,7 +169,7 @@ void announce_kept(const Tensor& copy, const Tensor& of) {
   if (!all) return;  // no call is being interpreted
   while (all->outer_) all = all->outer_;
   const Value arguments[] = {boxed(of), boxed(copy.dtype())};
-  for (const auto& i : from(all->before_)) {
+  for (Interpreter* const i : From(all->before_)) {
     const Past past(Ref<Interpreter>(i->outer));
     i->announced({*row_of<To>, CallForm::Function, arguments, {}}, {&copy, 1});
   }

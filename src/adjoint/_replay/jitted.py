@@ -37,7 +37,7 @@ class Jitted(_C._Entry):
 
     _OWN = frozenset(
         "function limit __wrapped__ __name__ __qualname__ __doc__ __module__ "
-        "_traces _waiting _agreed _codes _calls _replayed _undone _failed _missed _tried _eager _eager_calls _recorded _reasons _never".split()
+        "_traces _waiting _agreed _codes _calls _replayed _undone _at_once _failed _missed _tried _eager _eager_calls _recorded _reasons _never".split()
     )
 
     def __init__(self, function: Callable[..., Any], limit: int) -> None:
@@ -61,6 +61,8 @@ class Jitted(_C._Entry):
         self._codes: dict[tuple[int, int], Any] | None = None
         self._calls = self._recorded = self._replayed = self._eager_calls = self._undone = 0
         self._failed = self._missed = self._tried = 0
+        #: Whether programs are planned when they are recorded, and not when they are replayed first: one could not be.
+        self._at_once = False
         self._eager = _OFF or bool(self._never)
         self._reasons: dict[str, int] = dict.fromkeys(self._never, 1)
 
@@ -124,6 +126,8 @@ class Jitted(_C._Entry):
                 continue
             try:
                 trace = Trace(made, mode, self._calls)
+                if self._at_once or trace.checked:
+                    trace.program.plan()
             except RuntimeError as error:
                 return str(error)
             self._failed = 0
@@ -136,6 +140,14 @@ class Jitted(_C._Entry):
         self._waiting.insert(0, (made, mode))
         del self._waiting[_WAITING:]
         return reason
+
+    def _unplanned(self, trace: Trace, reason: str) -> None:
+        """A trace could not be made ready to run when it was to be replayed first, and is gone."""
+        self._at_once = True
+        self._reasons[reason] = self._reasons.get(reason, 0) + 1
+        self._failed += 1
+        again = [pair for pair in self._agreed if pair[0].layout is trace.layout and not pair[0].varying]
+        self._waiting = [*again, *self._waiting][:_WAITING]
 
     def _keep(self, kept: list[Trace]) -> None:
         """From now on these are the traces, but for the oldest above the limit. A new list: other threads walk the last."""
@@ -334,6 +346,11 @@ class _Jit:
         stats = f.stats()
         lines = [f"{f!r}: " + ", ".join(f"{n} {k}" for k, n in stats.items() if isinstance(n, int))]
         for trace in f._traces:
+            try:
+                trace.program.plan()
+            except RuntimeError as error:
+                lines.append(f"trace: cannot be run: {error}")
+                continue
             s = trace.program.statistics()
             lines.append("trace: " + ", ".join(f"{n} {k}" for k, n in s.items()))
             lines.append("  reads " + ", ".join(trace.layout.names))
