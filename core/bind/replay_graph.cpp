@@ -3,6 +3,7 @@
 #include <set>
 
 #include "autograd/meta.h"
+#include "autograd/views.h"
 #include "bind/caster.h"
 #include "bind/context.h"
 #include "bind/replay.h"
@@ -125,9 +126,52 @@ nb::tuple gradients_of_graph(const std::vector<Tensor>& roots, nb::list seeds,
   return nb::make_tuple(gradients, apart.of);
 }
 
+/// What a pass from a root to each end says: a text, "" where it gives a gradient, None where the root does
+/// not lead there.
+nb::list errors_of_graph(const Tensor& root, const Tensor& seed, const std::vector<Tensor>& ends) {
+  nb::list errors;
+  const GradMode off(false);
+  std::vector<GraphEnd> begin, end(1);
+  begin.push_back({{}, gradient_edge(root)});
+  BackwardOptions options;
+  options.retain_graph = true;
+  options.accumulate = false;
+  for (const Tensor& t : ends) {
+    end[0] = {{}, gradient_edge(t)};
+    try {
+      const Tensors found = backward(begin, Tensors{seed}, end, options, true);
+      errors.append(found[0].defined() ? nb::object(nb::str("")) : nb::none());
+    } catch (const Error& error) {
+      errors.append(error.what());
+    }
+  }
+  return errors;
+}
+
+/// The nodes that made tensors, and their flags that programs set; None for no tensor.
+nb::list histories_of(nb::list tensors) {
+  nb::list all;
+  for (nb::handle o : tensors) {
+    if (!is_tensor(o.ptr())) {
+      all.append(nb::none());
+      continue;
+    }
+    const Tensor& t = unwrap(o.ptr());
+    nb::object node = nb::none();
+    try {
+      if (Node* const made = history(t)) node = nb::steal(wrap_node(Ref<Node>::share(made)));
+    } catch (const Error&) {  // of a view that has none
+    }
+    all.append(nb::make_tuple(node, t.requires_grad(), t->is(TensorImpl::kRetainsGrad)));
+  }
+  return all;
+}
+
 }  // namespace
 
 void bind_replay_graph(nb::module_& m) {
+  m.def("_errors_of_graph", &errors_of_graph);
+  m.def("_histories_of", &histories_of);
   m.def("_code_of_graph", &code_of_graph);
   m.def("_levels_of_graph", &levels_of_graph);
   m.def("_gradients_of_graph", &gradients_of_graph);

@@ -23,12 +23,21 @@ namespace {
 /// What is raised in a run that is only tried.
 PyObject* ended_type = nullptr;
 
-/// What a run was seen to do.
-class Watch {
- public:
+/// What is known of functions, for all runs.
+struct Rules {
   /// Types whose methods, and modules whose functions, do nothing but what their results say; names of
   /// others.
   nb::object pure_types, pure_modules, impure_names;
+  /// What code in the folders of the library and of the standard library may call besides.
+  nb::object inner_names, library_names;
+  std::vector<std::string> inner_folders;
+};
+
+/// What a run was seen to do.
+class Watch {
+ public:
+  explicit Watch(const Rules& r) : rules(r) {}
+  const Rules& rules;
   std::unordered_map<PyObject*, nb::object> codes;  // with the globals that they ran with
   std::vector<nb::object> order;
   struct Call {
@@ -40,9 +49,6 @@ class Watch {
   std::unordered_set<PyMethodDef*> judged;
   std::set<std::pair<PyMethodDef*, PyObject*>> named;
   std::vector<nb::object> held;
-  /// The folders of the library and of the standard library, and what code in there may call besides.
-  std::vector<std::string> inner_folders;
-  nb::object inner_names, library_names;
   /// Where a run is only tried: the code that may run. Whatever else is about to happen ends it.
   nb::object only;
 
@@ -81,8 +87,8 @@ class Watch {
     nb::object code = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
     const bool of_the_house = is_inner(code);
     const nb::str name(definition->ml_name);
-    if (of_the_house && has(inner_names, name.ptr())) return;
-    if (has(library_names, name.ptr()) && file_of(code).starts_with(inner_folders[0])) return;
+    if (of_the_house && has(rules.inner_names, name.ptr())) return;
+    if (has(rules.library_names, name.ptr()) && file_of(code).starts_with(rules.inner_folders[0])) return;
     if (impure.size() >= 100 || !named.emplace(definition, code.ptr()).second) return;
     // The line of the program that led there.
     nb::object at = nb::borrow(reinterpret_cast<PyObject*>(frame)), own = at;
@@ -116,8 +122,9 @@ class Watch {
   }
   bool is_inner(const nb::object& code) const {
     const std::string name = file_of(code);
-    if (name.find("site-packages") != std::string::npos && !name.starts_with(inner_folders[0])) return false;
-    for (const std::string& folder : inner_folders)
+    if (name.find("site-packages") != std::string::npos && !name.starts_with(rules.inner_folders[0]))
+      return false;
+    for (const std::string& folder : rules.inner_folders)
       if (name.starts_with(folder)) return true;
     return false;
   }
@@ -130,14 +137,14 @@ class Watch {
         PyErr_Clear();
         return false;
       }
-      if (!has(pure_modules, name.ptr())) return false;
-      return !has(impure_names, nb::str(definition->ml_name).ptr());
+      if (!has(rules.pure_modules, name.ptr())) return false;
+      return !has(rules.impure_names, nb::str(definition->ml_name).ptr());
     }
     PyTypeObject* type = PyType_Check(self) ? reinterpret_cast<PyTypeObject*>(self) : Py_TYPE(self);
-    if (PyType_Check(self) && has(pure_types, self)) return true;
+    if (PyType_Check(self) && has(rules.pure_types, self)) return true;
     // By the class that brings the method.
     for (; type; type = type->tp_base) {
-      if (has(pure_types, reinterpret_cast<PyObject*>(type))) return true;
+      if (has(rules.pure_types, reinterpret_cast<PyObject*>(type))) return true;
       if (type == &PyBaseObject_Type) break;
       for (PyMethodDef* own = type->tp_methods; own && own->ml_name; ++own)
         if (own == definition) return false;
@@ -197,15 +204,8 @@ void free_holder(PyObject* o) {
 /// A run that is watched. The hook is that of the thread which starts it.
 class Watched {
  public:
-  Watched(nb::object types, nb::object modules, nb::object names, nb::object inner, nb::object library,
-          nb::list folders, nb::object only) {
-    watch_.pure_types = std::move(types);
-    watch_.pure_modules = std::move(modules);
-    watch_.impure_names = std::move(names);
-    watch_.inner_names = std::move(inner);
-    watch_.library_names = std::move(library);
+  Watched(nb::object rules, nb::object only) : rules_(std::move(rules)), watch_(nb::cast<Rules&>(rules_)) {
     if (!only.is_none()) watch_.only = std::move(only);
-    for (nb::handle folder : folders) watch_.inner_folders.push_back(words(folder.ptr()));
   }
   ~Watched() {
     if (holder_) reinterpret_cast<Holder*>(holder_.ptr())->watch = nullptr;
@@ -250,6 +250,7 @@ class Watched {
   bool replaced() const { return replaced_; }
 
  private:
+  nb::object rules_;
   Watch watch_;
   nb::object holder_;
   bool replaced_ = false;
@@ -265,10 +266,14 @@ void bind_replay_watch(nb::module_& m) {
   ended_type = PyErr_NewException("adjoint._C._Ended", PyExc_BaseException, nullptr);
   if (!ended_type) throw nb::python_error();
   m.attr("_Ended") = nb::borrow(ended_type);
+  nb::class_<Rules>(m, "_Rules", "Which functions are pure: see _replay/_watch.py.")
+      .def("__init__", [](Rules* rules, nb::object types, nb::object modules, nb::object names,
+                          nb::object inner, nb::object library, nb::list folders) {
+        new (rules) Rules{types, modules, names, inner, library, {}};
+        for (nb::handle folder : folders) rules->inner_folders.push_back(words(folder.ptr()));
+      });
   nb::class_<Watched>(m, "_Watched", "A profile hook: see _replay/_watch.py.")
-      .def(nb::init<nb::object, nb::object, nb::object, nb::object, nb::object, nb::list, nb::object>(),
-           nb::arg("types"), nb::arg("modules"), nb::arg("names"), nb::arg("inner"), nb::arg("library"),
-           nb::arg("folders"), nb::arg("only").none())
+      .def(nb::init<nb::object, nb::object>(), nb::arg("rules"), nb::arg("only").none())
       .def("start", &Watched::start)
       .def("stop", &Watched::stop)
       .def_prop_ro("codes", &Watched::codes)

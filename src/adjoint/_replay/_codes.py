@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-__all__ = ["LIBRARY", "CodeFacts", "facts_of", "gather", "modules"]
+__all__ = ["LIBRARY", "CodeFacts", "Codes", "facts_of", "gather", "modules"]
 
 #: Code in here is the library's own: its globals are known by their version, and what it reads of a program's objects it
 #: reads by names that its code holds.
@@ -176,13 +176,23 @@ def facts_of(code: types.CodeType) -> CodeFacts:
 _gathered: dict[Any, Any] = {}
 
 
+class Codes(list):
+    """Code that ran, in pairs with its globals; and what `gather` found, which is looked for once."""
+
+    gathered: Any = None
+
+
 def gather(codes):
-    """What the walk is to know of the code that ran, but for the globals themselves: dict of facts, names by globals, imports, the code, and
-    what it reads through modules.
+    """What the walk is to know of the code that ran, but for the globals themselves: dict of facts, names by globals, imports, what it
+    reads through modules, and the code, which its address stands for.
     """
-    key = tuple(id(code) for code, _ in codes), tuple(id(names) for _, names in codes)
+    if (known := getattr(codes, "gathered", None)) is not None:
+        return known
+    key = (*[id(code) for code, _ in codes], *[id(names) for _, names in codes])
     known = _gathered.get(key)
     if known is not None:
+        if type(codes) is Codes:
+            codes.gathered = known
         return known
     names: dict[str, None] = {}
     by_globals: dict[int, tuple[int, dict[str, None], bool]] = {}
@@ -229,7 +239,7 @@ def gather(codes):
     spaces = [(at, tuple(used), library) for at, used, library in by_globals.values()]
     if len(_gathered) > 64:
         _gathered.clear()
-    _gathered[key] = known = gathered, spaces, imports, [code for code, _ in codes], _Through()
+    _gathered[key] = known = gathered, spaces, imports, _Through(), [code for code, _ in codes]
     return known
 
 

@@ -39,24 +39,18 @@ def _spent(tensors: list[Any], which: list[int], inputs: list[Any], by: list[int
     """Of results whose graphs the function freed itself: their numbers, what their nodes are called and say, and the
     inputs that they would lead to. Unfit where there are others.
     """
-    from adjoint.autograd import grad
-
     found = []
     for i in which:
         t, texts, reached = tensors[i], set(), []
-        for k in by:
-            try:
-                g = grad(
-                    [t], [inputs[k]], [t.detach().new_ones(t.shape)], retain_graph=True, allow_unused=True
-                )
-            except RuntimeError as error:
-                if _SECOND_TIME not in str(error):
-                    raise Unfit(f"its result requires grad, and its backward pass fails: {error}") from None
-                texts.add(str(error))
+        errors = _C._errors_of_graph(t, t.detach().new_ones(t.shape), [inputs[k] for k in by])
+        for k, error in zip(by, errors, strict=True):
+            if error is None:
+                continue
+            if error and _SECOND_TIME not in error:
+                raise Unfit(f"its result requires grad, and its backward pass fails: {error}")
+            texts.add(error)
+            if error:
                 reached.append(k)
-            else:
-                if g[0] is not None:
-                    texts.add("")
         if len(texts) != 1 or "" in texts:
             raise Unfit("parts of the graph of its results are freed")
         found.append((i, t.grad_fn.name(), *texts, reached))

@@ -171,17 +171,8 @@ class Layout(_Layout):
         Why the last `match` found no tensors.
     """
 
-    _codes: list[types.CodeType] = []
     #: Whether the program's code may tell an object that stands for a number from a number.
     _tells = False
-
-    def covers(self, codes: Iterable[tuple[types.CodeType, Any]]) -> bool | str:
-        """True where all code that ran was known when this was collected, else a sentence: it may have read more."""
-        known = {id(code) for code in self._codes}
-        for code, _ in codes:
-            if id(code) not in known:
-                return f"'{code.co_name}' ({code.co_filename}:{code.co_firstlineno}) ran, which did not run before"
-        return True
 
     def changes(self) -> list[Change]:
         """What has changed since this layout was collected; asked right after the run."""
@@ -199,10 +190,9 @@ def collect(
     codes: Iterable[tuple[types.CodeType, dict[str, Any] | None]],
 ) -> Layout:
     """What the call reads, if this code runs in it: pairs of code and the globals that it ran with."""
-    codes = list(codes)
-    facts, spaces, imports, known, through = gather(codes)
+    codes = codes if isinstance(codes, list) else [*codes]
+    facts, spaces, imports, through, _ = gather(codes)
     layout = Layout()
-    layout._codes = known
     layout._tells = facts["tells"]
     space = [(codes[at][1], used, library) for at, used, library in spaces]
     own = {

@@ -64,6 +64,7 @@ _LIBRARYS = frozenset(("get_ident", "__enter__", "__exit__", "acquire", "release
 _FOLDERS = [
     os.path.dirname(path) + os.sep for path in (os.path.dirname(os.path.abspath(__file__)), os.__file__)
 ] + ["<frozen "]
+_RULES = _C._Rules(_PURE_TYPES, _PURE_MODULES, _IMPURE, _INNER, _LIBRARYS, _FOLDERS)  # type: ignore[call-arg]
 
 
 class Watching:
@@ -84,7 +85,7 @@ class Watching:
         make: Any = _C._Watched
         if only is not None:
             only = {id(code) for code in (*only, Watching.__exit__.__code__, _draws_by_numpy.__code__)}
-        self._watched = make(_PURE_TYPES, _PURE_MODULES, _IMPURE, _INNER, _LIBRARYS, _FOLDERS, only)
+        self._watched = make(_RULES, only)
         self.codes: list[Any] = []
         self.impure: list[tuple[str, str, int]] = []
 
@@ -104,6 +105,8 @@ class Watching:
         self.impure = self._watched.impure
         if self._watched.replaced:
             self.impure.append(("sys.setprofile", __file__, 0))
+        if "numpy.random" not in sys.modules:
+            return
         # Functions that Cython made are no C functions for the hook.
         for code, names in self.codes:
             if names is not None and not facts_of(code).library and _draws_by_numpy(code, names):

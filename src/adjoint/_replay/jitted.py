@@ -12,6 +12,7 @@ import warnings
 
 from adjoint import _C
 from adjoint._replay._agree import agree
+from adjoint._replay._codes import Codes
 from adjoint._replay._paths import reasons
 from adjoint._replay.traces import Recorded, Trace, record
 
@@ -37,7 +38,7 @@ class Jitted(_C._Entry):
 
     _OWN = frozenset(
         "function limit __wrapped__ __name__ __qualname__ __doc__ __module__ "
-        "_traces _waiting _agreed _codes _calls _replayed _undone _at_once _failed _missed _tried _eager _eager_calls _recorded _reasons _never".split()
+        "_traces _waiting _agreed _codes _listed _calls _replayed _undone _at_once _failed _missed _tried _eager _eager_calls _recorded _reasons _never".split()
     )
 
     def __init__(self, function: Callable[..., Any], limit: int) -> None:
@@ -59,6 +60,7 @@ class Jitted(_C._Entry):
         #: The last few that agreed with another: where one differs from them in numbers alone, these may vary.
         self._agreed: list[tuple[Recorded, int]] = []
         self._codes: dict[tuple[int, int], Any] | None = None
+        self._listed = Codes()
         self._calls = self._recorded = self._replayed = self._eager_calls = self._undone = 0
         self._failed = self._missed = self._tried = 0
         #: Whether programs are planned when they are recorded, and not when they are replayed first: one could not be.
@@ -94,9 +96,10 @@ class Jitted(_C._Entry):
         codes = self._codes  # other threads may forget it meanwhile
         known = [*self._waiting, *self._agreed] if self._tried < _PATIENCE else []
         earlier = [r for r, m in known if m == mode]
-        made = record(
-            self.function, args, kwargs, None if codes is None else [*codes.copy().values()], earlier
-        )
+        listed = self._listed
+        if codes and len(codes) != len(listed):  # it only grows
+            self._listed = listed = Codes(codes.copy().values())
+        made = record(self.function, args, kwargs, None if codes is None else listed, earlier)
         self._tried += made.tracked is not None
         self._recorded += 1
         result = made.result.pop()
@@ -104,6 +107,7 @@ class Jitted(_C._Entry):
         if self._recorded > _PATIENCE or not any(code.co_name == "<module>" for code, _ in made.codes):
             if codes is None:
                 codes = self._codes = {}
+                self._listed = Codes()
             for code, names in made.codes:
                 codes[id(code), id(names)] = code, names
         reason = made.unfit or (self._compare(made, mode) if made.recording else "")
@@ -165,6 +169,7 @@ class Jitted(_C._Entry):
             self._waiting = []
             self._agreed = []
             self._codes = None
+            self._listed = Codes()
             name = getattr(self.function, "__qualname__", type(self.function).__qualname__)
             self._tell(name, reason)
 

@@ -52,63 +52,33 @@ class NotYet(Exception):
 class Recorded:
     """A recorded call: its result, and what a replay needs, or why it is impossible."""
 
-    __slots__ = (
-        "bases",
-        "changes",
-        "clean",
-        "codes",
-        "known",
-        "layout",
-        "outputs",
-        "recording",
-        "result",
-        "retained",
-        "returned",
-        "stood",
-        "structure",
-        "tracked",
-        "unfit",
-        "varying",
-        "with_numbers",
-    )
+    #: What ran in it, and what was known to run when its layout was collected.
+    codes: list[Any] = []
+    known: list[Any] = []
+    unfit: str | None = None
+    layout: Layout | None = None
+    structure: Structure | None = None
+    recording: Any = None
+    outputs = 0
+    #: What code of the program's own runs in passes, if any does.
+    clean: Clean | None = None
+    #: The same call with its numbers tracked, where that was made: those that changed, by their places in the layout.
+    tracked: Recorded | None = None
+    varying: list[int] = []
+    #: What it returns and changes, with numbers that are computed again among the tensors.
+    with_numbers: tuple[Any, list[tuple[Change, tuple[Any, ...]]]] | None = None
+    stood: dict[Any, int] = {}
+    #: The numbers that the program gets, by their places among all.
+    returned: list[int] = []
 
     def __init__(self) -> None:
         #: In a list of one, which has no other owner.
         self.result: list[Any] = []
         self.changes: list[tuple[Change, tuple[Any, ...]]] = []
-        #: What ran in it, and what was known to run when its layout was collected.
-        self.codes: list[Any] = []
-        self.known: list[Any] = []
-        self.unfit: str | None = None
-        self.layout: Layout | None = None
-        self.structure: Structure | None = None
-        self.recording: Any = None
-        self.outputs = 0
         #: Outputs that nothing refers to but a view of them, which is that output.
         self.bases: dict[int, int] = {}
-        #: Results that retain their gradient, and what code of the program's own runs in passes, if any does.
+        #: Results that retain their gradient.
         self.retained: list[int] = []
-        self.clean: Clean | None = None
-        #: The same call with its numbers tracked, where that was made: those that changed, by their places in the layout.
-        self.tracked: Recorded | None = None
-        self.varying: list[int] = []
-        #: What it returns and changes, with numbers that are computed again among the tensors.
-        self.with_numbers: tuple[Any, list[tuple[Change, tuple[Any, ...]]]] | None = None
-        self.stood: dict[Any, int] = {}
-        #: The numbers that the program gets, by their places among all.
-        self.returned: list[int] = []
-
-
-def _history(t: Any) -> Any:
-    try:
-        return t.grad_fn if t is not None else None
-    except RuntimeError:
-        return None
-
-
-def _flags(t: Any) -> Any:
-    """What `requires_grad_` and `retain_grad` say of a tensor."""
-    return t is not None and (t.requires_grad, t.retains_grad)
 
 
 def _watched(
@@ -158,7 +128,7 @@ def record(
             if which is not None and may_follow(layout):
                 made.tracked = _track(layout, which, function, args, kwargs, codes)
                 break
-        histories = [(_history(t), _flags(t)) for t in layout.tensors]
+        histories = _C._histories_of(layout.tensors)
         mode = _C._mode_of_replay()
         recorder, watch = _watched(made, function, args, kwargs)
         try:
@@ -195,7 +165,7 @@ def _track(
         made = Recorded()
         made.layout = layout
         made.varying = which
-        histories = [(_history(t), _flags(t)) for t in layout.tensors]
+        histories = _C._histories_of(layout.tensors)
         recorder, watch = _watched(
             made, function, (), {}, [code for code, _ in codes], lambda r: place(r.track(values))
         )
@@ -211,9 +181,6 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, hist
     if watch.impure:
         what, file, line = watch.impure[0]
         raise Unfit(f"it calls {what} in line {line} of {file}")
-    covered = layout.covers(watch.codes)
-    if covered is not True:
-        raise Unfit(str(covered))
     if layout.unknown:
         raise Unfit("{} {}".format(*layout.unknown[0]))
     tensors = Tensors()
@@ -222,11 +189,10 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, hist
     made.structure = Structure(made.result[0], tensors)
     inputs = layout.tensors
     known = {id(t) for t in inputs}
-    for t, (before, flags) in zip(inputs, histories, strict=True):
-        if _history(t) is not before:
+    if (now := _C._histories_of(inputs)) != histories:
+        if any(a and a[0] is not b[0] for a, b in zip(histories, now, strict=True)):
             raise Unfit("it records a write to a tensor that existed before")
-        if _flags(t) != flags:
-            raise Unfit("it changes whether a tensor that existed before requires or retains a gradient")
+        raise Unfit("it changes whether a tensor that existed before requires or retains a gradient")
     returned = len(tensors)
     inputs_of_call = [layout.numbers[k][1] for k in made.varying]
     for change in layout.changes():
