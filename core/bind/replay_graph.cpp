@@ -126,6 +126,45 @@ nb::tuple gradients_of_graph(const std::vector<Tensor>& roots, nb::list seeds,
   return nb::make_tuple(gradients, apart.of);
 }
 
+/// All nodes that edges lead to, and all edges that stand there.
+struct Reached {
+  std::vector<Node*> nodes;
+  std::set<std::pair<const Node*, uint32_t>> edges;
+  explicit Reached(std::span<const Edge> begin) {
+    const auto none = [&](const Edge& e) { return e && (edges.emplace(e.node.get(), e.input_nr), false); };
+    nodes = nodes_from(begin, none);
+  }
+  bool has(const Edge& e) const { return edges.contains({e.node.get(), e.input_nr}); }
+};
+
+/// The node that would refuse a pass through these first, since what it saved was freed; null where there is
+/// none, or code of Python's is among them, which refuses as it likes.
+const Node* first_spent(const std::vector<Node*>& nodes) {
+  const Node* first = nullptr;
+  for (Node* const n : nodes) {
+    if (n->object()) return nullptr;
+    // Something is saved, and was claimed: see ReadLock.
+    if ((n->readers.load(std::memory_order_relaxed) & 3) == 3 && (!first || n->sequence > first->sequence))
+      first = n;
+  }
+  return first;
+}
+std::vector<Edge> edges_of(const Node& node) {
+  std::vector<Edge> edges;
+  for (const Edge& e : const_cast<Node&>(node).edges()) edges.push_back(copy_of(e));
+  return edges;
+}
+
+/// Whether passes from roots to ends are sure to come to a node that was freed.
+bool is_spent(const std::vector<Tensor>& roots, const std::vector<Tensor>& ends) {
+  std::vector<Edge> begin;
+  for (const Tensor& t : roots) begin.push_back(gradient_edge(t));
+  const Node* const first = first_spent(Reached(begin).nodes);
+  if (!first) return false;
+  const Reached behind(edges_of(*first));
+  return std::ranges::any_of(ends, [&](const Tensor& t) { return behind.has(gradient_edge(t)); });
+}
+
 /// What a pass from a root to each end says: a text, "" where it gives a gradient, None where the root does
 /// not lead there.
 nb::list errors_of_graph(const Tensor& root, const Tensor& seed, const std::vector<Tensor>& ends) {
@@ -136,13 +175,31 @@ nb::list errors_of_graph(const Tensor& root, const Tensor& seed, const std::vect
   BackwardOptions options;
   options.retain_graph = true;
   options.accumulate = false;
-  for (const Tensor& t : ends) {
-    end[0] = {{}, gradient_edge(t)};
+  const auto text_of = [](auto&& f) {
     try {
-      const Tensors found = backward(begin, Tensors{seed}, end, options, true);
-      errors.append(found[0].defined() ? nb::object(nb::str("")) : nb::none());
+      f();
     } catch (const Error& error) {
-      errors.append(error.what());
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const Edge from = gradient_edge(root);
+  const Reached all({&from, 1});
+  const Node* const first = first_spent(all.nodes);
+  const Reached behind(first ? edges_of(*first) : std::vector<Edge>());
+  const std::string spent = first ? text_of([&] { first->refuse_released(); }) : "";
+  for (const Tensor& t : ends) {
+    Edge to = gradient_edge(t);
+    if (!all.has(to)) {
+      errors.append(nb::none());
+    } else if (behind.has(to)) {
+      errors.append(spent);
+    } else {
+      end[0] = {{}, std::move(to)};
+      bool found = true;
+      const std::string text =
+          text_of([&] { found = backward(begin, Tensors{seed}, end, options, true)[0].defined(); });
+      errors.append(found ? nb::object(nb::cast(text)) : nb::none());
     }
   }
   return errors;
@@ -171,6 +228,7 @@ nb::list histories_of(nb::list tensors) {
 
 void bind_replay_graph(nb::module_& m) {
   m.def("_errors_of_graph", &errors_of_graph);
+  m.def("_is_spent", &is_spent);
   m.def("_histories_of", &histories_of);
   m.def("_code_of_graph", &code_of_graph);
   m.def("_levels_of_graph", &levels_of_graph);

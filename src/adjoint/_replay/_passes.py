@@ -80,6 +80,8 @@ def passes(
             if tensors[i].grad is not None:
                 raise Unfit("its result requires grad, and has a gradient")
             made.retained.append(i)
+    if _C._is_spent(roots, [inputs[i] for i in by]):
+        return [], _spent(tensors, which, inputs, by)
     levels = _C._levels_of_graph(roots, [inputs[i] for i in by])
     groups: list[Any] = []
     for level in range(max(levels) + 1):
