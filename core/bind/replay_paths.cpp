@@ -91,10 +91,13 @@ bool Walk::found(int32_t number, PyObject* object, TensorImpl* impl) {
   const size_t ndim = impl->ndim;
   const int64_t* const geometry = layout.geometry.data() + g.geometry;
   const Tensor& t = reinterpret_cast<const Tensor&>(place.impl);
-  if (!g.defined || impl->dtype != g.dtype || ndim != g.ndim || (impl->flags & ~kUnseen) != g.flags ||
+  // Of few dimensions: no call of memcmp.
+  const int64_t *const dims = impl->dims(), *const strides = impl->strides().data();
+  bool lies = ndim == g.ndim;
+  for (size_t i = 0; lies && i < ndim; ++i) lies = geometry[i] == dims[i] && geometry[ndim + i] == strides[i];
+  if (!g.defined || !lies || impl->dtype != g.dtype || (impl->flags & ~kUnseen) != g.flags ||
       !!impl->grad_fn != g.recorded || impl->storage->device != g.device ||
-      !std::equal(geometry, geometry + ndim, impl->dims()) ||
-      !std::equal(geometry + ndim, geometry + 2 * ndim, impl->strides().data()) || is_hooked(t) != g.hooked ||
+      ((impl->grad_fn || meta_of(t)) && is_hooked(t)) != g.hooked ||
       (impl->storage->kind == Storage::Kind::External &&
        owner_of_bytes(impl->storage)->kind == Storage::Kind::External) != g.external) {
     std::vector<int64_t> now;
