@@ -21,29 +21,28 @@ class State:
     """The memory behind some tensors, as bytes where the processor has it, with versions, and the generator of this thread."""
 
     def __init__(self, tensors: list[Any]) -> None:
-        from adjoint.autograd import no_grad
-
-        self.tensors: list[Any] = []
-        known = set()
+        first: dict[int, Any] = {}
         for t in tensors:
-            if t is not None and t.untyped_storage().data_ptr() not in known:
-                known.add(t.untyped_storage().data_ptr())
-                self.tensors.append(t)
+            if t is not None:
+                first.setdefault(t.untyped_storage().data_ptr(), t)
+        self.tensors: list[Any] = [*first.values()]
         self.memory = [_C._bytes_of(t) for t in self.tensors]
         for k, t in enumerate(self.tensors):
             if self.memory[k] is None:
+                from adjoint.autograd import no_grad
+
                 with no_grad():
                     self.memory[k] = _whole(t).clone()
         self.versions = [None if t.is_inference() else t._version for t in self.tensors]
         self.generator = _C._default_generator().get_state()
 
     def put_back(self) -> None:
-        from adjoint.autograd import no_grad
-
         for t, bytes_before, version in zip(self.tensors, self.memory, self.versions, strict=True):
             if isinstance(bytes_before, bytes):
                 _C._put_bytes(t, bytes_before)
             elif not same(now := _whole(t), bytes_before):
+                from adjoint.autograd import no_grad
+
                 with no_grad():
                     now.copy_(bytes_before)
             if version is not None:
