@@ -282,6 +282,7 @@ void bind_replay_entry(nb::module_& m) {
       .def(
           "run",
           [](nb::object self, nb::object function, nb::tuple args, nb::dict kwargs) -> nb::object {
+            kept(self).replay->plan();
             paths::Walk walk(kept(self).reads());
             Made made;
             if (!walk.call(function.ptr(), args.ptr(), kwargs.ptr()) ||

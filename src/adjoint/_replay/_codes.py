@@ -179,7 +179,9 @@ _gathered: dict[Any, Any] = {}
 class Codes(list):
     """Code that ran, in pairs with its globals; and what `gather` found, which is looked for once."""
 
-    gathered: Any = None
+    if TYPE_CHECKING:
+        gathered: Any
+    gathered = None
 
 
 def gather(codes):

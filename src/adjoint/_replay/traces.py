@@ -52,24 +52,34 @@ class NotYet(Exception):
 class Recorded:
     """A recorded call: its result, and what a replay needs, or why it is impossible."""
 
+    if TYPE_CHECKING:
+        codes: list[Any]
+        known: list[Any]
+        unfit: str | None
+        layout: Layout | None
+        structure: Structure | None
+        recording: Any
+        clean: Clean | None
+        tracked: Recorded | None
+        varying: list[int]
+        with_numbers: tuple[Any, list[tuple[Change, tuple[Any, ...]]]] | None
+        stood: dict[Any, int]
+        returned: list[int]
+
     #: What ran in it, and what was known to run when its layout was collected.
-    codes: list[Any] = []
-    known: list[Any] = []
-    unfit: str | None = None
-    layout: Layout | None = None
-    structure: Structure | None = None
-    recording: Any = None
+    codes = known = ()  # type: ignore[assignment]
+    unfit = layout = structure = recording = None
     outputs = 0
     #: What code of the program's own runs in passes, if any does.
-    clean: Clean | None = None
+    clean = None
     #: The same call with its numbers tracked, where that was made: those that changed, by their places in the layout.
-    tracked: Recorded | None = None
-    varying: list[int] = []
+    tracked = None
+    varying = ()  # type: ignore[assignment]
     #: What it returns and changes, with numbers that are computed again among the tensors.
-    with_numbers: tuple[Any, list[tuple[Change, tuple[Any, ...]]]] | None = None
-    stood: dict[Any, int] = {}
+    with_numbers = None
+    stood = {}  # noqa: RUF012
     #: The numbers that the program gets, by their places among all.
-    returned: list[int] = []
+    returned = ()  # type: ignore[assignment]
 
     def __init__(self) -> None:
         #: In a list of one, which has no other owner.
