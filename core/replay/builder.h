@@ -151,6 +151,7 @@ class Builder {
   class Layout;
   void join_links(Program::Chain& chain, const std::vector<uint32_t>& steps,
                   const std::map<int32_t, size_t>& last);
+  void fetch_far(Program::Chain& chain, const std::vector<uint32_t>& steps);
   const BoundLaunch& bind(const Launches::Call& call, const Step& s, const Plan& plan);
   const char* repeat(const Place& p, int64_t n);
   void emit_loop(const Plan& plan);

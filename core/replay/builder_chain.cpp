@@ -301,6 +301,26 @@ class Builder::Layout {
   std::vector<int32_t> idle_;
 };
 
+/// What lies outside and is too much for a cache is known to be taken, block after block. (Rows are long.)
+void Builder::fetch_far(Program::Chain& chain, const std::vector<uint32_t>& steps) {
+  constexpr int64_t kCached = int64_t{1} << 20;
+  std::set<std::pair<int32_t, int64_t>> known;
+  int64_t bytes = 0;
+  for (size_t k = 0; k < steps.size(); ++k) {
+    const Plan& plan = plans_[steps[k]];
+    const auto look = [&](const Program::Chain::Operand& o, const Place& p) {
+      if (p.slot < 0 || o.buffer >= 0 || t_.geometry(p).numel != chain.n ||
+          !known.emplace(p.slot, p.offset).second)
+        return;
+      bytes += chain.n * o.item;
+      chain.far.push_back(&o);
+    };
+    for (size_t i = 0; i < plan.in.size(); ++i) look(chain.links[k].in[i], plan.in[i]);
+    look(chain.links[k].out, plan.out);
+  }
+  if (bytes <= kCached) chain.far.clear();
+}
+
 void Builder::emit_chain(std::vector<uint32_t> steps) {
   auto chain = std::make_unique<Program::Chain>();
   const Plan* const fold = plans_[steps.back()].folds >= 0 ? &plans_[steps.back()] : nullptr;
@@ -357,6 +377,7 @@ void Builder::emit_chain(std::vector<uint32_t> steps) {
     for (const uint32_t i : steps)
       if (plans_[i].out.slot == fold->folds) layout.operand(chain->folded.of, plans_[i].out, false);
   }
+  if (!chain->row) fetch_far(*chain, steps);
   p_.chains_.push_back(std::move(chain));
   append(Program::Kind::Chain, p_.chains_.size() - 1);
 }

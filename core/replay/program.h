@@ -187,6 +187,8 @@ class Program {
     std::vector<const Operand*> at;  // of each step
     std::vector<Operand> numbers;    // that fill a buffer each
     std::vector<Fill> fills;
+    /// Whole operands, if together they are larger than a cache: blocks of them are fetched ahead.
+    std::vector<const Operand*> far;
     std::string ends;  // why it is no longer, for people
     /// A reduction over all that a link makes: it asks for the blocks one after the other.
     struct Folded {
