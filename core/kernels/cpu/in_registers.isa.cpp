@@ -43,56 +43,106 @@ constexpr int kKept = 8;
 ADJOINT_IN_ORDER(plus_to, "add", +)
 ADJOINT_IN_ORDER(times_to, "mul", *)
 
+/// √v, which compilers take apart.
+template <class T, class V>
+ADJOINT_INLINE V root(V v) {
+#if ADJOINT_LEVEL >= 3 && defined(__x86_64__)
+  if constexpr (std::is_same_v<T, float> && sizeof(V) == sizeof(T))
+    asm("vsqrtss %0, %0, %0" : "+x"(v));
+  else if constexpr (std::is_same_v<T, float>)
+    asm("vsqrtps %0, %0" : "+v"(v));
+  else if constexpr (sizeof(V) == sizeof(T))
+    asm("vsqrtsd %0, %0, %0" : "+x"(v));
+  else
+    asm("vsqrtpd %0, %0" : "+v"(v));
+  return v;
+#else
+  T lanes[sizeof(V) / sizeof(T)];
+  __builtin_memcpy(lanes, &v, sizeof v);
+  for (T& x : lanes) x = math::sqrt(x);
+  __builtin_memcpy(&v, lanes, sizeof v);
+  return v;
+#endif
+}
+
+/// All bits where two numbers are equal or both none; the bits of both.
+template <class T, class V>
+ADJOINT_INLINE V equal(V a, V b) {
+  V found;
+  if constexpr (sizeof(V) == sizeof(T)) {
+    const std::conditional_t<sizeof(T) == 4, int32_t, int64_t> bits = -((a == b) | ((a != a) & (b != b)));
+    __builtin_memcpy(&found, &bits, sizeof bits);
+  } else {
+    const auto bits = (a == b) | ((a != a) & (b != b));
+    __builtin_memcpy(&found, &bits, sizeof bits);
+  }
+  return found;
+}
+template <class T, class V>
+ADJOINT_INLINE V both(V a, V b) {
+  using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+  if constexpr (sizeof(V) == sizeof(T)) {
+    return __builtin_bit_cast(V, __builtin_bit_cast(Bits, a) & __builtin_bit_cast(Bits, b));
+  } else {
+    typedef Bits Mask __attribute__((vector_size(sizeof(V))));
+    return reinterpret_cast<V>(reinterpret_cast<Mask>(a) & reinterpret_cast<Mask>(b));
+  }
+}
+
 /// Elements from number `begin` on: as many vectors V as `Count`.
 template <class T, class V, int Count>
 ADJOINT_INLINE void pass(const Cheap* steps, char* const* at, int count, int64_t begin) {
   V v[Count];
-  const V* const from = reinterpret_cast<const V*>(reinterpret_cast<const T*>(at[0]) + begin);
 #pragma GCC unroll 16
-  for (int i = 0; i < Count; ++i) v[i] = from[i];
-  for (int s = 1; s < count; ++s) {
+  for (int i = 0; i < Count; ++i) v[i] = V{};
+  for (int s = 0; s < count; ++s) {
     V* const x = reinterpret_cast<V*>(reinterpret_cast<T*>(at[s]) + begin);
+    const T* const number = reinterpret_cast<const T*>(at[s]);
     const auto each = [&](auto f) __attribute__((always_inline)) {
 #pragma GCC unroll 16
       for (int i = 0; i < Count; ++i) v[i] = f(v[i], i);
     };
-    switch (steps[s]) {
-      case Cheap::Write:
+    switch (static_cast<uint8_t>(steps[s])) {
+#define ADJOINT_STEP(name, result)                                                          \
+  case static_cast<uint8_t>(Cheap::name):                                                   \
+    each([&](V v, int i) __attribute__((always_inline)) {                                   \
+      const V x_ = x[i];                                                                    \
+      return result;                                                                        \
+    });                                                                                     \
+    break;                                                                                  \
+  case static_cast<uint8_t>(Cheap::name) + kByNumber: {                                     \
+    V x_;                                                                                   \
+    if constexpr (sizeof(V) == sizeof(T))                                                   \
+      x_ = *number;                                                                         \
+    else                                                                                    \
+      x_ = *number - V{};                                                                   \
+    each([&]([[maybe_unused]] V v, int) __attribute__((always_inline)) { return result; }); \
+    break;                                                                                  \
+  }
+      ADJOINT_STEP(Read, x_)
+      ADJOINT_STEP(Plus, v + x_)
+      ADJOINT_STEP(PlusTo, (plus_to<T, V>(x_, v)))
+      ADJOINT_STEP(Minus, v - x_)
+      ADJOINT_STEP(MinusFrom, x_ - v)
+      ADJOINT_STEP(Times, v * x_)
+      ADJOINT_STEP(TimesTo, (times_to<T, V>(x_, v)))
+      ADJOINT_STEP(Over, v / x_)
+      ADJOINT_STEP(Under, x_ / v)
+      ADJOINT_STEP(Where, (both<T, V>(v, x_)))
+      ADJOINT_STEP(Equal, (equal<T, V>(v, x_)))
+#undef ADJOINT_STEP
+      case static_cast<uint8_t>(Cheap::Write):
 #pragma GCC unroll 16
         for (int i = 0; i < Count; ++i) x[i] = v[i];
         break;
-      case Cheap::Plus:
-        each([&](V a, int i) __attribute__((always_inline)) { return a + x[i]; });
-        break;
-      case Cheap::PlusTo:
-        each([&](V a, int i) __attribute__((always_inline)) { return plus_to<T, V>(x[i], a); });
-        break;
-      case Cheap::Minus:
-        each([&](V a, int i) __attribute__((always_inline)) { return a - x[i]; });
-        break;
-      case Cheap::MinusFrom:
-        each([&](V a, int i) __attribute__((always_inline)) { return x[i] - a; });
-        break;
-      case Cheap::Times:
-        each([&](V a, int i) __attribute__((always_inline)) { return a * x[i]; });
-        break;
-      case Cheap::TimesTo:
-        each([&](V a, int i) __attribute__((always_inline)) { return times_to<T, V>(x[i], a); });
-        break;
-      case Cheap::Over:
-        each([&](V a, int i) __attribute__((always_inline)) { return a / x[i]; });
-        break;
-      case Cheap::Under:
-        each([&](V a, int i) __attribute__((always_inline)) { return x[i] / a; });
-        break;
-      case Cheap::Negative:
+      case static_cast<uint8_t>(Cheap::Negative):
         each([&](V a, int) __attribute__((always_inline)) { return -a; });
         break;
-      case Cheap::Square:
+      case static_cast<uint8_t>(Cheap::Square):
         each([&](V a, int) __attribute__((always_inline)) { return a * a; });
         break;
-      case Cheap::None:
-      case Cheap::Read:
+      case static_cast<uint8_t>(Cheap::Root):
+        each([&](V a, int) __attribute__((always_inline)) { return root<T, V>(a); });
         break;
     }
   }
