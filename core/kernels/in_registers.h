@@ -25,13 +25,15 @@ enum class Cheap : uint8_t {
   Over,       // v / x
   Under,      // x / v
   Where,      // v & x, bit by bit
-  Equal,      // whether v is x or both are NaN, in all bits
+  Equal,      // whether v is x, in all bits
+  Alike,      // the same, or both are NaN
+  Unless,     // v, but x where that is NaN
   Negative,   // -v
   Square,     // v * v
   Root,       // √v
 };
 /// The same, where x is one number for all elements; what takes no x is what it was.
-inline constexpr uint8_t kByNumber = 16;
+inline constexpr uint8_t kByNumber = 32;
 constexpr Cheap by_number(Cheap c) {
   return c < Cheap::Negative ? Cheap{static_cast<uint8_t>(static_cast<uint8_t>(c) + kByNumber)} : c;
 }

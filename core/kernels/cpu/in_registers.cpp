@@ -92,7 +92,8 @@ constexpr Form kForms[] = {
        {Cheap::Negative, kA},
        {Cheap::Over, kC},
        {Cheap::TimesTo, kA}}}},
-    {3, {3, {{Cheap::Read, kA}, {Cheap::Equal, kB}, {Cheap::Where, kC}}}},
+    {3, {3, {{Cheap::Read, kA}, {Cheap::Alike, kB}, {Cheap::Where, kC}}}},
+    {3, {4, {{Cheap::Read, kA}, {Cheap::Equal, kB}, {Cheap::Where, kC}, {Cheap::Unless, kB}}}},
 };
 
 template <class T>
@@ -120,24 +121,38 @@ LoopMeaning ask(Loop loop, unsigned taken, unsigned constant, const void* const*
         if (step.operand >= 0) step.operand = order[step.operand];
     } while (std::next_permutation(order, order + count));
   }
-  // A loop may treat a number in a way of its own, and all the same numbers as one: that is asked for, too.
-  constexpr uint64_t kRounds = 10;
-  constexpr T uniform[] = {T(0.5), 2, 3, -1, T(1) / 3};
-  for (uint64_t round = 0; !fitting.empty() && round < kRounds; ++round) {
+  // A loop may treat a number in a way of its own, and all the same numbers as one, and what is equal: that
+  // is asked for, too.
+  constexpr T uniform[] = {T(0.5),
+                           1,
+                           2,
+                           3,
+                           -1,
+                           T(1) / 3,
+                           0,
+                           std::numeric_limits<T>::infinity(),
+                           std::numeric_limits<T>::quiet_NaN()};
+  constexpr int kDrawn = 4, kUniform = static_cast<int>(std::size(uniform));
+  for (int round = 0; !fitting.empty() && round < kDrawn + kUniform + kMost; ++round) {
     Numbers<T> x[kMost], one, y, z;
     std::fill_n(one, kAsked, T(1));
     const void* in[StraightCall::kOperands] = {};
+    unsigned filled = 0;
     for (int k = 0; k < count; ++k) {
-      fill(x[k], 17 * round + 5 * static_cast<uint64_t>(k) + 1, round == 2);
+      fill(x[k], 17 * static_cast<uint64_t>(round) + 5 * static_cast<uint64_t>(k) + 1, round == 2);
       in[operands[k]] = x[k];
-      // Elements that are equal, too.
-      if (k == 1 && round == kRounds - 1)
-        for (int i = 0; i < kAsked; i += 2) x[1][i] = x[0][i];
       const bool is_number = constant >> operands[k] & 1;
-      if (!is_number && (round < 4 || k == 0 || round == kRounds - 1)) continue;
-      T number = round < 4 || round == kRounds - 1 ? x[k][round] : uniform[round - 4];
+      const int k_uniform = round - kDrawn;
+      if (!is_number && (k == 0 || k_uniform < 0 || k_uniform >= kUniform)) continue;
+      T number = k_uniform >= 0 && k_uniform < kUniform ? uniform[k_uniform] : x[k][round];
       if (const void* known = numbers[operands[k]]) std::memcpy(&number, known, sizeof(T));
       std::fill_n(x[k], kAsked, number);
+      filled |= 1u << k;
+    }
+    // An operand and the next one, of which one is no number, have equal elements.
+    if (const int k = round - kDrawn - kUniform; k >= 0 && k < count) {
+      const int next = (k + 1) % count, to = filled >> next & 1 ? k : next, from = to == k ? next : k;
+      for (int i = 0; !(filled >> to & 1) && i < kAsked; i += 2) x[to][i] = x[from][i];
     }
     loop(y, in, kAsked, parameters);
     std::erase_if(fitting, [&](const LoopMeaning::Way& way) {

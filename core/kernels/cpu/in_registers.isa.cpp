@@ -65,28 +65,39 @@ ADJOINT_INLINE V root(V v) {
 #endif
 }
 
-/// All bits where two numbers are equal or both none; the bits of both.
-template <class T, class V>
-ADJOINT_INLINE V equal(V a, V b) {
-  V found;
-  if constexpr (sizeof(V) == sizeof(T)) {
-    const std::conditional_t<sizeof(T) == 4, int32_t, int64_t> bits = -((a == b) | ((a != a) & (b != b)));
-    __builtin_memcpy(&found, &bits, sizeof bits);
-  } else {
-    const auto bits = (a == b) | ((a != a) & (b != b));
-    __builtin_memcpy(&found, &bits, sizeof bits);
-  }
-  return found;
+/// As many whole numbers as V has elements.
+template <class One, int kSize>
+struct Many {
+  typedef One type __attribute__((vector_size(kSize)));
+};
+template <class T, class V, class One = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>>
+using Bits = std::conditional_t<sizeof(V) == sizeof(T), One, typename Many<One, sizeof(V)>::type>;
+
+/// All bits where it is so.
+template <class T, class V, class Truth>
+ADJOINT_INLINE Bits<T, V> all_bits(Truth truth) {
+  if constexpr (std::is_same_v<Truth, bool>)
+    return -static_cast<Bits<T, V>>(truth);
+  else
+    return (Bits<T, V>)truth;
 }
 template <class T, class V>
-ADJOINT_INLINE V both(V a, V b) {
-  using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
-  if constexpr (sizeof(V) == sizeof(T)) {
-    return __builtin_bit_cast(V, __builtin_bit_cast(Bits, a) & __builtin_bit_cast(Bits, b));
-  } else {
-    typedef Bits Mask __attribute__((vector_size(sizeof(V))));
-    return reinterpret_cast<V>(reinterpret_cast<Mask>(a) & reinterpret_cast<Mask>(b));
-  }
+ADJOINT_INLINE V where(Bits<T, V> bits, V v) {
+  return __builtin_bit_cast(V, bits & __builtin_bit_cast(Bits<T, V>, v));
+}
+template <class T, class V>
+ADJOINT_INLINE V equal(V a, V b) {
+  return __builtin_bit_cast(V, (all_bits<T, V>(a == b)));
+}
+template <class T, class V>
+ADJOINT_INLINE V alike(V a, V b) {
+  return __builtin_bit_cast(V,
+                            (all_bits<T, V>(a == b)) | ((all_bits<T, V>(a != a)) & (all_bits<T, V>(b != b))));
+}
+template <class T, class V>
+ADJOINT_INLINE V unless(V v, V x) {
+  return __builtin_bit_cast(V, __builtin_bit_cast(Bits<T, V>, (where<T, V>(all_bits<T, V>(x == x), v))) |
+                                   __builtin_bit_cast(Bits<T, V>, (where<T, V>(all_bits<T, V>(x != x), x))));
 }
 
 /// Elements from number `begin` on: as many vectors V as `Count`.
@@ -128,8 +139,10 @@ ADJOINT_INLINE void pass(const Cheap* steps, char* const* at, int count, int64_t
       ADJOINT_STEP(TimesTo, (times_to<T, V>(x_, v)))
       ADJOINT_STEP(Over, v / x_)
       ADJOINT_STEP(Under, x_ / v)
-      ADJOINT_STEP(Where, (both<T, V>(v, x_)))
+      ADJOINT_STEP(Where, (where<T, V>(__builtin_bit_cast(Bits<T, V>, v), x_)))
       ADJOINT_STEP(Equal, (equal<T, V>(v, x_)))
+      ADJOINT_STEP(Alike, (alike<T, V>(v, x_)))
+      ADJOINT_STEP(Unless, (unless<T, V>(v, x_)))
 #undef ADJOINT_STEP
       case static_cast<uint8_t>(Cheap::Write):
 #pragma GCC unroll 16
