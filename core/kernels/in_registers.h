@@ -24,6 +24,8 @@ enum class Cheap : uint8_t {
   TimesTo,    // x * v
   Over,       // v / x
   Under,      // x / v
+  Shared,     // v * (1 / x)
+  SharedTo,   // (1 / x) * v
   Where,      // v & x, bit by bit
   Equal,      // whether v is x, in all bits
   Alike,      // the same, or both are NaN

@@ -146,6 +146,7 @@ class Builder {
   void emit_chain(std::vector<uint32_t> steps);
   void emit_pass(const std::vector<uint32_t>& steps);
   LoopMeaning meaning(const Plan& plan);
+  void take_what_is_made(const std::vector<uint32_t>& steps);
   void order_links(std::vector<uint32_t>& steps) const;
   class Layout;
   void join_links(Program::Chain& chain, const std::vector<uint32_t>& steps,

@@ -25,6 +25,36 @@ LoopMeaning Builder::meaning(const Plan& plan) {
   return meaning_of(plan.call.loop, type, taken, constant, numbers, plan.call.parameters, plan.parameters);
 }
 
+/// Where a cheap link would begin with what another one has made (a quotient, in the gradient of that), it
+/// takes this.
+void Builder::take_what_is_made(const std::vector<uint32_t>& steps) {
+  using Operand = std::tuple<int32_t, int64_t, int64_t, bool>;
+  std::map<std::tuple<Cheap, Operand, Operand>, Place> known;
+  for (const uint32_t i : steps) {
+    Plan& plan = plans_[i];
+    const auto free = std::ranges::find(plan.in, -1, &Place::slot);
+    for (LoopMeaning::Way& way : plan.meaning.ways) {
+      if (way.count < 2 || way.steps[1].operand < 0) continue;
+      bool lasts = !slot(plan.out.slot).writes;
+      const auto operand = [&](int s) -> Operand {
+        const auto k = static_cast<size_t>(way.steps[s].operand);
+        lasts &= !slot(plan.in[k].slot).writes;
+        return {plan.in[k].slot, plan.in[k].offset, plan.spread[k].length, plan.spread[k].each};
+      };
+      const std::tuple begin{way.steps[1].what, operand(0), operand(1)};
+      if (!lasts) continue;
+      if (way.count == 2) {
+        known.try_emplace(begin, plan.out);
+      } else if (const auto made = known.find(begin); made != known.end() && free != plan.in.end()) {
+        *free = made->second;
+        way.steps[1] = {Cheap::Read, static_cast<int>(free - plan.in.begin())};
+        std::copy(way.steps + 1, way.steps + way.count--, way.steps);
+        break;
+      }
+    }
+  }
+}
+
 /// As many cheap links as there are come one after the other, each after the one whose result it takes, so
 /// that it stays in registers, if there is such.
 void Builder::order_links(std::vector<uint32_t>& steps) const {
@@ -382,6 +412,7 @@ void Builder::emit_chain(std::vector<uint32_t> steps) {
   for (const uint32_t i : steps)
     if (Plan& plan = plans_[i]; !plan.row && t_.geometry(plan.out).numel == chain->n)
       plan.meaning = meaning(plan);
+  take_what_is_made(steps);
   order_links(steps);
   std::map<int32_t, size_t> last;
   int64_t widest = 1;

@@ -79,9 +79,9 @@ constexpr Form kForms[] = {
     {1, {2, {{Cheap::Read, kA}, {Cheap::Square, kA}}}},
     {1, {2, {{Cheap::Read, kA}, {Cheap::Root, kA}}}},
     {1, {2, {{Cheap::Read, kA}, {Cheap::Under, kOne}}}},
-    // a · (1/b), a · (-(b/c)/c), c where a is b.
-    {2, {3, {{Cheap::Read, kB}, {Cheap::Under, kOne}, {Cheap::Times, kA}}}},
-    {2, {3, {{Cheap::Read, kB}, {Cheap::Under, kOne}, {Cheap::TimesTo, kA}}}},
+    {2, {2, {{Cheap::Read, kA}, {Cheap::Shared, kB}}}},
+    {2, {2, {{Cheap::Read, kA}, {Cheap::SharedTo, kB}}}},
+    // a · (-(b/c)/c).
     {3,
      {5,
       {{Cheap::Read, kB}, {Cheap::Over, kC}, {Cheap::Negative, kA}, {Cheap::Over, kC}, {Cheap::Times, kA}}}},

@@ -139,6 +139,8 @@ ADJOINT_INLINE void pass(const Cheap* steps, char* const* at, int count, int64_t
       ADJOINT_STEP(TimesTo, (times_to<T, V>(x_, v)))
       ADJOINT_STEP(Over, v / x_)
       ADJOINT_STEP(Under, x_ / v)
+      ADJOINT_STEP(Shared, v * (T(1) / x_))
+      ADJOINT_STEP(SharedTo, (times_to<T, V>(T(1) / x_, v)))
       ADJOINT_STEP(Where, (where<T, V>(__builtin_bit_cast(Bits<T, V>, v), x_)))
       ADJOINT_STEP(Equal, (equal<T, V>(v, x_)))
       ADJOINT_STEP(Alike, (alike<T, V>(v, x_)))
@@ -157,6 +159,8 @@ ADJOINT_INLINE void pass(const Cheap* steps, char* const* at, int count, int64_t
       case static_cast<uint8_t>(Cheap::Root):
         each([&](V a, int) __attribute__((always_inline)) { return root<T, V>(a); });
         break;
+      default:
+        __builtin_unreachable();
     }
   }
 }
