@@ -379,7 +379,7 @@ class Builder::Layout {
 
 /// What lies outside and is too much for a cache is known to be taken, block after block. (Rows are long.)
 void Builder::fetch_far(Program::Chain& chain, const std::vector<uint32_t>& steps) {
-  constexpr int64_t kCached = int64_t{1} << 20;
+  constexpr int64_t kCached = int64_t{4} << 20;
   std::set<std::pair<int32_t, int64_t>> known;
   int64_t bytes = 0;
   for (size_t k = 0; k < steps.size(); ++k) {
@@ -442,8 +442,6 @@ void Builder::emit_chain(std::vector<uint32_t> steps) {
     }
     p_.work_ += chain->n;
   }
-  // What is filled with a number is written in whole vectors.
-  chain->buffer_bytes = (chain->length * widest + 127) & ~int64_t{63};
   if (fold) last[fold->folds] = steps.size();
   for (const DType type : {DType::Float32, DType::Float64})
     chain->ones[type == DType::Float64] = {static_cast<char*>(const_cast<void*>(one_of(type))),
@@ -457,8 +455,11 @@ void Builder::emit_chain(std::vector<uint32_t> steps) {
     for (const uint32_t i : steps)
       if (plans_[i].out.slot == fold->folds) layout.operand(chain->folded.of, plans_[i].out, false);
   }
-  if (!chain->row && !fold && !chain->buffers) chain->length = Program::kLongBlock;
   if (!chain->row) fetch_far(*chain, steps);
+  // What lies in a cache is there for longer blocks, too.
+  if (!chain->row && !fold && chain->far.empty()) chain->length *= chain->buffers ? 2 : 4;
+  // What is filled with a number is written in whole vectors.
+  chain->buffer_bytes = (chain->length * widest + 127) & ~int64_t{63};
   p_.chains_.push_back(std::move(chain));
   append(Program::Kind::Chain, p_.chains_.size() - 1);
 }

@@ -70,10 +70,9 @@ class Program {
   ~Program();
   Program(const Program&) = delete;
 
-  /// Chains run in pieces of this length, in which eager's loops give the same bits.
+  /// Chains run in pieces of this length, or of some times as many, in which eager's loops give the same
+  /// bits.
   static constexpr int64_t kBlock = 512;
-  /// Those that need no buffer, in longer ones.
-  static constexpr int64_t kLongBlock = 2048;
   /// How many rows make a block.
   static int64_t rows_of_block(int64_t row);
   enum class Outcome : uint8_t {

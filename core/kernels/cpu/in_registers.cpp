@@ -60,7 +60,7 @@ void fill(Numbers<T>& x, uint64_t seed, bool only_nan) {
   }
 }
 
-/// A way that a loop may compute its elements in: steps over operands a, b and c.
+/// A way that a loop may compute its elements in: steps over operands a, b and c, or some of them.
 struct Form {
   int operands;
   LoopMeaning::Way way;
@@ -81,7 +81,11 @@ constexpr Form kForms[] = {
     {1, {2, {{Cheap::Read, kA}, {Cheap::Under, kOne}}}},
     {2, {2, {{Cheap::Read, kA}, {Cheap::Shared, kB}}}},
     {2, {2, {{Cheap::Read, kA}, {Cheap::SharedTo, kB}}}},
-    // a · (-(b/c)/c).
+    // a · (b · c), a · (-(b/c)/c).
+    {3, {3, {{Cheap::Read, kB}, {Cheap::Times, kC}, {Cheap::Times, kA}}}},
+    {3, {3, {{Cheap::Read, kB}, {Cheap::Times, kC}, {Cheap::TimesTo, kA}}}},
+    {3, {3, {{Cheap::Read, kB}, {Cheap::TimesTo, kC}, {Cheap::Times, kA}}}},
+    {3, {3, {{Cheap::Read, kB}, {Cheap::TimesTo, kC}, {Cheap::TimesTo, kA}}}},
     {3,
      {5,
       {{Cheap::Read, kB}, {Cheap::Over, kC}, {Cheap::Negative, kA}, {Cheap::Over, kC}, {Cheap::Times, kA}}}},
@@ -113,7 +117,7 @@ LoopMeaning ask(Loop loop, unsigned taken, unsigned constant, const void* const*
   // Each form with its operands in each order.
   std::vector<LoopMeaning::Way> fitting;
   for (const Form& form : kForms) {
-    if (form.operands != count) continue;
+    if (form.operands > count) continue;
     int order[kMost] = {0, 1, 2};
     do {
       LoopMeaning::Way& way = fitting.emplace_back(form.way);
