@@ -76,10 +76,14 @@ bool is_even(Loop loop, DType out, const DType* types, unsigned taken, const dou
 struct Pass {
   static constexpr int kMost = 64;
   void (*run)(const Cheap* steps, char* const* at, int count, int64_t n);
-  /// Elements of a vector, and vectors that are worked on together.
-  int64_t width, kept;
+  /// Elements of a vector; vectors that are worked on together, and of those that are left; elements that,
+  /// left in the end, go one by one: more go together.
+  int64_t width, kept, fewer, alone;
   /// How many times n elements take the way through all steps.
-  int64_t times(int64_t n) const { return n / (width * kept) + n / width % kept + n % width; }
+  int64_t times(int64_t n) const {
+    const int64_t vectors = n / width, rest = vectors % kept, few = n % width;
+    return vectors / kept + rest / fewer + rest % fewer + (few > alone ? 1 : few);
+  }
 };
 const Pass& pass_of(DType type);
 

@@ -206,7 +206,8 @@ void Builder::join_small() {
     const int64_t n = t_.geometry(plan.out).numel;
     if (plan.how != How::Loop || n >= kLeastChained) return false;
     plan.meaning = meaning(plan);
-    return plan.meaning && pass_of(t_.geometry(plan.out).dtype).times(n) <= kMostTimes;
+    const Pass& pass = pass_of(t_.geometry(plan.out).dtype);
+    return plan.meaning && (n <= kMostTimes || (n >= pass.width && pass.times(n) <= kMostTimes));
   };
   std::vector<std::vector<uint32_t>> joined;
   Alike alike;

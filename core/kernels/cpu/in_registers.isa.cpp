@@ -7,6 +7,9 @@
 #include "kernels/cpu/in_registers.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/cpu/vectors.h"
+#if ADJOINT_LEVEL >= 4
+#include <immintrin.h>
+#endif
 
 namespace adjoint::inline ADJOINT_ISA {
 namespace {
@@ -17,6 +20,10 @@ constexpr int kKept = 16;
 #else
 constexpr int kKept = 8;
 #endif
+/// And of what is left.
+constexpr int kFewer = 4;
+/// Up to so many elements go one by one.
+constexpr int kAlone = ADJOINT_LEVEL >= 4 ? 2 : kBytes;
 
 /// x + v and x * v in this order, which compilers do not keep: of two NaN the first is the result.
 #if ADJOINT_LEVEL >= 3 && defined(__x86_64__)
@@ -100,9 +107,37 @@ ADJOINT_INLINE V unless(V v, V x) {
                                    __builtin_bit_cast(Bits<T, V>, (where<T, V>(all_bits<T, V>(x != x), x))));
 }
 
+/// The first elements of a vector, where masks are as quick as whole vectors.
+template <class T>
+struct Few {
+#if ADJOINT_LEVEL >= 4
+  std::conditional_t<sizeof(T) == 4, __mmask16, __mmask8> mask;
+  explicit Few(int64_t n) : mask(static_cast<decltype(mask)>((1u << n) - 1)) {}
+  ADJOINT_INLINE Vector<T> load(const void* p) const {
+    if constexpr (sizeof(T) == 4)
+      return reinterpret_cast<Vector<T>>(_mm512_maskz_loadu_ps(mask, p));
+    else
+      return reinterpret_cast<Vector<T>>(_mm512_maskz_loadu_pd(mask, p));
+  }
+  ADJOINT_INLINE void store(void* p, Vector<T> v) const {
+    if constexpr (sizeof(T) == 4)
+      _mm512_mask_storeu_ps(p, mask, reinterpret_cast<__m512>(v));
+    else
+      _mm512_mask_storeu_pd(p, mask, reinterpret_cast<__m512d>(v));
+  }
+#endif
+};
+/// All of it.
+template <class V>
+struct Whole {
+  ADJOINT_INLINE V load(const V* p) const { return *p; }
+  ADJOINT_INLINE void store(V* p, V v) const { *p = v; }
+};
+
 /// Elements from number `begin` on: as many vectors V as `Count`.
-template <class T, class V, int Count>
-ADJOINT_INLINE void pass(const Cheap* steps, char* const* at, int count, int64_t begin) {
+template <class T, class V, int Count, class Access = Whole<V>>
+ADJOINT_INLINE void pass(const Cheap* steps, char* const* at, int count, int64_t begin,
+                         const Access access = {}) {
   V v[Count];
 #pragma GCC unroll 16
   for (int i = 0; i < Count; ++i) v[i] = V{};
@@ -117,7 +152,7 @@ ADJOINT_INLINE void pass(const Cheap* steps, char* const* at, int count, int64_t
 #define ADJOINT_STEP(name, result)                                                          \
   case static_cast<uint8_t>(Cheap::name):                                                   \
     each([&](V v, int i) __attribute__((always_inline)) {                                   \
-      const V x_ = x[i];                                                                    \
+      const V x_ = access.load(x + i);                                                      \
       return result;                                                                        \
     });                                                                                     \
     break;                                                                                  \
@@ -148,7 +183,7 @@ ADJOINT_INLINE void pass(const Cheap* steps, char* const* at, int count, int64_t
 #undef ADJOINT_STEP
       case static_cast<uint8_t>(Cheap::Write):
 #pragma GCC unroll 16
-        for (int i = 0; i < Count; ++i) x[i] = v[i];
+        for (int i = 0; i < Count; ++i) access.store(x + i, v[i]);
         break;
       case static_cast<uint8_t>(Cheap::Negative):
         each([&](V a, int) __attribute__((always_inline)) { return -a; });
@@ -168,15 +203,22 @@ ADJOINT_INLINE void pass(const Cheap* steps, char* const* at, int count, int64_t
 template <class T>
 void run(const Cheap* steps, char* const* at, int count, int64_t n) {
   using V = Vector<T>;
-  typedef T One __attribute__((may_alias));
   constexpr int64_t W = kWidth<T>;
   int64_t i = 0;
   for (; i + kKept * W <= n; i += kKept * W) pass<T, V, kKept>(steps, at, count, i);
+  for (; i + kFewer * W <= n; i += kFewer * W) pass<T, V, kFewer>(steps, at, count, i);
   for (; i + W <= n; i += W) pass<T, V, 1>(steps, at, count, i);
+#if ADJOINT_LEVEL >= 4
+  // Not one or two by themselves: what a mask has stored is not soon read.
+  if (n - i > kAlone) return pass<T, V, 1>(steps, at, count, i, Few<T>(n - i));
+#endif
+  typedef T One __attribute__((may_alias));
   for (; i < n; ++i) pass<T, One, 1>(steps, at, count, i);
 }
 
-constexpr PassTable table{{&run<float>, kWidth<float>, kKept}, {&run<double>, kWidth<double>, kKept}};
+template <class T>
+constexpr Pass of{&run<T>, kWidth<T>, kKept, kFewer, kAlone};
+constexpr PassTable table{of<float>, of<double>};
 [[gnu::init_priority(200)]] RegisterVariant registered{variant_list<PassTable>, ADJOINT_LEVEL, &table};
 
 }  // namespace
