@@ -14,11 +14,14 @@
 namespace adjoint::inline ADJOINT_ISA {
 namespace {
 
-/// Vectors that stay in registers from step to step: half of the registers there are.
+/// Vectors that stay in registers from step to step: half of the registers there are; fewer where code is
+/// kept small.
 #if ADJOINT_LEVEL >= 4
 constexpr int kKept = 16;
-#else
+#elif ADJOINT_LEVEL >= 3
 constexpr int kKept = 8;
+#else
+constexpr int kKept = 4;
 #endif
 /// And of what is left.
 constexpr int kFewer = 4;
@@ -206,7 +209,8 @@ void run(const Cheap* steps, char* const* at, int count, int64_t n) {
   constexpr int64_t W = kWidth<T>;
   int64_t i = 0;
   for (; i + kKept * W <= n; i += kKept * W) pass<T, V, kKept>(steps, at, count, i);
-  for (; i + kFewer * W <= n; i += kFewer * W) pass<T, V, kFewer>(steps, at, count, i);
+  if constexpr (kFewer < kKept)
+    for (; i + kFewer * W <= n; i += kFewer * W) pass<T, V, kFewer>(steps, at, count, i);
   for (; i + W <= n; i += W) pass<T, V, 1>(steps, at, count, i);
 #if ADJOINT_LEVEL >= 4
   // Not one or two by themselves: what a mask has stored is not soon read.
