@@ -126,7 +126,11 @@ def test_gradients_of_quotients_and_extremes_are_in_passes():
         return ad.autograd.grad(x.amax(1, keepdim=True), x, each)[0] + g
 
     rows = (8, 512)
-    assert is_one_pass(quotient, ["div", "div.backward.self", "div.backward.other"], rows, (8, 1), rows)
+    assert is_one_pass(quotient, ["div", "div.backward.other"], rows, (8, 1), rows)
+    # Products of two kinds of NaN as above.
+    assert ad._C.instruction_set() == "portable" or is_one_pass(
+        quotient, ["div", "div.backward.self"], rows, (8, 1), rows
+    )
     assert is_one_pass(extreme, ["_where_equal", "add"], rows, (8, 1), rows)
 
 
