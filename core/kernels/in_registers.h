@@ -24,22 +24,48 @@ enum class Cheap : uint8_t {
   TimesTo,    // x * v
   Over,       // v / x
   Under,      // x / v
+  Shared,     // v * (1 / x)
+  SharedTo,   // (1 / x) * v
+  Where,      // v & x, bit by bit
+  Equal,      // whether v is x, in all bits
+  Alike,      // the same, or both are NaN
+  Unless,     // v, but x where that is NaN
   Negative,   // -v
   Square,     // v * v
+  Root,       // √v
 };
+/// The same, where x is one number for all elements; what takes no x is what it was.
+inline constexpr uint8_t kByNumber = 32;
+constexpr Cheap by_number(Cheap c) {
+  return c < Cheap::Negative ? Cheap{static_cast<uint8_t>(static_cast<uint8_t>(c) + kByNumber)} : c;
+}
 
-/// What a loop computes: `forward` where the value is operand `first` and x operand `second`, which is -1
-/// where there is none; `backward` where they are in each other's place. None where no step has its bits.
+/// What a loop computes: up to three ways to the same, each from another operand. There are none where no
+/// steps have its bits.
 struct LoopMeaning {
-  Cheap forward = Cheap::None, backward = Cheap::None;
-  int first = -1, second = -1;
-  /// Whether a value beside itself is its square.
-  bool squares() const { return forward == Cheap::Times || forward == Cheap::TimesTo; }
+  struct Step {
+    Cheap what = Cheap::None;
+    int operand = 0;  // of the loop; or kOne
+  };
+  static constexpr int kOne = -1, kMostSteps = 5;
+  struct Way {
+    int count = 0;
+    Step steps[kMostSteps];  // the first one reads
+    /// Whether a value beside itself is its square.
+    bool squares() const {
+      return count == 2 && (steps[1].what == Cheap::Times || steps[1].what == Cheap::TimesTo);
+    }
+  };
+  Way ways[3];
+  explicit operator bool() const { return ways[0].count != 0; }
 };
 
-/// Of a loop without parameters, float32 or float64 throughout. `taken`: the operands that the loop reads;
+/// Of a loop that computes in float32 or float64 throughout. `taken`: the operands that the loop reads;
 /// `numbers`: for each that is one number throughout and is known, that number.
-LoopMeaning meaning_of(Loop loop, DType type, unsigned taken, unsigned constant, const void* const* numbers);
+LoopMeaning meaning_of(Loop loop, DType type, unsigned taken, unsigned constant, const void* const* numbers,
+                       const double* parameters, int count);
+/// The number one.
+const void* one_of(DType type);
 
 /// Whether a loop gives each element the same bits wherever it stands and however many stand beside it, so
 /// that it may run in pieces of any length: loops of whole numbers do, those of float32 and float64 are
@@ -48,12 +74,16 @@ bool is_even(Loop loop, DType out, const DType* types, unsigned taken, const dou
 
 /// Steps over n elements each, first a Read; they are done for a few vectors of elements after the other.
 struct Pass {
-  static constexpr int kMost = 32;
+  static constexpr int kMost = 64;
   void (*run)(const Cheap* steps, char* const* at, int count, int64_t n);
-  /// Elements of a vector, and vectors that are worked on together.
-  int64_t width, kept;
+  /// Elements of a vector; vectors that are worked on together, and of those that are left; elements that,
+  /// left in the end, go one by one: more go together.
+  int64_t width, kept, fewer, alone;
   /// How many times n elements take the way through all steps.
-  int64_t times(int64_t n) const { return n / (width * kept) + n / width % kept + n % width; }
+  int64_t times(int64_t n) const {
+    const int64_t vectors = n / width, rest = vectors % kept, few = n % width;
+    return vectors / kept + rest / fewer + rest % fewer + (few > alone ? 1 : few);
+  }
 };
 const Pass& pass_of(DType type);
 

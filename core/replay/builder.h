@@ -144,6 +144,7 @@ class Builder {
   bool fits_rows(Plan& plan, int64_t row) const;
   void join_small(Alike& alike);
   std::string why_it_ends(const Drawn& chain, size_t passed) const;
+  static const LoopMeaning::Way* way_from(const Plan& plan, const Place& made);
   static int takes(const Plan& plan, const Place& made);
   /// Whether these are one pass over few elements.
   bool is_pass(std::span<const uint32_t> steps) const {
@@ -180,12 +181,13 @@ class Builder {
   void emit_chain(std::vector<uint32_t> steps);
   void emit_pass(std::span<const uint32_t> steps);
   LoopMeaning meaning(const Plan& plan);
-  template <class F>
-  static void join_step(const Plan& plan, const Place& made, const F& step);
+  void take_what_is_made(const std::vector<uint32_t>& steps);
   void order_links(std::vector<uint32_t>& steps) const;
   class Layout;
   void join_links(Program::Chain& chain, const std::vector<uint32_t>& steps,
                   const std::map<int32_t, size_t>& last);
+  bool is_direct(const Program::Chain& chain, const Plan& plan, size_t operand) const;
+  void fetch_far(Program::Chain& chain, const std::vector<uint32_t>& steps);
   const BoundLaunch& bind(const Launches::Call& call, const Step& s, const Plan& plan);
   const char* repeat(const Place& p, int64_t n);
   void emit_loop(const Plan& plan);

@@ -200,15 +200,21 @@ std::string Builder::why_it_ends(const Drawn& chain, size_t passed) const {
   return "nothing else takes what it makes";
 }
 
-/// How many operands of a cheap step are what was just made; none where it cannot be taken from registers.
+/// How a cheap loop computes from what was just made, which is in registers; null where it cannot.
+const LoopMeaning::Way* Builder::way_from(const Plan& plan, const Place& made) {
+  for (const LoopMeaning::Way& way : plan.meaning.ways) {
+    if (!way.count) break;
+    const Place& p = plan.in[static_cast<size_t>(way.steps[0].operand)];
+    if (p.slot == made.slot && p.offset == made.offset) return &way;
+  }
+  return nullptr;
+}
+
+/// How many operands of a cheap loop are what was just made; none where it cannot be taken from registers.
 int Builder::takes(const Plan& plan, const Place& made) {
-  const auto is_made = [&](int operand) {
-    const Place& p = plan.in[static_cast<size_t>(operand)];
-    return p.slot == made.slot && p.offset == made.offset;
-  };
-  const LoopMeaning& m = plan.meaning;
-  const bool first = is_made(m.first), second = m.second >= 0 && is_made(m.second);
-  return first || m.backward != Cheap::None ? first + second : 0;
+  if (!way_from(plan, made)) return 0;
+  return static_cast<int>(std::ranges::count_if(
+      plan.in, [&](const Place& p) { return p.slot == made.slot && p.offset == made.offset; }));
 }
 
 /// Cheap loops over few elements, of which each takes what the one before it made, become one.
@@ -220,10 +226,9 @@ void Builder::join_small(Alike& alike) {
   const auto is_cheap = [&](Plan& plan) {
     const int64_t n = t_.geometry(plan.out).numel;
     if (plan.how != How::Loop || n >= kLeastChained) return false;
-    for (size_t k = 0; k < plan.in.size(); ++k)
-      if (n > 1 && plan.call.constant >> k & 1 && !(n <= kRepeated && is_known(plan.in[k]))) return false;
     plan.meaning = meaning(plan);
-    return plan.meaning.forward != Cheap::None && pass_of(t_.geometry(plan.out).dtype).times(n) <= kMostTimes;
+    const Pass& pass = pass_of(t_.geometry(plan.out).dtype);
+    return plan.meaning && (n <= kMostTimes || (n >= pass.width && pass.times(n) <= kMostTimes));
   };
   in_registers_.resize(t_.slots.size());
   Schedule joined;
@@ -240,7 +245,7 @@ void Builder::join_small(Alike& alike) {
     if (taken && alike.add(plan)) {
       const int32_t s = before->out.slot;
       if (slot(s).kind == Slot::Kind::Made && !memory(s).escapes &&
-          uses[static_cast<size_t>(s)] == taken + 1 && (taken == 1 || plan.meaning.squares()))
+          uses[static_cast<size_t>(s)] == taken + 1 && (taken == 1 || way_from(plan, before->out)->squares()))
         in_registers_[static_cast<size_t>(s)] = true;
       joined.join(steps[0]);
     } else {

@@ -70,7 +70,8 @@ class Program {
   ~Program();
   Program(const Program&) = delete;
 
-  /// Chains run in pieces of this length, in which eager's loops give the same bits.
+  /// Chains run in pieces of this length, or of some times as many, in which eager's loops give the same
+  /// bits.
   static constexpr int64_t kBlock = 512;
   /// How many rows make a block.
   static int64_t rows_of_block(int64_t row);
@@ -152,7 +153,8 @@ class Program {
       char* at = nullptr;  // null: none, or in a buffer
       int64_t item = 0;    // from one element to the next
       int32_t buffer = -1;
-      bool by_row = false;  // a number for each row
+      bool by_row = false;    // a number for each row
+      bool in_place = false;  // the same row, or number, for every row
     };
     struct Link {
       Loop loop = nullptr;  // null: a reduction of rows
@@ -170,7 +172,8 @@ class Program {
       uint32_t first, last;
       const adjoint::Pass* pass = nullptr;
       uint32_t begin = 0, end = 0;
-      bool fills = false;  // fills_[first]
+      bool fills = false;    // fills_[first]
+      bool by_rows = false;  // a pass over one row after the other
     };
     struct Fill {
       Operand from;
@@ -185,8 +188,11 @@ class Program {
     std::vector<Part> parts;
     std::vector<Cheap> steps;
     std::vector<const Operand*> at;  // of each step
+    Operand ones[2];                 // the number one in float32, float64
     std::vector<Operand> numbers;    // that fill a buffer each
     std::vector<Fill> fills;
+    /// Whole operands, if together they are larger than a cache: blocks of them are fetched ahead.
+    std::vector<const Operand*> far;
     std::string ends;  // why it is no longer, for people
     /// A reduction over all that a link makes: it asks for the blocks one after the other.
     struct Folded {

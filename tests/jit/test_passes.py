@@ -28,6 +28,8 @@ STEPS = {
     "square": lambda v, x: v * v,
     "double": lambda v, x: v + v,
     "power": lambda v, x: v**2,
+    "root": lambda v, x: ad.sqrt(v),
+    "inverse": lambda v, x: 1 / v,
     "tanh": lambda v, x: ad.tanh(v),
 }
 
@@ -83,6 +85,57 @@ def test_a_polynomial_is_one_pass():
     assert "(mul add mul sub mul add mul sub mul add)" in text or "(mul add) (mul sub) (mul add)" in text, (
         text
     )
+
+
+def is_one_pass(f, names, *shapes):
+    """Whether the operations of these names are one pass in `f`, which gives the same bits, special numbers among them."""
+    jitted = ad.jit(f)
+    for k in range(5):
+        rng = np.random.default_rng(k)
+        args = [ad.tensor(rng.standard_normal(s), dtype=ad.float32) for s in shapes]
+        args[0].view(-1)[3 : 6 + k] = ad.tensor([np.nan, np.inf, -0.0, 0.0, -np.inf, 1e-40, 3e38][: 3 + k])
+        assert twice.picture(jitted(*args)) == twice.picture(f(*args)), str(ad.jit.explain(jitted))
+    passes = str(ad.jit.explain(jitted)).split("(")[1:]
+    return any(set(names) <= set(p.split(")")[0].split()) for p in passes)
+
+
+def test_what_takes_different_values_is_one_pass():
+    """Links need not take what the last one made."""
+    assert is_one_pass(lambda x, y: x * x + y * y - (x - y) / y, ["mul", "add", "div", "sub"], 3000, 3000)
+
+
+@pytest.mark.parametrize("rows", [(8, 512), (5, 2048)])
+def test_rows_and_their_numbers_are_taken_where_they_lie(rows):
+    """Operands that repeat along rows or for each of them are no reason to end a pass, and fill no buffer."""
+
+    def f(x, each, row):
+        d = (x - each) * row
+        return d.sum(1, keepdim=True), d / each + row
+
+    assert is_one_pass(f, ["sub", "mul", "div", "add"], rows, (rows[0], 1), rows[1:])
+
+
+def test_gradients_of_quotients_and_extremes_are_in_passes():
+    def quotient(x, each, g):
+        x, each = x.detach().requires_grad_(), each.detach().requires_grad_()
+        y = x / each
+        return y.detach(), *ad.autograd.grad(y, (x, each), g)
+
+    def extreme(x, each, g):
+        x = x.detach().requires_grad_()
+        return ad.autograd.grad(x.amax(1, keepdim=True), x, each)[0] + g
+
+    rows = (8, 512)
+    assert is_one_pass(quotient, ["div", "div.backward.other"], rows, (8, 1), rows)
+    # Products of two kinds of NaN as above.
+    assert ad._C.instruction_set() == "portable" or is_one_pass(
+        quotient, ["div", "div.backward.self"], rows, (8, 1), rows
+    )
+    assert is_one_pass(extreme, ["_where_equal", "add"], rows, (8, 1), rows)
+
+
+def test_roots_and_powers_are_in_passes():
+    assert is_one_pass(lambda x: (x * x + 1).sqrt() - x**2, ["mul", "add", "sqrt", "sub"], 3000)
 
 
 def test_products_and_sums_round_twice():

@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "for_size.h"
 #include "kernels/cpu/in_registers.h"
@@ -59,61 +60,131 @@ void fill(Numbers<T>& x, uint64_t seed, bool only_nan) {
   }
 }
 
+/// A way that a loop may compute its elements in: steps over operands a, b and c, or some of them.
+struct Form {
+  int operands;
+  LoopMeaning::Way way;
+};
+constexpr int kA = 0, kB = 1, kC = 2, kOne = LoopMeaning::kOne;
+constexpr Form kForms[] = {
+    {2, {2, {{Cheap::Read, kA}, {Cheap::Plus, kB}}}},
+    {2, {2, {{Cheap::Read, kA}, {Cheap::PlusTo, kB}}}},
+    {2, {2, {{Cheap::Read, kA}, {Cheap::Times, kB}}}},
+    {2, {2, {{Cheap::Read, kA}, {Cheap::TimesTo, kB}}}},
+    {2, {2, {{Cheap::Read, kA}, {Cheap::Minus, kB}}}},
+    {2, {2, {{Cheap::Read, kA}, {Cheap::MinusFrom, kB}}}},
+    {2, {2, {{Cheap::Read, kA}, {Cheap::Over, kB}}}},
+    {2, {2, {{Cheap::Read, kA}, {Cheap::Under, kB}}}},
+    {1, {2, {{Cheap::Read, kA}, {Cheap::Negative, kA}}}},
+    {1, {2, {{Cheap::Read, kA}, {Cheap::Square, kA}}}},
+    {1, {2, {{Cheap::Read, kA}, {Cheap::Root, kA}}}},
+    {1, {2, {{Cheap::Read, kA}, {Cheap::Under, kOne}}}},
+    {2, {2, {{Cheap::Read, kA}, {Cheap::Shared, kB}}}},
+    {2, {2, {{Cheap::Read, kA}, {Cheap::SharedTo, kB}}}},
+    // a · (b · c), a · (-(b/c)/c).
+    {3, {3, {{Cheap::Read, kB}, {Cheap::Times, kC}, {Cheap::Times, kA}}}},
+    {3, {3, {{Cheap::Read, kB}, {Cheap::Times, kC}, {Cheap::TimesTo, kA}}}},
+    {3, {3, {{Cheap::Read, kB}, {Cheap::TimesTo, kC}, {Cheap::Times, kA}}}},
+    {3, {3, {{Cheap::Read, kB}, {Cheap::TimesTo, kC}, {Cheap::TimesTo, kA}}}},
+    {3,
+     {5,
+      {{Cheap::Read, kB}, {Cheap::Over, kC}, {Cheap::Negative, kA}, {Cheap::Over, kC}, {Cheap::Times, kA}}}},
+    {3,
+     {5,
+      {{Cheap::Read, kB},
+       {Cheap::Over, kC},
+       {Cheap::Negative, kA},
+       {Cheap::Over, kC},
+       {Cheap::TimesTo, kA}}}},
+    {3, {3, {{Cheap::Read, kA}, {Cheap::Alike, kB}, {Cheap::Where, kC}}}},
+    {3, {4, {{Cheap::Read, kA}, {Cheap::Equal, kB}, {Cheap::Where, kC}, {Cheap::Unless, kB}}}},
+};
+
 template <class T>
-LoopMeaning ask(Loop loop, unsigned taken, unsigned constant, const void* const* numbers) {
-  int operands[2], count = 0;
+constexpr T kNumberOne = 1;
+
+template <class T>
+LoopMeaning ask(Loop loop, unsigned taken, unsigned constant, const void* const* numbers,
+                const double* parameters) {
+  constexpr int kMost = 3;
+  int operands[kMost], count = 0;
   for (int k = 0; k < StraightCall::kOperands; ++k)
     if (taken >> k & 1) {
-      if (count == 2) return {};
+      if (count == kMost) return {};
       operands[count++] = k;
     }
   if (!count) return {};
-  struct Case {
-    Cheap cheap;
-    int v, x;  // operands
-    bool fits = true;
-  };
-  Case cases[] = {{Cheap::Plus, 0, 1},      {Cheap::PlusTo, 1, 0},  {Cheap::Plus, 1, 0},
-                  {Cheap::PlusTo, 0, 1},    {Cheap::Times, 0, 1},   {Cheap::TimesTo, 1, 0},
-                  {Cheap::Times, 1, 0},     {Cheap::TimesTo, 0, 1}, {Cheap::Minus, 0, 1},
-                  {Cheap::MinusFrom, 1, 0}, {Cheap::Over, 0, 1},    {Cheap::Under, 1, 0},
-                  {Cheap::Negative, 0, 0},  {Cheap::Square, 0, 0}};
-  bool any = true;
-  // A loop may treat a number in a way of its own, and all the same numbers as one: that is asked for, too.
-  constexpr uint64_t kRounds = 9;
-  constexpr T uniform[] = {T(0.5), 2, 3, -1, T(1) / 3};
-  for (uint64_t round = 0; any && round < kRounds; ++round) {
-    Numbers<T> x[2], y, z;
+  // Each form with its operands in each order.
+  std::vector<LoopMeaning::Way> fitting;
+  for (const Form& form : kForms) {
+    if (form.operands > count) continue;
+    int order[kMost] = {0, 1, 2};
+    do {
+      LoopMeaning::Way& way = fitting.emplace_back(form.way);
+      for (LoopMeaning::Step& step : way.steps)
+        if (step.operand >= 0) step.operand = order[step.operand];
+    } while (std::next_permutation(order, order + count));
+  }
+  // A loop may treat a number in a way of its own, and all the same numbers as one, and what is equal: that
+  // is asked for, too.
+  constexpr T uniform[] = {T(0.5),
+                           1,
+                           2,
+                           3,
+                           -1,
+                           T(1) / 3,
+                           0,
+                           std::numeric_limits<T>::infinity(),
+                           std::numeric_limits<T>::quiet_NaN()};
+  constexpr int kDrawn = 4, kUniform = static_cast<int>(std::size(uniform));
+  for (int round = 0; !fitting.empty() && round < kDrawn + kUniform + kMost; ++round) {
+    Numbers<T> x[kMost], one, y, z;
+    std::fill_n(one, kAsked, T(1));
     const void* in[StraightCall::kOperands] = {};
+    unsigned filled = 0;
     for (int k = 0; k < count; ++k) {
-      fill(x[k], 17 * round + 5 * static_cast<uint64_t>(k) + 1, round == 2);
+      fill(x[k], 17 * static_cast<uint64_t>(round) + 5 * static_cast<uint64_t>(k) + 1, round == 2);
       in[operands[k]] = x[k];
       const bool is_number = constant >> operands[k] & 1;
-      if (!is_number && (round < 4 || k == 0)) continue;
-      T number = round < 4 ? x[k][round] : uniform[round - 4];
+      const int k_uniform = round - kDrawn;
+      if (!is_number && (k == 0 || k_uniform < 0 || k_uniform >= kUniform)) continue;
+      T number = k_uniform >= 0 && k_uniform < kUniform ? uniform[k_uniform] : x[k][round];
       if (const void* known = numbers[operands[k]]) std::memcpy(&number, known, sizeof(T));
       std::fill_n(x[k], kAsked, number);
+      filled |= 1u << k;
     }
-    loop(y, in, kAsked, nullptr);
-    any = false;
-    for (Case& c : cases) {
-      if (!(c.fits &= c.v < count && c.x < count)) continue;
-      const Cheap steps[] = {Cheap::Read, c.cheap, Cheap::Write};
-      char* const at[] = {reinterpret_cast<char*>(x[c.v]), reinterpret_cast<char*>(x[c.x]),
-                          reinterpret_cast<char*>(z)};
-      pass_of(dtype_of<T>).run(steps, at, 3, kAsked);
-      any |= c.fits = std::memcmp(y, z, sizeof y) == 0;
+    // An operand and the next one, of which one is no number, have equal elements.
+    if (const int k = round - kDrawn - kUniform; k >= 0 && k < count) {
+      const int next = (k + 1) % count, to = filled >> next & 1 ? k : next, from = to == k ? next : k;
+      for (int i = 0; !(filled >> to & 1) && i < kAsked; i += 2) x[to][i] = x[from][i];
     }
+    loop(y, in, kAsked, parameters);
+    std::erase_if(fitting, [&](const LoopMeaning::Way& way) {
+      Cheap steps[LoopMeaning::kMostSteps + 1];
+      char* at[LoopMeaning::kMostSteps + 1];
+      for (int s = 0; s < way.count; ++s) {
+        steps[s] = way.steps[s].what;
+        at[s] = reinterpret_cast<char*>(way.steps[s].operand < 0 ? one : x[way.steps[s].operand]);
+      }
+      steps[way.count] = Cheap::Write;
+      at[way.count] = reinterpret_cast<char*>(z);
+      pass_of(dtype_of<T>).run(steps, at, way.count + 1, kAsked);
+      return std::memcmp(y, z, sizeof y) != 0;
+    });
   }
-  // What comes first of what fits, with the same as seen from its other operand.
-  for (const Case& c : cases) {
-    if (!c.fits) continue;
-    if (c.v == c.x) return {c.cheap, Cheap::None, operands[c.v], -1};
-    for (const Case& o : cases)
-      if (o.fits && o.v == c.x && o.x == c.v) return {c.cheap, o.cheap, operands[c.v], operands[c.x]};
-    return {c.cheap, Cheap::None, operands[c.v], operands[c.x]};
+  // What comes first of what fits, and the first that begins with each other operand.
+  LoopMeaning found;
+  int ways = 0;
+  unsigned begun = 0;
+  for (LoopMeaning::Way& way : fitting) {
+    const int first = way.steps[0].operand;
+    if (begun >> first & 1) continue;
+    begun |= 1u << first;
+    for (LoopMeaning::Step& step : way.steps)
+      if (step.operand >= 0) step.operand = operands[step.operand];
+    found.ways[ways++] = way;
   }
-  return {};
+  return found;
 }
 
 /// Whether all elements at once get the bits that they get in pieces of each length.
@@ -222,15 +293,21 @@ bool is_even(Loop loop, DType out, const DType* types, unsigned taken, const dou
   });
 }
 
-LoopMeaning meaning_of(Loop loop, DType type, unsigned taken, unsigned constant, const void* const* numbers) {
+LoopMeaning meaning_of(Loop loop, DType type, unsigned taken, unsigned constant, const void* const* numbers,
+                       const double* parameters, int count) {
   static Known<LoopMeaning> known;
   std::string key = question(loop, type, taken, constant);
   for (int k = 0; k < StraightCall::kOperands; ++k)
     if (numbers[k]) key.append(static_cast<const char*>(numbers[k]), static_cast<size_t>(itemsize(type)));
+  key.append(reinterpret_cast<const char*>(parameters), static_cast<size_t>(count) * sizeof(double));
   return known.get(key, [&] {
-    return type == DType::Float32 ? ask<float>(loop, taken, constant, numbers)
-                                  : ask<double>(loop, taken, constant, numbers);
+    return type == DType::Float32 ? ask<float>(loop, taken, constant, numbers, parameters)
+                                  : ask<double>(loop, taken, constant, numbers, parameters);
   });
+}
+
+const void* one_of(DType type) {
+  return type == DType::Float32 ? static_cast<const void*>(&kNumberOne<float>) : &kNumberOne<double>;
 }
 
 }  // namespace adjoint
