@@ -159,6 +159,33 @@ nb::dict statistics(const std::shared_ptr<Replay>& replay) {
   return d;
 }
 
+/// Of the call and of each pass: nodes, as (kind, text, number, [(node, shape)]), and the rest of what
+/// `Shown` says.
+nb::list pictures(const Replay& replay) {
+  static constexpr const char* kKinds[] = {"input",  "number",   "constant", "instruction",
+                                           "blocks", "decision", "result",   "written"};
+  nb::list all;
+  for (const Replay::Shown& shown : replay.pictures()) {
+    nb::list nodes;
+    for (const Picture::Node& n : shown.picture.nodes) {
+      nb::list takes;
+      for (const auto& [node, shape] : n.takes) takes.append(nb::make_tuple(node, shape));
+      nodes.append(nb::make_tuple(kKinds[static_cast<size_t>(n.kind)], n.text, n.number, takes));
+    }
+    nb::dict d;
+    d["nodes"] = nodes;
+    d["peak"] = shown.picture.peak;
+    d["left"] = shown.picture.left;
+    d["eager"] = shown.picture.eager;
+    d["kept"] = shown.kept;
+    d["outputs"] = shown.outputs;
+    d["by"] = shown.by;
+    d["timed"] = shown.timed;
+    all.append(d);
+  }
+  return all;
+}
+
 }  // namespace
 
 int visit_again(const Node& node, uint32_t output_nr, visitproc visit, void* arg) {
@@ -298,6 +325,8 @@ void bind_replay(nb::module_& m) {
                      return outputs;
                    })
       .def_prop_ro("recorded", [](const Replayed& p) { return p.replay->has_passes(); })
+      .def("time", [](const Replayed& p, bool on) { p.replay->time(on); })
+      .def("pictures", [](const Replayed& p) { return pictures(*p.replay); })
       .def("__str__", [](const Replayed& p) { return p.replay->text(); });
   m.def(
       "_record",

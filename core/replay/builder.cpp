@@ -15,13 +15,9 @@ constexpr size_t kMostConstant = size_t{1} << 20;
 
 /// From this size on what lives for a part of the call has memory of its own for that time.
 constexpr size_t kOwn = size_t{1} << 15;
-/// What a row made, and what was taken for the program, is given back, or taken, when it has to be from this
-/// size on.
-constexpr size_t kInTime = 4096;
-
 }  // namespace
 
-void Builder::build() {
+void Builder::build(Picture* picture) {
   p_.memory_.resize(t_.slots.size());
   plans_.resize(t_.steps.size());
   find_numbers();
@@ -60,13 +56,16 @@ void Builder::build() {
   for (position_ = 0; position_ < schedule_.size(); ++position_) emit_scheduled();
   emit_targets();
   // Loops were planned with tensors that no row takes.
-  for (Memory& m : p_.memory_)
+  for (Memory& m : p_.memory_) {
     std::erase_if(m.tensors,
                   [](const auto& t) { return t.first->refcount.load(std::memory_order_relaxed) == 1; });
+    if (m.tensors.empty()) decltype(m.tensors)().swap(m.tensors);
+  }
   for (const Plan& plan : plans_) {
     p_.dropped_ += !plan.live;
     p_.constants_ += plan.once;
   }
+  if (picture) show(*picture);
   // Calls are instructions now.
   p_.operations_ = t_.steps.size();
   std::vector<Step>().swap(t_.steps);

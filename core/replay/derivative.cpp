@@ -53,6 +53,7 @@ Replay::Replay(Recording recording) : recording_(std::move(recording)) {
   forward_ = std::make_unique<Pool>(std::move(forward), std::move(ends));
   for (size_t g = 0; g < parts_.size(); ++g) add_backward(recording_.groups[g], parts_[g]);
   if (has_passes()) find_writes();
+  counted_.set(recording_.trace.bytes_held());
 }
 
 void Replay::find_writes() {
@@ -170,9 +171,26 @@ bool Replay::writes() const {
 }
 
 std::string Replay::text() const {
-  std::string all = program().text();
+  std::string all = forward_->text();
   for (const Part& part : parts_)
-    for (const Backward& b : part.backward) all += "backward\n" + b.program->any().text();
+    for (const Backward& b : part.backward) all += "backward\n" + b.program->text();
+  return all;
+}
+
+void Replay::time(bool on) {
+  forward_->time(on);
+  for (const Part& part : parts_)
+    for (const Backward& b : part.backward) b.program->time(on);
+}
+
+std::vector<Replay::Shown> Replay::pictures() const {
+  std::vector<Shown> all;
+  all.push_back({forward_->picture(), {}, {}, {}, forward_->times().runs});
+  for (size_t g = 0; g < parts_.size(); ++g)
+    for (const Backward& b : parts_[g].backward) {
+      const Group& group = recording_.groups[g];
+      all.push_back({b.program->picture(), parts_[g].kept, group.outputs, group.by, b.program->times().runs});
+    }
   return all;
 }
 

@@ -104,6 +104,17 @@ class Replay : public std::enable_shared_from_this<Replay> {
   const Program& program() const { return forward_->any(); }
   /// An instruction a line, for people: of the call, and of each pass.
   std::string text() const;
+  /// Take the time of each instruction from now on, or no longer.
+  void time(bool on);
+  /// The call and then each pass, whose inputs are the call's, a cotangent for each of `outputs`, and what
+  /// was `kept`: results of the call after its own. Of its results the first are gradients by the inputs
+  /// `by`.
+  struct Shown {
+    Picture picture;
+    std::vector<uint32_t> kept, outputs, by;
+    int64_t timed;
+  };
+  std::vector<Shown> pictures() const;
   size_t outputs() const { return recording_.outputs.size(); }
   bool has_passes() const { return !recording_.groups.empty(); }
   const Recording& recording() const { return recording_; }
@@ -149,6 +160,7 @@ class Replay : public std::enable_shared_from_this<Replay> {
   std::vector<uint32_t> written_;
   std::vector<Write> writes_;
   std::unique_ptr<Pool> forward_;
+  runtime::Counted counted_;
 };
 
 /// f(again, shares) of what this node of a replayed call would run again, and nodes that only it leads to,

@@ -7,7 +7,7 @@ from adjoint._C import Node, Tensor
 from adjoint._switches import switches
 from adjoint._types import Any, Params
 
-__all__ = ["Drawing", "Explanation", "draw", "explain"]
+__all__ = ["HEAD", "Drawing", "Explanation", "draw", "explain", "quoted"]
 
 
 def _roots(tensors):
@@ -211,14 +211,26 @@ class Drawing:
         return f"<Drawing of {self.source.count('[label=')} nodes and edges; .save('graph.svg') writes it>"
 
 
-def draw(tensor: Tensor, params: Params | None = None) -> Drawing:
-    """A picture of the graph of a tensor: operations, the shapes that flow between them, parameters by name.
+HEAD = (
+    "digraph {",
+    '  graph [rankdir=BT bgcolor=transparent ordering=in]; node [shape=box style="rounded,filled" '
+    'fillcolor="#eef2f7" color="#5b6b7f" fontname="Helvetica" fontsize=11 height=0.3];',
+    '  edge [color="#5b6b7f" fontname="Helvetica" fontsize=9 fontcolor="#5b6b7f"];',
+)
+
+
+def draw(tensor: Tensor, params: Params | None = None, trace: int | None = None) -> Drawing:
+    """A picture of the graph of a tensor: operations, the shapes that flow between them, parameters by name; or of what is
+    replayed of a jitted function.
 
     Parameters
     ----------
-    tensor : Tensor, Node, GradientEdge, or a sequence of them
+    tensor : Tensor, Node, GradientEdge, or a sequence of them; or a function that `jit` returned
+        Of a function, a trace with its backward pass: instructions, inputs by their paths, constants, decisions and results.
     params : Module or dict of str to Tensor, optional
         Names for leaves.
+    trace : int, optional
+        Of a function's traces, which; 0 is the one that was replayed last.
 
     Returns
     -------
@@ -234,24 +246,29 @@ def draw(tensor: Tensor, params: Params | None = None) -> Drawing:
     >>> "SumBackward0" in picture.source and "float32[3]" in picture.source
     True
     """
+    from adjoint._replay.jitted import of
+
+    if (function := of(tensor)) is not None:
+        from adjoint._replay._explain import draw
+
+        if params is not None:
+            raise TypeError("draw(): a trace names its inputs by their paths, and takes no params")
+        return draw(function, trace or 0)
+    if trace is not None:
+        raise TypeError("draw(): trace= is for functions that jit() returned")
     members = getattr(params, "named_parameters", None)
     named = dict(params or {}) if members is None else dict(members())
     names = {id(t): name for name, t in named.items()}
     nodes = _walk(_roots(tensor))
     number = {node: i for i, node in enumerate(nodes)}
-    lines = [
-        "digraph {",
-        '  graph [rankdir=BT bgcolor=transparent ordering=in]; node [shape=box style="rounded,filled" '
-        'fillcolor="#eef2f7" color="#5b6b7f" fontname="Helvetica" fontsize=11 height=0.3];',
-        '  edge [color="#5b6b7f" fontname="Helvetica" fontsize=9 fontcolor="#5b6b7f"];',
-    ]
+    lines = list(HEAD)
     for node, i in number.items():
         if node.name() == "AccumulateGrad":
             leaf = node.variable
             name = names.get(id(leaf)) or "leaf"
-            lines.append(f'  n{i} [label="{_quoted(name)}\\n{_shape(node)}" fillcolor="#d9ead3"];')
+            lines.append(f'  n{i} [label="{quoted(name)}\\n{_shape(node)}" fillcolor="#d9ead3"];')
         else:
-            lines.append(f'  n{i} [label="{_quoted(node.name())}"];')
+            lines.append(f'  n{i} [label="{quoted(node.name())}"];')
         for source, nr in node.next_functions:
             if source is None:
                 continue
@@ -264,7 +281,7 @@ def draw(tensor: Tensor, params: Params | None = None) -> Drawing:
     return Drawing("\n".join([*lines, "}"]))
 
 
-def _quoted(text):
+def quoted(text):
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
