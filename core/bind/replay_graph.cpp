@@ -1,10 +1,12 @@
 // The graph of a recorded call, as the recorder looks at it: what is in it, how its results depend on each
 // other, and passes through it. Start reading at `bind_replay_graph`.
+#include <map>
 #include <set>
 
 #include "autograd/meta.h"
 #include "bind/caster.h"
 #include "bind/context.h"
+#include "bind/node_object.h"
 #include "bind/replay.h"
 #include "for_size.h"
 #include "replay/ends.h"
@@ -94,6 +96,34 @@ std::vector<int> levels_of_graph(const std::vector<Tensor>& roots, const std::ve
   return levels;
 }
 
+/// Whether results of different levels share a part of the graph that no result stands for: gradients meet
+/// there, which nodes of their own would bring on one by one.
+bool parts_meet(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs,
+                const std::vector<int>& levels) {
+  std::vector<Edge> edges;
+  for (const Tensor& t : roots) edges.push_back(gradient_edge(t));
+  std::set<const Node*> ends;
+  for (const Tensor& t : inputs)
+    if (const Edge e = gradient_edge(t)) ends.insert(e.node.get());
+  std::map<const Node*, int> seen;
+  for (size_t i = 0; i < roots.size(); ++i) {
+    std::vector<Node*> open{edges[i].node.get()};
+    while (!open.empty()) {
+      Node* const node = open.back();
+      open.pop_back();
+      const auto [at, is_new] = seen.try_emplace(node, levels[i]);
+      if (at->second != levels[i]) return true;
+      if (!is_new) continue;
+      for (const Edge& e : node->edges()) {
+        if (!e || ends.contains(e.node.get())) continue;
+        const bool is_root = std::ranges::any_of(edges, [&](const Edge& root) { return leads_to(e, root); });
+        if (!is_root) open.push_back(e.node.get());
+      }
+    }
+  }
+  return false;
+}
+
 /// The gradients by `ends` of roots, apart, and for which end each is.
 nb::tuple gradients_of_graph(const std::vector<Tensor>& roots, nb::list seeds,
                              const std::vector<Tensor>& ends) {
@@ -127,9 +157,27 @@ nb::tuple gradients_of_graph(const std::vector<Tensor>& roots, nb::list seeds,
 
 }  // namespace
 
+/// A tensor over the same memory with this history; none leaves it a leaf.
+Tensor as_it_was(const Tensor& t, nb::handle node, uint32_t number) {
+  Tensor then = alias(t);
+  if (!node.is_none()) set_history(then, Ref<Node>::share(as_node(node.ptr())), number);
+  return then;
+}
+
+void put_history(const Tensor& t, nb::handle node, uint32_t number) {
+  if (node.is_none())
+    forget_history(t);
+  else
+    set_history(t, Ref<Node>::share(as_node(node.ptr())), number);
+}
+
 void bind_replay_graph(nb::module_& m) {
   m.def("_code_of_graph", &code_of_graph);
   m.def("_levels_of_graph", &levels_of_graph);
+  m.def("_parts_meet", &parts_meet);
+  m.def("_as_it_was", &as_it_was, nb::arg("tensor"), nb::arg("node").none(), nb::arg("number"));
+  m.def("_put_history", &put_history, nb::arg("tensor"), nb::arg("node").none(), nb::arg("number"),
+        "Undo what a write in place did to a history.");
   m.def("_gradients_of_graph", &gradients_of_graph);
 }
 

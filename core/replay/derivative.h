@@ -147,6 +147,10 @@ class Replay : public std::enable_shared_from_this<Replay> {
   void find_kept();
   void find_writes();
   void add_backward(const Group& group, Part& part) const;
+  /// The inputs, with what gets another history standing as it is now.
+  Tensors as_now(std::span<const Tensor> inputs) const;
+  /// Whether an input gets another history by the call, which writes it.
+  bool changes(uint32_t input) const { return std::ranges::find(changed_, input) != changed_.end(); }
   /// The program for these cotangents, or null.
   const Backward* pass_for(const Part& part, const Gradients& seeds) const;
 
@@ -159,6 +163,8 @@ class Replay : public std::enable_shared_from_this<Replay> {
   /// The inputs in memory that the call writes, and what it writes.
   std::vector<uint32_t> written_;
   std::vector<Write> writes_;
+  /// The inputs whose history the call changes: results of groups, too.
+  std::vector<uint32_t> changed_;
   std::unique_ptr<Pool> forward_;
   runtime::Counted counted_;
 };

@@ -140,7 +140,7 @@ ReplayNode::~ReplayNode() {
   for (ReplayNode* const node : before_it_) --node->from_later_;
 }
 
-void ReplayNode::enter(std::span<const Tensor> inputs, std::span<const Tensor> all,
+void ReplayNode::enter(std::span<const Tensor> inputs, std::span<Tensor> all,
                        const std::vector<Scalar>& numbers) {
   numbers_ = numbers;
   for (const uint32_t k : group().from) {
@@ -179,8 +179,12 @@ void ReplayNode::enter(std::span<const Tensor> inputs, std::span<const Tensor> a
   const std::vector<uint32_t>& outputs = group().outputs;
   set_results(static_cast<uint16_t>(outputs.size()));
   for (uint32_t i = 0; i < outputs.size(); ++i) {
-    set_result(i, all[outputs[i]]);
-    set_history(all[outputs[i]], Ref<Node>::share(this), i);
+    Tensor& t = all[outputs[i]];
+    set_result(i, t);
+    if (replay_->recording_.relations[outputs[i]].same >= 0)
+      write_history(t, Ref<Node>::share(this), i);
+    else
+      set_history(t, Ref<Node>::share(this), i);
   }
 }
 
@@ -235,6 +239,12 @@ Tensors ReplayNode::inputs_then(bool& written) {
           "jit: this backward pass needs the function once more, and a tensor that it reads was given "
           "other memory since the call (by .data =, set_() or swap_tensors()); differentiate before that, "
           "or call the function without jit");
+    // What the second run writes gets its history.
+    if (replay_->changes(k)) {
+      const Tensor then = inputs[k];
+      inputs[k] = alias(then);
+      if (then->grad_fn) set_history(inputs[k], Ref<Node>::share(then->grad_fn), then->output_nr);
+    }
     // No node of the function's own graph would have kept it: it may be other by now.
     if (!read) written |= moved || inputs[k].version() != versions_[k];
   }
@@ -256,6 +266,9 @@ void ReplayNode::apply(Gradients& in, Gradients& out) {
   const Tensors inputs = inputs_then(written);
   if (written && std::ranges::any_of(kept_, [](const Tensor& t) { return !t.defined(); }))
     fail("jit: this backward pass failed halfway, and what it would take to run it as it is was freed");
+  std::vector<Edge> stops;
+  for (const Tensor& t : inputs)
+    if (Edge e = t.defined() ? gradient_edge(t) : Edge()) stops.push_back(std::move(e));
   Tensors made;
   {
     const Looking supplying(written ? Ref<Observer>::steal(new Supplier(*replay_, part(), kept_))
@@ -267,13 +280,13 @@ void ReplayNode::apply(Gradients& in, Gradients& out) {
     } scope{inputs, before_->put(inputs)};
     made = again->results(inputs);
   }
-  differentiate(results_of(made), inputs, in, out);
+  differentiate(results_of(made), inputs, std::move(stops), in, out);
 }
 
-void ReplayNode::differentiate(const std::vector<Result>& results, TensorList inputs, Gradients& in,
-                               Gradients& out) {
+void ReplayNode::differentiate(const std::vector<Result>& results, TensorList inputs, std::vector<Edge> stops,
+                               Gradients& in, Gradients& out) {
   const size_t own = group().outputs.size(), leaves = group().by.size();
-  std::vector<Edge> roots, ends, stops;
+  std::vector<Edge> roots, ends;
   for (const Result& r : results)
     if (!r.now)
       fail("jit: this backward pass needs the function once more, and what it gives has no graph now");
@@ -295,10 +308,8 @@ void ReplayNode::differentiate(const std::vector<Result>& results, TensorList in
     ends.push_back(leaf ? Edge{Ref<Node>::share(leaf), 0} : copy_of(edges_[j]));
   }
   first.push_back(edges_.size());
-  for (const TensorList all : {inputs, TensorList(in.begin(), in.size())})
-    for (const Tensor& t : all)
-      if (t.defined())
-        if (Edge e = gradient_edge(t)) stops.push_back(std::move(e));
+  for (const Tensor& t : in)
+    if (Edge e = t.defined() ? gradient_edge(t) : Edge()) stops.push_back(std::move(e));
   if (thread_state.grad) put_results(results, stops);
   Tensors gradients;
   std::vector<std::pair<Edge, Edge>> places;

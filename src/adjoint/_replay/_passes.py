@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._replay._clean import Clean
+from adjoint._replay._memory import history
 from adjoint._replay._results import Unfit
 
 TYPE_CHECKING = False
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from adjoint._replay.traces import Recorded
 
-__all__ = ["passes"]
+__all__ = ["passes", "rewritten"]
 
 
 def _patterns(roots: list[Any]) -> Iterator[list[Any]]:
@@ -63,11 +64,34 @@ def _spent(tensors: list[Any], which: list[int], inputs: list[Any], by: list[int
     return found
 
 
+def rewritten(before: list[Any]) -> list[int]:
+    """Of tensors, as (tensor, history, flags) before a call, those whose history it changed by writing to them. Unfit where
+    it did something else.
+    """
+    changed = [k for k, (t, edge, _) in enumerate(before) if history(t) != edge]
+    written = []
+    for k in changed:
+        t, _, flags = before[k]
+        if t._is_view():
+            raise Unfit("it records a write to a tensor that existed before, and reaches a view of that")
+        if not t.requires_grad or t.is_leaf:
+            raise Unfit("it detaches a tensor that existed before")
+        if type(t) is not _C.Tensor or t.__dict__:
+            raise Unfit(
+                "it records a write to a tensor that existed before, of a class of its own or with attributes"
+            )
+        if t.retains_grad or (flags and flags[1]):
+            raise Unfit("it records a write to a tensor that existed before and retains its gradient")
+        written.append(k)
+    return written
+
+
 def passes(
     made: Recorded, recorder: Any, tensors: list[Any], inputs: list[Any]
 ) -> tuple[list[Any], list[Any]]:
     """Run backward passes through what was recorded, to be recorded with it: see Note: replay. Gives groups: the numbers of
     results, of the inputs and of the results of earlier groups that they lead to, and passes; or results whose graph is spent.
+    `inputs`: as they were before the call.
     """
     known = {id(t) for t in inputs}
     which = [i for i, t in enumerate(tensors) if t.requires_grad and id(t) not in known]
@@ -87,6 +111,11 @@ def passes(
                 raise Unfit("its result requires grad, and has a gradient")
             made.retained.append(i)
     levels = _C._levels_of_graph(roots, [inputs[i] for i in by])
+    if made.written and _C._parts_meet(roots, [inputs[i] for i in by], levels):
+        raise Unfit(
+            "what it returns or writes in the graph is made of each other and of something else that both take, where their "
+            "gradients meet: return that too, or detach() one of them"
+        )
     groups: list[Any] = []
     for level in range(max(levels) + 1):
         outputs = [i for i, n in zip(which, levels, strict=True) if n == level]
@@ -94,6 +123,8 @@ def passes(
         ends = [inputs[i] for i in by] + [tensors[i] for i in before]
         passes, of = _passes_of(recorder, [tensors[i] for i in outputs], ends)
         if passes is None:
+            if made.written:
+                raise Unfit("the graph of a tensor that existed before and that it writes is freed")
             return [], _spent(tensors, which, inputs, by)
         reached = [k for k in range(len(of)) if any(p[3][k] is not None for p in passes)]
         for p in passes:

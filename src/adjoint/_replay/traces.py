@@ -11,7 +11,8 @@ import types
 
 from adjoint import _C
 from adjoint._replay._again import as_it_was, drawing_from, is_one, unchanged, with_default
-from adjoint._replay._passes import passes
+from adjoint._replay._memory import history
+from adjoint._replay._passes import passes, rewritten
 from adjoint._replay._paths import LIBRARY, collect
 from adjoint._replay._results import (
     ALONE,
@@ -70,6 +71,7 @@ class Recorded:
         "unfit",
         "varying",
         "with_numbers",
+        "written",
     )
 
     def __init__(self) -> None:
@@ -86,6 +88,8 @@ class Recorded:
         self.outputs = 0
         #: Outputs that nothing refers to but a view of them, which is that output.
         self.bases: dict[int, int] = {}
+        #: Outputs that are inputs, whose history the call changes by writing to them.
+        self.written: dict[int, int] = {}
         #: Results that retain their gradient, and what code of the program's own runs in passes, if any does.
         self.retained: list[int] = []
         self.clean: Clean | None = None
@@ -97,13 +101,6 @@ class Recorded:
         self.stood: dict[Any, int] = {}
         #: The numbers that the program gets, by their places among all.
         self.returned: list[int] = []
-
-
-def _history(t: Any) -> Any:
-    try:
-        return t.grad_fn if t is not None else None
-    except RuntimeError:
-        return None
 
 
 def _flags(t: Any) -> Any:
@@ -158,7 +155,7 @@ def record(
             if which is not None and may_follow(layout):
                 made.tracked = _track(layout, which, function, args, kwargs, codes)
                 break
-        histories = [(_history(t), _flags(t)) for t in layout.tensors]
+        before = [(t, history(t), _flags(t)) for t in layout.tensors]
         mode = _C._mode_of_replay()
         recorder, watch = _watched(made, function, args, kwargs)
         try:
@@ -166,7 +163,7 @@ def record(
                 raise NotYet
             if _C._mode_of_replay() != mode:
                 raise Unfit("it changes a mode or the default dtype")
-            _finish(made, layout, recorder, watch, histories)
+            _finish(made, layout, recorder, watch, before)
         except NotYet:
             made.layout = None
         except Unfit as error:
@@ -195,11 +192,11 @@ def _track(
         made = Recorded()
         made.layout = layout
         made.varying = which
-        histories = [(_history(t), _flags(t)) for t in layout.tensors]
+        before = [(t, history(t), _flags(t)) for t in layout.tensors]
         recorder, watch = _watched(
             made, function, (), {}, [code for code, _ in codes], lambda r: place(r.track(values))
         )
-        _finish(made, layout, recorder, watch, histories)
+        _finish(made, layout, recorder, watch, before)
         made.stood = stood(layout, made.changes)
         made.result.clear()
         return made
@@ -207,7 +204,7 @@ def _track(
     return follow(layout, which, function, args, kwargs, call)
 
 
-def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, histories: list[Any]) -> None:
+def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, before: list[Any]) -> None:
     if watch.impure:
         what, file, line = watch.impure[0]
         raise Unfit(f"it calls {what} in line {line} of {file}")
@@ -220,13 +217,11 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, hist
     if any(count > ALONE for count in counts(made.result)):
         raise Unfit("it returns a list or dict that is also held elsewhere")
     made.structure = Structure(made.result[0], tensors)
-    inputs = layout.tensors
+    inputs = [t for t, _, _ in before]  # the program's objects, which may stand for other tensors since
     known = {id(t) for t in inputs}
-    for t, (before, flags) in zip(inputs, histories, strict=True):
-        if _history(t) is not before:
-            raise Unfit("it records a write to a tensor that existed before")
-        if _flags(t) != flags:
-            raise Unfit("it changes whether a tensor that existed before requires or retains a gradient")
+    if any(history(t) == edge and _flags(t) != flags for t, edge, flags in before):
+        raise Unfit("it changes whether a tensor that existed before requires or retains a gradient")
+    written = rewritten(before)
     returned = len(tensors)
     inputs_of_call = [layout.numbers[k][1] for k in made.varying]
     for change in layout.changes():
@@ -249,9 +244,14 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, hist
                 made.bases.setdefault(number, k)
         elif base is None and t._is_view():
             raise Unfit("it makes a view of an unknown tensor")
+    for k in written:
+        made.written[tensors.number(inputs[k])] = k
     made.outputs = len(tensors)
     forward = recorder.steps
-    groups, spent = passes(made, recorder, tensors, inputs)
+    ends = [
+        _C._as_it_was(t, *(before[k][1] or (None, 0))) if k in written else t for k, t in enumerate(inputs)
+    ]
+    groups, spent = passes(made, recorder, tensors, ends)
     gradients = ((c.key, layout._of_tensor(c.key)[1]) for c, _ in made.changes if c.kind == "grad")
     replaced = [pair for pair in gradients if pair[1] >= 0]
     made.recording = recorder.finish(
@@ -294,7 +294,18 @@ class Trace(_C._Trace):
     may run in it, where replays are checked.
     """
 
-    __slots__ = ("bases", "changes", "clean", "codes", "dtype", "outputs", "program", "structure", "varying")
+    __slots__ = (
+        "bases",
+        "changes",
+        "clean",
+        "codes",
+        "dtype",
+        "outputs",
+        "program",
+        "structure",
+        "varying",
+        "written",
+    )
 
     def __init__(self, made: Recorded, mode: int, used: int = 0) -> None:
         assert made.layout is not None and made.structure is not None
@@ -317,6 +328,7 @@ class Trace(_C._Trace):
         self.dtype = _C.get_default_dtype()
         self.outputs = made.outputs
         self.bases = made.bases
+        self.written = made.written
         self.clean = made.clean
         self.codes = made.known if CHECK else []
 
@@ -359,7 +371,10 @@ class Trace(_C._Trace):
             enable_grad(),
         ):
             Structure(function(*given, **named), tensors)
-        return [self.output(i, tensors) for i in self.program.differentiated]
+        return [
+            inputs[self.written[i]] if i in self.written else self.output(i, tensors)
+            for i in self.program.differentiated
+        ]
 
     def output(self, number: int, tensors: list[Any]) -> Any:
         """An output, where `tensors` are returned."""
