@@ -289,6 +289,20 @@ def saved_by_what_was_there_before(jit, see):
 
 
 @trap()
+def many_elements(jit, see):
+    """Other threads may run meanwhile."""
+    w, m = doubles(200_000).requires_grad_(), Holder()
+    f = jit(lambda h, x: (h.mul_(x).tanh_(), m.state.add_(w * x))[0])
+    for k in range(5):
+        h, m.state = w * 2, ad.zeros(200_000, dtype=ad.float64)
+        kept = (h * h).sum()
+        y = f(h, doubles(200_000, seed=k))
+        assert y is h
+        (y.sum() + m.state.sum()).backward()
+        see(h.sum(), m.state.sum(), w.grad.sum(), kept)
+
+
+@trap()
 def written_with_what_saved_it(jit, see):
     w = doubles(4).requires_grad_()
     f = jit(lambda h, z: h.add_(z))
