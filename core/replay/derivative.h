@@ -116,6 +116,8 @@ class Replay : public std::enable_shared_from_this<Replay> {
   };
   std::vector<Shown> pictures() const;
   size_t outputs() const { return recording_.outputs.size(); }
+  /// Whether what was there before gets another history.
+  bool changes_histories() const { return !changed_.empty(); }
   bool has_passes() const { return !recording_.groups.empty(); }
   const Recording& recording() const { return recording_; }
   /// Whether memory is written that was there before.

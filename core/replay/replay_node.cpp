@@ -140,6 +140,18 @@ ReplayNode::~ReplayNode() {
   for (ReplayNode* const node : before_it_) --node->from_later_;
 }
 
+namespace {
+
+/// The history of an input that the call detaches: an input it stays, and what made it need not live on.
+class Detached final : public Node {
+ public:
+  explicit Detached(const Tensor& t) { set_result(0, t); }
+  std::string name() const override { return "Detached"; }
+  void apply(Gradients&, Gradients&) override {}
+};
+
+}  // namespace
+
 void ReplayNode::enter(std::span<const Tensor> inputs, std::span<Tensor> all,
                        const std::vector<Scalar>& numbers) {
   numbers_ = numbers;
@@ -157,14 +169,20 @@ void ReplayNode::enter(std::span<const Tensor> inputs, std::span<Tensor> all,
     if (!t.defined()) continue;
     elements_[k] = t->data;
     versions_[k] = t.version();
-    if (part().reads[k]) {
-      inputs_[k].save(t, false, this);
-    } else if (t->grad_fn) {  // a write may give the tensor itself a history that leads here
-      unread_[k] = alias(t);
-      set_history(unread_[k], Ref<Node>::share(t->grad_fn), t->output_nr);
-    } else {
-      unread_[k] = t;
+    Tensor then = t;
+    if (t->grad_fn) {
+      const bool leads_here = std::ranges::find(group().by, static_cast<uint32_t>(k)) != group().by.end();
+      if (!leads_here || !part().reads[k]) then = alias(t);
+      // A write may give the tensor itself a history that leads here.
+      if (!leads_here)
+        set_history(then, Ref<Node>::steal(new Detached(t)), 0);
+      else if (!part().reads[k])
+        set_history(then, Ref<Node>::share(t->grad_fn), t->output_nr);
     }
+    if (part().reads[k])
+      inputs_[k].save(then, false, this);
+    else
+      unread_[k] = std::move(then);
   }
   const size_t first = replay_->recording_.outputs.size();
   results_.resize(part().kept.size());
