@@ -48,7 +48,9 @@ nb::object again(const nb::object& trace, const paths::Walk& walk, PyObject* fun
   // An argument that is written would hold its own node, and one that is a result those of the calls before.
   // The node knows the tensors.
   const bool writes = kept(trace).replay->changes_histories();
-  const auto goes = [&](PyObject* o) { return is_tensor(o) && (writes || unwrap(o)->grad_fn); };
+  const auto goes = [&](PyObject* o) {
+    return is_tensor(o) && (writes || unwrap(o)->grad_fn) && !reinterpret_cast<TensorObject*>(o)->dict;
+  };
   nb::object given = nb::borrow(args), named = nb::borrow(kwargs);
   const std::span<PyObject* const> all(reinterpret_cast<PyTupleObject*>(args)->ob_item,
                                        static_cast<size_t>(PyTuple_GET_SIZE(args)));

@@ -289,6 +289,22 @@ def saved_by_what_was_there_before(jit, see):
 
 
 @trap()
+def argument_with_attributes_that_are_written(jit, see):
+    w = doubles(3).requires_grad_()
+
+    @jit
+    def f(h):
+        h.notes["seen"] = w.detach() * 2
+        return (h * w).sum()
+
+    for k in range(6):
+        h = w * 2
+        h.notes = {}
+        (g,) = grad(f(h), w, create_graph=True)
+        see(g, h.notes)
+
+
+@trap()
 def many_elements(jit, see):
     """Other threads may run meanwhile."""
     w, m = doubles(200_000).requires_grad_(), Holder()
