@@ -225,6 +225,11 @@ void tell_recorders(const char* what) {
     if (auto* const tracer = dynamic_cast<Tracer*>(o)) tracer->refuse(what);
 }
 
+void hook_in_recorders() {
+  for (Observer* o = thread_state.observer; o; o = o->outer.get())
+    if (auto* const tracer = dynamic_cast<Tracer*>(o)) tracer->hooked();
+}
+
 void fork_in_recorders() {
   for (Observer* o = thread_state.observer; o; o = o->outer.get())
     if (auto* const tracer = dynamic_cast<Tracer*>(o)) tracer->fork();
@@ -256,6 +261,8 @@ void bind_replay(nb::module_& m) {
       .def("refuse", [](Recorder& r, const std::string& why) { r.tracer->refuse(why); })
       .def_prop_ro("refused", [](const Recorder& r) { return r.tracer->trace.refused; })
       .def_prop_ro("steps", [](const Recorder& r) { return r.tracer->trace.steps.size(); })
+      .def_prop_ro("hooked_at", [](const Recorder& r) { return r.tracer->hooked_at(); })
+      .def("written_at", [](const Recorder& r, const Tensor& t) { return r.tracer->written_at(t); })
       .def(
           "track", [](Recorder& r, nb::list numbers) { return track(r.tracer, numbers); },
           "Objects in the place of these numbers, until it is closed: what Python computes with them is "

@@ -1,6 +1,7 @@
 """Calls that record a write to a tensor that was there before: an argument, a buffer, a part of either."""
 
 import random
+import re
 import weakref
 
 import pytest
@@ -454,14 +455,27 @@ def test_what_is_not_replayed_says_why():
     def of_what_retains(h):
         h.mul_(2)
 
-    views, retaining = ad.jit(of_a_view), ad.jit(of_what_retains)
+    def with_a_hook(x):
+        y = x * w
+        y.register_hook(lambda g: g * 2)
+        return y
+
+    views, retaining, hooked = ad.jit(of_a_view), ad.jit(of_what_retains), ad.jit(with_a_hook)
     for _ in range(4):
+        hooked(ad.ones(4))
         views(ad.zeros(4)[:2])
         h = w * 2
         h.retain_grad()
         retaining(h)
-    assert any("reaches a view of that" in r for r in views.stats()["reasons"])
-    assert any("retains its gradient" in r for r in retaining.stats()["reasons"])
+    with open(__file__, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    for f, what, code in (
+        (views, "reaches a view of that", "v.add_("),
+        (retaining, "retains its gradient", "h.mul_(2)"),
+        (hooked, "inside of it has hooks", "y.register_hook("),
+    ):
+        (reason,) = (r for r in f.stats()["reasons"] if what in r)
+        assert code in lines[int(re.search(r"\(line (\d+) of .*test_writes_in_graphs", reason)[1]) - 1]
 
 
 # --- Random programs ----------------------------------------------------------------------------------------

@@ -64,7 +64,11 @@ def _spent(tensors: list[Any], which: list[int], inputs: list[Any], by: list[int
     return found
 
 
-def rewritten(before: list[Any]) -> list[int]:
+def _line(where: str) -> str:
+    return f" ({where})" if where else ""
+
+
+def rewritten(before: list[Any], recorder: Any) -> list[int]:
     """Of tensors, as (tensor, history, flags) before a call, those whose history it changed by writing to them. Unfit where
     it did something else.
     """
@@ -72,16 +76,15 @@ def rewritten(before: list[Any]) -> list[int]:
     written = []
     for k in changed:
         t, _, flags = before[k]
+        write = f"it records a write to a tensor that existed before{_line(recorder.written_at(t))}"
         if t._is_view():
-            raise Unfit("it records a write to a tensor that existed before, and reaches a view of that")
+            raise Unfit(f"{write}, and reaches a view of that")
         if not t.requires_grad or t.is_leaf:
             raise Unfit("it detaches a tensor that existed before")
         if type(t) is not _C.Tensor or t.__dict__:
-            raise Unfit(
-                "it records a write to a tensor that existed before, of a class of its own or with attributes"
-            )
+            raise Unfit(f"{write}, which is of a class of its own or has attributes")
         if t.retains_grad or (flags and flags[1]):
-            raise Unfit("it records a write to a tensor that existed before and retains its gradient")
+            raise Unfit(f"{write}, which retains its gradient")
         written.append(k)
     return written
 
@@ -103,7 +106,8 @@ def passes(
     roots = [tensors[i] for i in which]
     reason, code = _C._code_of_graph(roots, [inputs[i] for i in by])
     if reason:
-        raise Unfit(f"its result requires grad, and {reason}")
+        where = _line(recorder.hooked_at) if reason.endswith("hooks") else ""
+        raise Unfit(f"its result requires grad, and {reason}{where}")
     _look_at(code, [*inputs, *tensors], made)
     for i in which:
         if tensors[i].retains_grad:

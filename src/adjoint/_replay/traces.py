@@ -221,7 +221,7 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, befo
     known = {id(t) for t in inputs}
     if any(history(t) == edge and _flags(t) != flags for t, edge, flags in before):
         raise Unfit("it changes whether a tensor that existed before requires or retains a gradient")
-    written = rewritten(before)
+    written = rewritten(before, recorder)
     returned = len(tensors)
     inputs_of_call = [layout.numbers[k][1] for k in made.varying]
     for change in layout.changes():
