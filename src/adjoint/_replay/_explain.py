@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from adjoint._replay.jitted import Jitted
-    from adjoint.autograd._show import Drawing
+    from adjoint.autograd._drawing import Drawing
 
 __all__ = ["draw", "explain"]
 
@@ -60,7 +60,7 @@ _BACKWARD = {"instruction": "#efe8f7", "blocks": "#e2d5f3"}
 
 
 def draw(f: Jitted, which: int) -> Drawing:
-    from adjoint.autograd._show import HEAD, Drawing, quoted
+    from adjoint.autograd._drawing import HEAD, Drawing, quoted
 
     if not f._traces:
         reasons = "".join(f"; {reason}" for reason in f._reasons)

@@ -6,8 +6,9 @@ from adjoint import _C
 from adjoint._C import Node, Tensor
 from adjoint._switches import switches
 from adjoint._types import Any, Params
+from adjoint.autograd._drawing import HEAD, Drawing, quoted
 
-__all__ = ["HEAD", "Drawing", "Explanation", "draw", "explain", "quoted"]
+__all__ = ["Drawing", "Explanation", "draw", "explain"]
 
 
 def _roots(tensors):
@@ -150,75 +151,6 @@ def explain(tensor: Tensor) -> Explanation:
     return Explanation(rows)
 
 
-class Drawing:
-    """The picture that `draw` returns; notebooks show it.
-
-    Attributes
-    ----------
-    source : str
-        The graph in Graphviz's language.
-    """
-
-    def __init__(self, source: str) -> None:
-        self.source = source
-
-    def _pipe(self, format):
-        import subprocess
-
-        try:
-            done = subprocess.run(["dot", "-T" + format], input=self.source.encode(), capture_output=True)
-        except FileNotFoundError as error:
-            raise RuntimeError(
-                "drawing a graph needs the program `dot` of Graphviz, which was not found: install Graphviz (apt install "
-                "graphviz, brew install graphviz, https://graphviz.org). `.save('graph.svg')` and `.source` work without it"
-            ) from error
-        if done.returncode:
-            raise RuntimeError(
-                f"dot could not draw the graph: {done.stderr.decode(errors='replace').strip()}"
-            )
-        return done.stdout
-
-    def save(self, path: Any) -> None:
-        """Write the picture; the suffix (``.svg``, ``.png``, ``.pdf``, ``.dot``) selects the format."""
-        import os
-
-        path = os.fspath(path)
-        format = os.path.splitext(path)[1][1:]
-        if format not in ("svg", "png", "pdf", "dot", "gv"):
-            raise ValueError(f"the name should end in .svg, .png, .pdf or .dot, but it is {path!r}")
-        if format == "svg":
-            content = self._repr_svg_().encode()
-        else:
-            content = self.source.encode() if format in ("dot", "gv") else self._pipe(format)
-        with open(path, "wb") as file:
-            file.write(content)
-
-    def _repr_svg_(self):
-        import shutil
-
-        from adjoint.autograd._layout import svg_of
-
-        return self._pipe("svg").decode() if shutil.which("dot") else svg_of(self.source)
-
-    def _repr_html_(self):
-        return f'<div style="overflow: auto">{self._repr_svg_()}</div>'
-
-    def _repr_mimebundle_(self, include=None, exclude=None):
-        """What a notebook shows: the picture."""
-        return {"text/plain": repr(self), "image/svg+xml": self._repr_svg_()}
-
-    def __repr__(self) -> str:
-        return f"<Drawing of {self.source.count('[label=')} nodes and edges; .save('graph.svg') writes it>"
-
-
-HEAD = (
-    "digraph {",
-    '  graph [rankdir=BT bgcolor=transparent ordering=in]; node [shape=box style="rounded,filled" '
-    'fillcolor="#eef2f7" color="#5b6b7f" fontname="Helvetica" fontsize=11 height=0.3];',
-    '  edge [color="#5b6b7f" fontname="Helvetica" fontsize=9 fontcolor="#5b6b7f"];',
-)
-
-
 def draw(tensor: Tensor, params: Params | None = None, trace: int | None = None) -> Drawing:
     """A picture of the graph of a tensor: operations, the shapes that flow between them, parameters by name; or of what is
     replayed of a jitted function.
@@ -279,10 +211,6 @@ def draw(tensor: Tensor, params: Params | None = None, trace: int | None = None)
             f'  r{number[root]} [label="{_shape(root)}" fillcolor="#fde9d0"];\n  n{number[root]} -> r{number[root]};'
         )
     return Drawing("\n".join([*lines, "}"]))
-
-
-def quoted(text):
-    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 # --- what gradients look like ---------------------------------------------------------------------------------------------
