@@ -7,10 +7,15 @@ checked before anything is timed. Start reading at `programs`.
 
 import argparse
 import statistics
+import sys
 import time
 import warnings
+from pathlib import Path
 
 import adjoint as ad
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+from taken import peak  # noqa: E402
 
 F = ad.nn.functional
 
@@ -279,15 +284,6 @@ def networks():
             return found.detach()
 
         yield name, step
-
-
-def peak(function):
-    """Bytes that a call takes at most beyond what was taken before."""
-    function()
-    before = ad.memory_statistics()["allocated_bytes"]
-    ad.reset_peak_memory_statistics()
-    function()
-    return ad.memory_statistics()["peak_allocated_bytes"] - before
 
 
 def after(function, *before):

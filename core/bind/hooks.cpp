@@ -7,6 +7,7 @@
 #include "autograd/views.h"
 #include "bind/caster.h"
 #include "bind/node_object.h"
+#include "bind/replay.h"
 #include "bind/words.h"
 #include "for_size.h"
 
@@ -240,6 +241,7 @@ void bind_hooks(nb::module_& m) {
     // A hook may refer to its own leaf: the collector is to find that.
     if (!PyObject_GC_IsTracked(o.ptr())) PyObject_GC_Track(o.ptr());
     auto cell = std::make_shared<HookCell>(hold(f.ptr()));
+    hook_in_recorders();
     return HookHandle{cell, register_hook(t, PythonHook{cell})};
   });
   m.def(

@@ -165,6 +165,33 @@ nb::dict statistics(const std::shared_ptr<Replay>& replay) {
   return d;
 }
 
+/// Of the call and of each pass: nodes, as (kind, text, number, [(node, shape)]), and the rest of what
+/// `Shown` says.
+nb::list pictures(const Replay& replay) {
+  static constexpr const char* kKinds[] = {"input",  "number",   "constant", "instruction",
+                                           "blocks", "decision", "result",   "written"};
+  nb::list all;
+  for (const Replay::Shown& shown : replay.pictures()) {
+    nb::list nodes;
+    for (const Picture::Node& n : shown.picture.nodes) {
+      nb::list takes;
+      for (const auto& [node, shape] : n.takes) takes.append(nb::make_tuple(node, shape));
+      nodes.append(nb::make_tuple(kKinds[static_cast<size_t>(n.kind)], n.text, n.number, takes));
+    }
+    nb::dict d;
+    d["nodes"] = nodes;
+    d["peak"] = shown.picture.peak;
+    d["left"] = shown.picture.left;
+    d["eager"] = shown.picture.eager;
+    d["kept"] = shown.kept;
+    d["outputs"] = shown.outputs;
+    d["by"] = shown.by;
+    d["timed"] = shown.timed;
+    all.append(d);
+  }
+  return all;
+}
+
 }  // namespace
 
 int visit_again(const Node& node, uint32_t output_nr, visitproc visit, void* arg) {
@@ -204,6 +231,11 @@ void tell_recorders(const char* what) {
     if (auto* const tracer = dynamic_cast<Tracer*>(o)) tracer->refuse(what);
 }
 
+void hook_in_recorders() {
+  for (Observer* o = thread_state.observer; o; o = o->outer.get())
+    if (auto* const tracer = dynamic_cast<Tracer*>(o)) tracer->hooked();
+}
+
 void fork_in_recorders() {
   for (Observer* o = thread_state.observer; o; o = o->outer.get())
     if (auto* const tracer = dynamic_cast<Tracer*>(o)) tracer->fork();
@@ -234,6 +266,8 @@ void bind_replay(nb::module_& m) {
       .def("refuse", [](Recorder& r, const std::string& why) { r.tracer->refuse(why); })
       .def_prop_ro("refused", [](const Recorder& r) { return r.tracer->trace.refused; })
       .def_prop_ro("steps", [](const Recorder& r) { return r.tracer->trace.steps.size(); })
+      .def_prop_ro("hooked_at", [](const Recorder& r) { return r.tracer->hooked_at(); })
+      .def("written_at", [](const Recorder& r, const Tensor& t) { return r.tracer->written_at(t); })
       .def(
           "track", [](Recorder& r, nb::list numbers) { return track(r.tracer, numbers); },
           "Objects in the place of these numbers, until it is closed: what Python computes with them is "
@@ -304,6 +338,8 @@ void bind_replay(nb::module_& m) {
                      return outputs;
                    })
       .def_prop_ro("recorded", [](const Replayed& p) { return p.replay->has_passes(); })
+      .def("time", [](const Replayed& p, bool on) { p.replay->time(on); })
+      .def("pictures", [](const Replayed& p) { return pictures(*p.replay); })
       .def("__str__", [](const Replayed& p) {
         p.replay->plan();
         return p.replay->text();

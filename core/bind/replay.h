@@ -8,6 +8,8 @@ namespace adjoint::bind {
 
 /// A program asks for, or changes, what no replay would notice: it is not recorded.
 void tell_recorders(const char* what);
+/// A hook is set.
+void hook_in_recorders();
 /// A generator is drawn from that goes on from the state of another: no replay follows what it draws.
 void fork_in_recorders();
 

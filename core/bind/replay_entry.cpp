@@ -46,14 +46,34 @@ Kept& kept(const nb::object& trace) { return *nb::inst_ptr<Kept>(trace); }
 /// What a node of the call needs, should a pass ask for what was not recorded: see `Trace.again`.
 nb::object again(const nb::object& trace, const paths::Walk& walk, PyObject* function, PyObject* args,
                  PyObject* kwargs) {
+  // An argument that is written would hold its own node, and one that is a result those of the calls before.
+  // The node knows the tensors.
+  const bool writes = kept(trace).replay->changes_histories();
+  const auto goes = [&](PyObject* o) {
+    return is_tensor(o) && (writes || unwrap(o)->grad_fn) && !reinterpret_cast<TensorObject*>(o)->dict;
+  };
+  nb::object given = nb::borrow(args), named = nb::borrow(kwargs);
+  const std::span<PyObject* const> all(reinterpret_cast<PyTupleObject*>(args)->ob_item,
+                                       static_cast<size_t>(PyTuple_GET_SIZE(args)));
+  if (std::ranges::any_of(all, goes)) {
+    given = nb::steal(PyTuple_New(PyTuple_GET_SIZE(args)));
+    for (size_t i = 0; i < all.size(); ++i)
+      PyTuple_SET_ITEM(given.ptr(), static_cast<Py_ssize_t>(i), Py_NewRef(goes(all[i]) ? Py_None : all[i]));
+  }
+  PyObject *key, *o;
+  for (Py_ssize_t at = 0; PyDict_Next(kwargs, &at, &key, &o);)
+    if (goes(o)) {
+      if (named.is(kwargs)) named = nb::steal(PyDict_Copy(kwargs));
+      PyDict_SetItem(named.ptr(), key, Py_None);
+    }
   static PyObject* const method = PyUnicode_InternFromString("again");
   nb::list held, numbers;
   nb::object state = nb::none();
   walk.hold(held.ptr());
   for (const Scalar& n : walk.numbers()) numbers.append(nb::steal(from_scalar(n)));
   if (kept(trace).draws) state = trace.attr("state_of_draws")();
-  return nb::make_tuple(nb::steal(PyObject_GetAttr(trace.ptr(), method)), nb::borrow(function),
-                        nb::borrow(args), nb::borrow(kwargs), held, numbers, state);
+  return nb::make_tuple(nb::steal(PyObject_GetAttr(trace.ptr(), method)), nb::borrow(function), given, named,
+                        held, numbers, state);
 }
 
 /// Whether a trace can be run; else the function is told why not, and has it no longer.

@@ -1,11 +1,13 @@
 // The graph of a recorded call, as the recorder looks at it: what is in it, how its results depend on each
 // other, and passes through it. Start reading at `bind_replay_graph`.
+#include <map>
 #include <set>
 
 #include "autograd/meta.h"
 #include "autograd/views.h"
 #include "bind/caster.h"
 #include "bind/context.h"
+#include "bind/node_object.h"
 #include "bind/replay.h"
 #include "for_size.h"
 #include "replay/ends.h"
@@ -93,6 +95,34 @@ std::vector<int> levels_of_graph(const std::vector<Tensor>& roots, const std::ve
   };
   for (size_t i = 0; i < roots.size(); ++i) level(i);
   return levels;
+}
+
+/// Whether results of different levels share a part of the graph that no result stands for: gradients meet
+/// there, which nodes of their own would bring on one by one.
+bool parts_meet(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs,
+                const std::vector<int>& levels) {
+  std::vector<Edge> edges;
+  for (const Tensor& t : roots) edges.push_back(gradient_edge(t));
+  std::set<const Node*> ends;
+  for (const Tensor& t : inputs)
+    if (const Edge e = gradient_edge(t)) ends.insert(e.node.get());
+  std::map<const Node*, int> seen;
+  for (size_t i = 0; i < roots.size(); ++i) {
+    std::vector<Node*> open{edges[i].node.get()};
+    while (!open.empty()) {
+      Node* const node = open.back();
+      open.pop_back();
+      const auto [at, is_new] = seen.try_emplace(node, levels[i]);
+      if (at->second != levels[i]) return true;
+      if (!is_new) continue;
+      for (const Edge& e : node->edges()) {
+        if (!e || ends.contains(e.node.get())) continue;
+        const bool is_root = std::ranges::any_of(edges, [&](const Edge& root) { return leads_to(e, root); });
+        if (!is_root) open.push_back(e.node.get());
+      }
+    }
+  }
+  return false;
 }
 
 /// The gradients by `ends` of roots, apart, and for which end each is.
@@ -205,26 +235,41 @@ nb::list errors_of_graph(const Tensor& root, const Tensor& seed, const std::vect
   return errors;
 }
 
-/// The nodes that made tensors, and their flags that programs set; None for no tensor.
+/// Of each tensor: it, the node that made it and which of its results it is, and its flags that programs set;
+/// None for no tensor, no node.
 nb::list histories_of(nb::list tensors) {
   nb::list all;
   for (nb::handle o : tensors) {
-    if (!is_tensor(o.ptr())) {
-      all.append(nb::none());
-      continue;
+    nb::object edge = nb::none(), flags = nb::none();
+    if (is_tensor(o.ptr())) {
+      const Tensor& t = unwrap(o.ptr());
+      try {
+        if (Node* const made = history(t))
+          edge = nb::make_tuple(nb::steal(wrap_node(Ref<Node>::share(made))), t->output_nr);
+      } catch (const Error&) {  // of a view that has none
+      }
+      flags = nb::make_tuple(t.requires_grad(), t->is(TensorImpl::kRetainsGrad));
     }
-    const Tensor& t = unwrap(o.ptr());
-    nb::object node = nb::none();
-    try {
-      if (Node* const made = history(t)) node = nb::steal(wrap_node(Ref<Node>::share(made)));
-    } catch (const Error&) {  // of a view that has none
-    }
-    all.append(nb::make_tuple(node, t.requires_grad(), t->is(TensorImpl::kRetainsGrad)));
+    all.append(nb::make_tuple(o, edge, flags));
   }
   return all;
 }
 
 }  // namespace
+
+/// A tensor over the same memory with this history; none leaves it a leaf.
+Tensor as_it_was(const Tensor& t, nb::handle node, uint32_t number) {
+  Tensor then = alias(t);
+  if (!node.is_none()) set_history(then, Ref<Node>::share(as_node(node.ptr())), number);
+  return then;
+}
+
+void put_history(const Tensor& t, nb::handle node, uint32_t number) {
+  if (node.is_none())
+    forget_history(t);
+  else
+    set_history(t, Ref<Node>::share(as_node(node.ptr())), number);
+}
 
 void bind_replay_graph(nb::module_& m) {
   m.def("_errors_of_graph", &errors_of_graph);
@@ -232,6 +277,10 @@ void bind_replay_graph(nb::module_& m) {
   m.def("_histories_of", &histories_of);
   m.def("_code_of_graph", &code_of_graph);
   m.def("_levels_of_graph", &levels_of_graph);
+  m.def("_parts_meet", &parts_meet);
+  m.def("_as_it_was", &as_it_was, nb::arg("tensor"), nb::arg("node").none(), nb::arg("number"));
+  m.def("_put_history", &put_history, nb::arg("tensor"), nb::arg("node").none(), nb::arg("number"),
+        "Undo what a write in place did to a history.");
   m.def("_gradients_of_graph", &gradients_of_graph);
 }
 

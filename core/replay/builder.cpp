@@ -15,13 +15,11 @@ constexpr size_t kMostConstant = size_t{1} << 20;
 
 /// From this size on what lives for a part of the call has memory of its own for that time.
 constexpr size_t kOwn = size_t{1} << 15;
-/// What a row made, and what was taken for the program, is given back, or taken, when it has to be from this
-/// size on.
-constexpr size_t kInTime = 4096;
 
 }  // namespace
 
-void Builder::build() {
+void Builder::build(Picture* picture) {
+  if (picture) picture->eager = held_by_eager(t_, p_.ends_);
   p_.memory_.resize(t_.slots.size());
   plans_.resize(t_.steps.size());
   find_numbers();
@@ -73,6 +71,7 @@ void Builder::build() {
     p_.dropped_ += !plan.live;
     p_.constants_ += plan.once;
   }
+  if (picture) show(*picture);
   // Calls are instructions now.
   p_.operations_ = t_.steps.size();
   std::vector<Step>().swap(t_.steps);

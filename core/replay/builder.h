@@ -24,7 +24,7 @@ inline bool whole(const Slot& s, const Geometry& g, const Place& p) {
 class Builder {
  public:
   explicit Builder(Program& p) : p_(p), t_(p.trace_) {}
-  void build();
+  void build(Picture* picture);
 
  private:
   using Home = Program::Home;
@@ -132,6 +132,9 @@ class Builder {
   static constexpr int64_t kRepeated = 128;
   /// Rows that are longer are not kept from one loop to the next.
   static constexpr int64_t kLongestRow = int64_t{1} << 15;
+  /// What a row made, and what was taken for the program, is given back, or taken, when it has to be from
+  /// this size on.
+  static constexpr size_t kInTime = 4096;
   /// As what a step runs in a chain: over all elements, over a number for each row, or from rows to numbers.
   enum class Part : uint8_t { None, Whole, Numbers, Fold };
   class Alike;
@@ -198,6 +201,8 @@ class Builder {
   Tensor tensor(const Place& p);
   const double* kept(const double* parameters, int n);
   void compute_constants();
+  void show(Picture& picture) const;
+  std::string name_of(std::span<const uint32_t> steps) const;
 
   Program& p_;
   Trace& t_;

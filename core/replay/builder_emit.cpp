@@ -246,7 +246,7 @@ void Builder::compute_constants() {
   for (size_t i = 0; i < plans_.size(); ++i)
     if (plans_[i].once) emit(i);
   const NoInterpretation inner;
-  if (!p_.run_all(nullptr)) fail("what depends on nothing came out otherwise");
+  if (!p_.run_all(p_.runs_, nullptr)) fail("what depends on nothing came out otherwise");
   p_.runs_.clear();
   p_.work_ = checked_ = 0;
 }

@@ -52,6 +52,11 @@ Replay::Replay(std::shared_ptr<const Recording> recording) : recording_(std::mov
                                     Range{0, recording_->forward}, std::move(ends));
   for (size_t g = 0; g < parts_.size(); ++g) add_backward(recording_->groups[g], parts_[g]);
   if (has_passes()) find_writes();
+  for (const Group& group : recording_->groups)
+    for (const uint32_t o : group.outputs)
+      if (const int32_t k = recording_->relations[o].same; k >= 0)
+        changed_.push_back(static_cast<uint32_t>(k));
+  counted_.set(recording_->trace.bytes_held());
 }
 
 void Replay::find_writes() {
@@ -158,6 +163,15 @@ void Replay::add_backward(const Group& group, Part& part) const {
   }
 }
 
+Tensors Replay::as_now(std::span<const Tensor> inputs) const {
+  Tensors now(inputs.begin(), inputs.end());
+  for (const uint32_t k : changed_) {
+    now[k] = alias(inputs[k]);
+    if (inputs[k]->grad_fn) set_history(now[k], Ref<Node>::share(inputs[k]->grad_fn), inputs[k]->output_nr);
+  }
+  return now;
+}
+
 bool Replay::writes() const {
   return std::ranges::any_of(recording_->trace.slots,
                              [](const Slot& s) { return s.kind == Slot::Kind::Outside && s.writes; });
@@ -175,11 +189,25 @@ Program::Statistics Replay::statistics() const {
 }
 
 std::string Replay::text() const {
-  std::string all = program().text();
+  std::string all = forward_->text();
   for (const Part& part : parts_)
-    for (const Backward& b : part.backward) {
-      b.program->plan();
-      all += "backward\n" + b.program->any().text();
+    for (const Backward& b : part.backward) all += "backward\n" + b.program->text();
+  return all;
+}
+
+void Replay::time(bool on) {
+  forward_->time(on);
+  for (const Part& part : parts_)
+    for (const Backward& b : part.backward) b.program->time(on);
+}
+
+std::vector<Replay::Shown> Replay::pictures() const {
+  std::vector<Shown> all;
+  all.push_back({forward_->picture(), {}, {}, {}, forward_->times().runs});
+  for (size_t g = 0; g < parts_.size(); ++g)
+    for (const Backward& b : parts_[g].backward) {
+      const Group& group = recording_->groups[g];
+      all.push_back({b.program->picture(), parts_[g].kept, group.outputs, group.by, b.program->times().runs});
     }
   return all;
 }
@@ -219,8 +247,12 @@ Program::Outcome Replay::run(std::span<const Tensor> inputs, std::span<Tensor> o
   Tensors all(n + kept_.size());
   if (const auto outcome = forward_->run(inputs, all, numbers); outcome != Program::Outcome::Done)
     return outcome;
+  // What is written stands for itself as it was, to all nodes, before the first of them changes its history.
+  Tensors then;
+  if (!changed_.empty()) then = as_now(inputs);
+  const std::span<const Tensor> found = changed_.empty() ? inputs : std::span<const Tensor>(then);
+  for (const Ref<ReplayNode>& node : nodes) node->enter(found, all, numbers);
   std::copy_n(all.begin(), n, outputs.begin());
-  for (const Ref<ReplayNode>& node : nodes) node->enter(inputs, all, numbers);
   for (const uint32_t k : recording_->retained) retain_grad(outputs[k]);
   return Program::Outcome::Done;
 }

@@ -112,7 +112,20 @@ class Replay : public std::enable_shared_from_this<Replay> {
   Program::Statistics statistics() const;
   /// An instruction a line, for people: of the call, and of each pass.
   std::string text() const;
+  /// Take the time of each instruction from now on, or no longer.
+  void time(bool on);
+  /// The call and then each pass, whose inputs are the call's, a cotangent for each of `outputs`, and what
+  /// was `kept`: results of the call after its own. Of its results the first are gradients by the inputs
+  /// `by`.
+  struct Shown {
+    Picture picture;
+    std::vector<uint32_t> kept, outputs, by;
+    int64_t timed;
+  };
+  std::vector<Shown> pictures() const;
   size_t outputs() const { return recording_->outputs.size(); }
+  /// Whether what was there before gets another history.
+  bool changes_histories() const { return !changed_.empty(); }
   bool has_passes() const { return !recording_->groups.empty(); }
   const Recording& recording() const { return *recording_; }
   /// Whether memory is written that was there before.
@@ -144,6 +157,10 @@ class Replay : public std::enable_shared_from_this<Replay> {
   void find_kept();
   void find_writes();
   void add_backward(const Group& group, Part& part) const;
+  /// The inputs, with what gets another history standing as it is now.
+  Tensors as_now(std::span<const Tensor> inputs) const;
+  /// Whether an input gets another history by the call, which writes it.
+  bool changes(uint32_t input) const { return std::ranges::find(changed_, input) != changed_.end(); }
   /// The program for these cotangents, or null.
   const Backward* pass_for(const Part& part, const Gradients& seeds) const;
 
@@ -156,7 +173,10 @@ class Replay : public std::enable_shared_from_this<Replay> {
   /// The inputs in memory that the call writes, and what it writes.
   std::vector<uint32_t> written_;
   std::vector<Write> writes_;
+  /// The inputs whose history the call changes: results of groups, too.
+  std::vector<uint32_t> changed_;
   std::unique_ptr<Pool> forward_;
+  runtime::Counted counted_;
 };
 
 /// f(again, shares) of what this node of a replayed call would run again, and nodes that only it leads to,

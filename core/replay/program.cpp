@@ -1,5 +1,6 @@
 #include "replay/program.h"
 
+#include <chrono>
 #include <cmath>
 #include <cstring>
 
@@ -14,14 +15,16 @@
 
 namespace adjoint::replay {
 
-Program::Program(const Trace& trace, Range steps, const Ends& ends) : trace_(trace.part(steps)), ends_(ends) {
+Program::Program(const Trace& trace, Range steps, const Ends& ends, Picture* picture)
+    : trace_(trace.part(steps)), ends_(ends) {
   if (ends_.passes) {
     for (size_t k = ends_.spent_from; k < ends_.inputs.size(); ++k)
       trace_.slots[static_cast<size_t>(ends_.inputs[k].slot)].kind = Slot::Kind::Outside;
     for (Slot& s : trace_.slots)
       if (s.kind == Slot::Kind::Outside) s.writes = 0;
   }
-  Builder(*this).build();
+  Builder(*this).build(picture);
+  counted_.set(bytes_held());
 }
 Program::~Program() = default;
 
@@ -100,8 +103,8 @@ void Program::supply(const Supply& s, const Drop* drop) {
   if (m.keep.bytes() != m.base) place(s.slot, m.keep.bytes());
 }
 
-bool Program::run_all(const Drop* drop) {
-  for (const Run& run : runs_) {
+bool Program::run_all(std::span<const Run> runs, const Drop* drop) {
+  for (const Run& run : runs) {
     switch (run.kind) {
       case Kind::Loops:
         for (const Loops *l = &loops_[run.begin], *end = l + (run.end - run.begin); l != end; ++l)
@@ -165,6 +168,30 @@ bool Program::run_all(const Drop* drop) {
     }
     if (run.checks) runtime::check_interrupt();
   }
+  return true;
+}
+
+bool Program::run_timed(const Drop* drop) {
+  const auto now = [] {
+    return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  };
+  int64_t clock = std::numeric_limits<int64_t>::max();  // what it takes to look at it
+  for (int k = 0; k < 16; ++k) {
+    const int64_t begin = now();
+    clock = std::min<int64_t>(clock, now() - begin);
+  }
+  size_t at = 0;
+  for (const Run& run : runs_) {
+    times_->least.resize(at + run.end - run.begin, std::numeric_limits<int64_t>::max());
+    for (uint32_t i = run.begin; i < run.end; ++i, ++at) {
+      const Run one{run.kind, i, i + 1};
+      const int64_t begin = now();
+      if (!run_all({&one, 1}, drop)) return false;
+      times_->least[at] = std::min(times_->least[at], std::max<int64_t>(now() - begin - clock, 0));
+    }
+    if (run.checks) runtime::check_interrupt();
+  }
+  ++times_->runs;
   return true;
 }
 
@@ -242,7 +269,7 @@ Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> 
   };
   bool done = false;
   try {
-    done = run_all(drop);
+    done = times_ ? run_timed(drop) : run_all(runs_, drop);
   } catch (const runtime::Interrupted&) {
     undo();
     throw;
@@ -313,104 +340,105 @@ Program::Statistics Program::statistics() const {
   s.dropped = dropped_;
   s.constants = constants_;
   s.arena_bytes = arena_bytes_;
-  s.bytes = trace_.bytes_held() + memory_.capacity() * sizeof(Memory) + loops_.capacity() * sizeof(Loops) +
-            wides_.size() * sizeof(Wide) + rows_.size() * (sizeof(Row) + 256) +
-            (launches_.size() + products_.size()) * (sizeof(BoundLaunch) + 256) + undo_.capacity();
+  s.bytes = bytes_held();
   return s;
 }
 
-std::string Program::text() const {
-  std::string all;
-  for (const Run& run : runs_)
-    for (uint32_t i = run.begin; i < run.end; ++i) switch (run.kind) {
-        case Kind::Loops:
-          all += adjoint::text("loop   ", loops_[i].name, " of ", loops_[i].n, "\n");
-          break;
-        case Kind::Pass:
-          all += "loop   (";
-          for (size_t k = 0; k < passes_[i]->names.size(); ++k)
-            all += adjoint::text(k ? " " : "", passes_[i]->names[k]);
-          all += adjoint::text(") of ", passes_[i]->n, "\n");
-          break;
-        case Kind::Wide:
-          all += adjoint::text("loop   ", wides_[i].name, " of ", wides_[i].n, "\n");
-          break;
-        case Kind::Gathered:
-          all += adjoint::text("loop   ", gathered_[i]->name, " of ", gathered_[i]->call.n, ", gathered\n");
-          break;
-        case Kind::Walk:
-          all += adjoint::text("loop   ", walks_[i]->name, " of ", walks_[i]->out.numel(), ", strided\n");
-          break;
-        case Kind::Chain:
-          all += chains_[i]->text();
-          break;
-        case Kind::Move:
-          all += adjoint::text("move   ", moves_[i].bytes, " bytes\n");
-          break;
-        case Kind::Launch:
-          if (launches_[i].name) all += adjoint::text("launch ", launches_[i].name, "\n");
-          break;
-        case Kind::Product:
-          if (products_[i].name) all += adjoint::text("launch ", products_[i].name, "\n");
-          break;
-        case Kind::Row:
-          all += adjoint::text("row    ", rows_[i]->op->name, "\n");
-          break;
-        case Kind::Guard:
-          all += "guard  a number that is read\n";
-          break;
-        case Kind::Reading:
-          all += adjoint::text("number an element, and ", readings_[i].nodes.size() - 1,
-                               " that follow from it\n");
-          break;
-        case Kind::Supply:
-          break;
-      }
+size_t Program::bytes_held() const {
+  const auto bytes = [](const auto& list) {
+    return list.capacity() * sizeof(typename std::decay_t<decltype(list)>::value_type);
+  };
+  size_t all = trace_.bytes_held() + bytes(memory_) + bytes(pointers_) + bytes(tensors_) + bytes(runs_) +
+               bytes(loops_) + bytes(moves_) + bytes(launches_) + bytes(products_) + bytes(guards_) +
+               bytes(supplies_) + bytes(values_) + bytes(targets_) + bytes(readings_) + bytes(saved_) +
+               undo_.capacity() + wides_.size() * sizeof(Wide) + gathered_.size() * sizeof(Gathered) +
+               walks_.size() * (sizeof(Walk) + 256) + rows_.size() * (sizeof(Row) + 256) +
+               bound_.size() * (sizeof(BoundLaunch) + 256);
+  for (const auto& pass : passes_)
+    all += sizeof(SmallPass) + bytes(pass->steps) + bytes(pass->at) + bytes(pass->names);
+  for (const auto& c : chains_)
+    all += sizeof(Chain) + bytes(c->links) + bytes(c->parts) + bytes(c->steps) + bytes(c->at) +
+           bytes(c->numbers) + bytes(c->fills);
+  for (const auto& [of, repeated] : repeated_) all += of.first.size() * static_cast<size_t>(of.second);
   return all;
 }
 
-std::unique_ptr<Program> Pool::make() { return std::make_unique<Program>(*trace_, steps_, ends_); }
-
-void Pool::keep(std::unique_ptr<Program> one) {
-  const std::lock_guard lock(lock_);
-  const Program* none = nullptr;
-  first_.compare_exchange_strong(none, one.get());
-  idle_.push_back(std::move(one));
+void Program::append_text(const Run& run, uint32_t i, std::string& all) const {
+  switch (run.kind) {
+    case Kind::Loops:
+      all += adjoint::text("loop   ", loops_[i].name, " of ", loops_[i].n, "\n");
+      break;
+    case Kind::Pass:
+      all += "loop   (";
+      for (size_t k = 0; k < passes_[i]->names.size(); ++k)
+        all += adjoint::text(k ? " " : "", passes_[i]->names[k]);
+      all += adjoint::text(") of ", passes_[i]->n, "\n");
+      break;
+    case Kind::Wide:
+      all += adjoint::text("loop   ", wides_[i].name, " of ", wides_[i].n, "\n");
+      break;
+    case Kind::Gathered:
+      all += adjoint::text("loop   ", gathered_[i]->name, " of ", gathered_[i]->call.n, ", gathered\n");
+      break;
+    case Kind::Walk:
+      all += adjoint::text("loop   ", walks_[i]->name, " of ", walks_[i]->out.numel(), ", strided\n");
+      break;
+    case Kind::Chain:
+      all += chains_[i]->text();
+      break;
+    case Kind::Move:
+      all += adjoint::text("move   ", moves_[i].bytes, " bytes\n");
+      break;
+    case Kind::Launch:
+      if (launches_[i].name) all += adjoint::text("launch ", launches_[i].name, "\n");
+      break;
+    case Kind::Product:
+      if (products_[i].name) all += adjoint::text("launch ", products_[i].name, "\n");
+      break;
+    case Kind::Row:
+      all += adjoint::text("row    ", rows_[i]->op->name, "\n");
+      break;
+    case Kind::Guard:
+      all += "guard  a number that is read\n";
+      break;
+    case Kind::Reading:
+      all +=
+          adjoint::text("number an element, and ", readings_[i].nodes.size() - 1, " that follow from it\n");
+      break;
+    case Kind::Supply:
+      break;
+  }
 }
 
-void Pool::plan() {
-  if (!is_planned()) keep(make());
+std::string Program::text(const Times& times) const {
+  std::string all;
+  int64_t took = 0, memory = 0;
+  const auto tell = [&] {
+    if (times.runs && !all.empty()) all.insert(all.size() - 1, adjoint::text(", ", took, " ns"));
+    took = 0;
+  };
+  size_t at = 0;
+  std::string line;
+  for (const Run& run : runs_)
+    for (uint32_t i = run.begin; i < run.end; ++i, ++at) {
+      line.clear();
+      append_text(run, i, line);
+      if (!line.empty()) {
+        tell();
+        all += line;
+      }
+      // Launches without a name belong to the one before.
+      if (times.runs) (run.kind == Kind::Supply ? memory : took) += times.least[at];
+    }
+  tell();
+  if (times.runs && memory) all += adjoint::text("memory taken and given back, ", memory, " ns\n");
+  return all;
 }
 
-Program::Outcome Pool::run(std::span<const Tensor> inputs, std::span<Tensor> outputs,
-                           std::vector<Scalar>& numbers, const Program::Drop* drop) {
-  std::unique_ptr<Program> mine;
-  {
-    const std::lock_guard lock(lock_);
-    if (!idle_.empty()) {
-      mine = std::move(idle_.back());
-      idle_.pop_back();
-    }
-  }
-  if (!mine) {
-    if (hopeless_ || default_dtype() != default_dtype_ || thread_state.default_device != Device::CPU ||
-        thread_state.inference != inference_)
-      return Program::Outcome::Undone;
-    try {
-      mine = make();
-    } catch (const runtime::Interrupted&) {
-      throw;
-    } catch (...) {
-      hopeless_ = true;
-      return Program::Outcome::Undone;
-    }
-  }
-  struct Back {
-    Pool& pool;
-    std::unique_ptr<Program>& mine;
-    ~Back() { pool.keep(std::move(mine)); }
-  } back{*this, mine};
-  return mine->run(inputs, outputs, numbers, drop);
+void Program::Times::add(const Times& other) {
+  if (!runs) least = other.least;
+  for (size_t k = 0; k < least.size(); ++k) least[k] = std::min(least[k], other.least[k]);
+  runs += other.runs;
 }
 
 }  // namespace adjoint::replay

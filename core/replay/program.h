@@ -23,8 +23,10 @@
 #include "kernels/gathered.h"
 #include "kernels/in_registers.h"
 #include "kernels/product.h"
+#include "replay/picture.h"
 #include "replay/prepared.h"
 #include "replay/row.h"
+#include "runtime/counted.h"
 
 namespace adjoint::replay {
 
@@ -65,8 +67,9 @@ class Program {
     /// From this input on, each may go after the last step that takes it.
     size_t spent_from = ~size_t{0};
   };
-  /// Of these steps of a trace. `ends` stays where it is. Throws Error where it cannot be run.
-  Program(const Trace& trace, Range steps, const Ends& ends);
+  /// Of these steps of a trace. `ends` stays where it is. Throws Error where it cannot be run. Tells a
+  /// `picture` what it consists of.
+  Program(const Trace& trace, Range steps, const Ends& ends, Picture* picture = nullptr);
   ~Program();
   Program(const Program&) = delete;
 
@@ -95,8 +98,14 @@ class Program {
     size_t arena_bytes = 0, bytes = 0;
   };
   Statistics statistics() const;
-  /// An instruction a line, for people.
-  std::string text() const;
+  /// Of each instruction the least time, in nanoseconds, of some runs.
+  struct Times {
+    int64_t runs = 0;
+    std::vector<int64_t> least;
+    void add(const Times& other);
+  };
+  /// An instruction a line, for people, with its time if it was taken.
+  std::string text(const Times& times) const;
   /// Which output is an input: its number, or -1.
   const std::vector<int32_t>& output_is_input() const { return output_is_input_; }
 
@@ -270,12 +279,14 @@ class Program {
   struct Memory {
     Home home = Home::None;
     bool escapes = false, touched = false;
+    DType dtype{};  // of fresh and own memory, and its sizes
+    Dims sizes;
     char* base = nullptr;
     int32_t first = -1, last = -1;  // in the schedule
     int32_t input = -1;             // of Outside: which input lies in it
+    int32_t takes = -1;             // of Own: whose memory it takes over
     int64_t input_offset = 0;
     size_t arena = 0;
-    int32_t takes = -1;     // of Own: whose memory it takes over
     int32_t made_as = -1;   // of fresh memory: in which geometry, if it is not as many bytes
     int32_t pointers = -1;  // the last of its pointers, of its tensors
     int32_t tensors = -1;
@@ -305,7 +316,10 @@ class Program {
   static void run_folded(const Chain& chain);
   void supply(const Supply& s, const Drop* drop);
   /// False where a decision comes out otherwise.
-  bool run_all(const Drop* drop);
+  bool run_all(std::span<const Run> runs, const Drop* drop);
+  bool run_timed(const Drop* drop);
+  void append_text(const Run& run, uint32_t i, std::string& all) const;
+  size_t bytes_held() const;
 
   Trace trace_;
   const Ends& ends_;
@@ -350,7 +364,14 @@ class Program {
   size_t operations_ = 0, dropped_ = 0, constants_ = 0;
   int64_t work_ = 0;
   bool draws_ = false;
+  std::unique_ptr<Times> times_;  // null: nobody wants to know
+  runtime::Counted counted_;
+  friend class Pool;
 };
+
+/// Bytes that the function itself holds at its peak, at least: from the call that makes a memory to the last
+/// that takes it, or to the end if it is given. (A variable or a node may hold it for longer.)
+size_t held_by_eager(const Trace& trace, const Program::Ends& ends);
 
 /// A program for several threads at once, made when it is needed first: each that runs it gets a copy.
 class Pool {
@@ -365,10 +386,20 @@ class Pool {
                        std::vector<Scalar>& numbers, const Program::Drop* drop = nullptr);
   /// One of the copies, which are alike.
   const Program& any() const { return *first_.load(std::memory_order_acquire); }
+  /// Of each instruction, how long it takes in the runs to come.
+  void time(bool on);
+  Program::Times times() const;
+  /// Made, if it is not yet; so are the following.
+  std::string text() {
+    plan();
+    return any().text(times());
+  }
+  Picture picture() const;
 
  private:
   std::unique_ptr<Program> make();
   void keep(std::unique_ptr<Program> one);
+  void took(const Program::Times& times);
 
   const std::shared_ptr<const Trace> trace_;
   const Range steps_;
@@ -378,8 +409,11 @@ class Pool {
   const bool inference_ = thread_state.inference;
   std::atomic<bool> hopeless_ = false;
   std::atomic<const Program*> first_ = nullptr;
-  runtime::SmallLock lock_;
+  mutable runtime::SmallLock lock_;
   std::vector<std::unique_ptr<Program>> idle_;
+  bool timed_ = false;
+  Program::Times times_;
+  runtime::Counted counted_;
 };
 
 }  // namespace adjoint::replay

@@ -140,7 +140,19 @@ ReplayNode::~ReplayNode() {
   for (ReplayNode* const node : before_it_) --node->from_later_;
 }
 
-void ReplayNode::enter(std::span<const Tensor> inputs, std::span<const Tensor> all,
+namespace {
+
+/// The history of an input that the call detaches: an input it stays, and what made it need not live on.
+class Detached final : public Node {
+ public:
+  explicit Detached(const Tensor& t) { set_result(0, t); }
+  std::string name() const override { return "Detached"; }
+  void apply(Gradients&, Gradients&) override {}
+};
+
+}  // namespace
+
+void ReplayNode::enter(std::span<const Tensor> inputs, std::span<Tensor> all,
                        const std::vector<Scalar>& numbers) {
   numbers_ = numbers;
   for (const uint32_t k : group().from) {
@@ -157,14 +169,20 @@ void ReplayNode::enter(std::span<const Tensor> inputs, std::span<const Tensor> a
     if (!t.defined()) continue;
     elements_[k] = t->data;
     versions_[k] = t.version();
-    if (part().reads[k]) {
-      inputs_[k].save(t, false, this);
-    } else if (t->grad_fn) {  // a write may give the tensor itself a history that leads here
-      unread_[k] = alias(t);
-      set_history(unread_[k], Ref<Node>::share(t->grad_fn), t->output_nr);
-    } else {
-      unread_[k] = t;
+    Tensor then = t;
+    if (t->grad_fn) {
+      const bool leads_here = std::ranges::find(group().by, static_cast<uint32_t>(k)) != group().by.end();
+      if (!leads_here || !part().reads[k]) then = alias(t);
+      // A write may give the tensor itself a history that leads here.
+      if (!leads_here)
+        set_history(then, Ref<Node>::steal(new Detached(t)), 0);
+      else if (!part().reads[k])
+        set_history(then, Ref<Node>::share(t->grad_fn), t->output_nr);
     }
+    if (part().reads[k])
+      inputs_[k].save(then, false, this);
+    else
+      unread_[k] = std::move(then);
   }
   const size_t first = replay_->recording_->outputs.size();
   results_.resize(part().kept.size());
@@ -179,8 +197,12 @@ void ReplayNode::enter(std::span<const Tensor> inputs, std::span<const Tensor> a
   const std::vector<uint32_t>& outputs = group().outputs;
   set_results(static_cast<uint16_t>(outputs.size()));
   for (uint32_t i = 0; i < outputs.size(); ++i) {
-    set_result(i, all[outputs[i]]);
-    set_history(all[outputs[i]], Ref<Node>::share(this), i);
+    Tensor& t = all[outputs[i]];
+    set_result(i, t);
+    if (replay_->recording_.relations[outputs[i]].same >= 0)
+      write_history(t, Ref<Node>::share(this), i);
+    else
+      set_history(t, Ref<Node>::share(this), i);
   }
 }
 
@@ -235,6 +257,12 @@ Tensors ReplayNode::inputs_then(bool& written) {
           "jit: this backward pass needs the function once more, and a tensor that it reads was given "
           "other memory since the call (by .data =, set_() or swap_tensors()); differentiate before that, "
           "or call the function without jit");
+    // What the second run writes gets its history.
+    if (replay_->changes(k)) {
+      const Tensor then = inputs[k];
+      inputs[k] = alias(then);
+      if (then->grad_fn) set_history(inputs[k], Ref<Node>::share(then->grad_fn), then->output_nr);
+    }
     // No node of the function's own graph would have kept it: it may be other by now.
     if (!read) written |= moved || inputs[k].version() != versions_[k];
   }
@@ -256,6 +284,9 @@ void ReplayNode::apply(Gradients& in, Gradients& out) {
   const Tensors inputs = inputs_then(written);
   if (written && std::ranges::any_of(kept_, [](const Tensor& t) { return !t.defined(); }))
     fail("jit: this backward pass failed halfway, and what it would take to run it as it is was freed");
+  std::vector<Edge> stops;
+  for (const Tensor& t : inputs)
+    if (Edge e = t.defined() ? gradient_edge(t) : Edge()) stops.push_back(std::move(e));
   Tensors made;
   {
     const Looking supplying(written ? Ref<Observer>::steal(new Supplier(*replay_, part(), kept_))
@@ -267,13 +298,13 @@ void ReplayNode::apply(Gradients& in, Gradients& out) {
     } scope{inputs, before_->put(inputs)};
     made = again->results(inputs);
   }
-  differentiate(results_of(made), inputs, in, out);
+  differentiate(results_of(made), inputs, std::move(stops), in, out);
 }
 
-void ReplayNode::differentiate(const std::vector<Result>& results, TensorList inputs, Gradients& in,
-                               Gradients& out) {
+void ReplayNode::differentiate(const std::vector<Result>& results, TensorList inputs, std::vector<Edge> stops,
+                               Gradients& in, Gradients& out) {
   const size_t own = group().outputs.size(), leaves = group().by.size();
-  std::vector<Edge> roots, ends, stops;
+  std::vector<Edge> roots, ends;
   for (const Result& r : results)
     if (!r.now)
       fail("jit: this backward pass needs the function once more, and what it gives has no graph now");
@@ -295,10 +326,8 @@ void ReplayNode::differentiate(const std::vector<Result>& results, TensorList in
     ends.push_back(leaf ? Edge{Ref<Node>::share(leaf), 0} : copy_of(edges_[j]));
   }
   first.push_back(edges_.size());
-  for (const TensorList all : {inputs, TensorList(in.begin(), in.size())})
-    for (const Tensor& t : all)
-      if (t.defined())
-        if (Edge e = gradient_edge(t)) stops.push_back(std::move(e));
+  for (const Tensor& t : in)
+    if (Edge e = t.defined() ? gradient_edge(t) : Edge()) stops.push_back(std::move(e));
   if (thread_state.grad) put_results(results, stops);
   Tensors gradients;
   std::vector<std::pair<Edge, Edge>> places;

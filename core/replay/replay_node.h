@@ -46,7 +46,7 @@ class ReplayNode final : public Node {
   void release() override;
   /// After the call: keep what passes take, and be the history of its results. `all`: they, and what is kept.
   /// `numbers`: those that it computed with.
-  void enter(std::span<const Tensor> inputs, std::span<const Tensor> all, const std::vector<Scalar>& numbers);
+  void enter(std::span<const Tensor> inputs, std::span<Tensor> all, const std::vector<Scalar>& numbers);
   /// See `adjoint::replay::each_again`.
   void each_again(uint32_t output_nr, runtime::FunctionRef<void(const Again&, size_t)> f) const;
 
@@ -63,7 +63,9 @@ class ReplayNode final : public Node {
     const SavedTensor* kept = nullptr;
   };
   std::vector<Result> results_of(TensorList again);
-  void differentiate(const std::vector<Result>& results, TensorList inputs, Gradients& in, Gradients& out);
+  /// `stops`: where the inputs came from.
+  void differentiate(const std::vector<Result>& results, TensorList inputs, std::vector<Edge> stops,
+                     Gradients& in, Gradients& out);
   void put_results(const std::vector<Result>& results, std::span<const Edge> stops);
   static void join(const std::vector<Result>& results, std::span<const std::pair<Edge, Edge>> places,
                    TensorList gradients, std::span<const Edge> stops);

@@ -273,6 +273,12 @@ void Tracer::add(const Call& call, std::span<const Tensor> results, bool announc
       trace.slots[static_cast<size_t>(number)].writes = writes[s];
     }
   });
+  std::string line;
+  for (const auto& [storage, _] : writes)
+    if (const int32_t s = at_.find(storage);
+        where_ && trace.slots[static_cast<size_t>(s)].kind == Slot::Kind::Outside)
+      if (const auto [at, is_new] = written_at_.try_emplace(s); is_new)
+        at->second = line.empty() ? line = where_() : line;
   Step step;
   step.op = &op;
   step.form = call.form;

@@ -165,6 +165,16 @@ class Tracer final : public Observer {
 
   /// The trace cannot be used; the first reason counts.
   void refuse(const std::string& why);
+  /// A hook is set: where, should that be why the call is not replayed.
+  void hooked() {
+    if (where_ && hooked_at_.empty()) hooked_at_ = where_();
+  }
+  const std::string& hooked_at() const { return hooked_at_; }
+  /// Where the program recorded a write to memory that was there before.
+  std::string written_at(const Tensor& t) const {
+    const auto line = written_at_.find(at_.find(owner_of_bytes(t->storage)));
+    return line == written_at_.end() ? "" : line->second;
+  }
   /// A generator is copied: what is drawn cannot be followed.
   void fork();
   /// Note a number of the program's; its place among them.
@@ -196,6 +206,8 @@ class Tracer final : public Observer {
   uint32_t* version(int32_t slot, Storage* storage, uint32_t& now);
 
   std::string (*where_)();
+  std::string hooked_at_;
+  std::unordered_map<int32_t, std::string> written_at_;  // by slot
   bool forked_ = false, draws_ = false;
   Slots at_;
   std::vector<uint32_t> versions_;

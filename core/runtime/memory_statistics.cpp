@@ -2,13 +2,14 @@
 //
 // Invariant: bytes in use
 //   = owned (blocks ever made, less those released) - idle in the centre - idle in the threads' lists
-//     + large in use.
+//     + large in use + what came by itself, or was counted by who holds it (`Counted`).
 //
 // Start reading at `in_use`.
 #include <algorithm>
 #include <cstdio>
 
 #include "runtime/allocator_centre.h"
+#include "runtime/counted.h"
 
 namespace adjoint::runtime {
 
@@ -82,6 +83,14 @@ void reset_peak_memory_statistics() {
   detail::Lock lock(centre.mutex);
   centre.peak_allocated = detail::in_use().bytes;
   centre.peak_reserved = centre.reserved;
+}
+
+void Counted::set(size_t bytes) {
+  if (bytes == bytes_) return;
+  detail::Lock lock(centre.mutex);
+  if (bytes_) detail::uncount_plain(bytes_);
+  if (bytes) detail::count_plain(bytes);
+  bytes_ = bytes;
 }
 
 void empty_cache() {

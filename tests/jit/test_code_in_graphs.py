@@ -3,12 +3,11 @@ there when it runs. And what nodes of all kinds keep.
 """
 
 import gc
-import threading
 import weakref
 
 import pytest
 import twice
-from twice import doubles, no_collector, numbers, rounded
+from twice import doubles, in_threads, no_collector, numbers, rounded
 
 import adjoint as ad
 
@@ -239,17 +238,14 @@ def test_several_threads(which):
         f(xs[0], ws[0])
     wrong = []
 
-    def work(x, w, right):
+    def work(one):
+        x, w, right = one
         for k in range(40):
             (g,) = ad.autograd.grad(last(f(x, w)), w, create_graph=k % 8 == 0)
             if g.tolist() != right:
                 wrong.append((g.tolist(), right))
 
-    threads = [threading.Thread(target=work, args=a) for a in zip(xs, ws, expected)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(work, zip(xs, ws, expected))
     assert not wrong and f.stats()["replayed"] > 100
 
 

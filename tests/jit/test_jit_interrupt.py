@@ -7,6 +7,7 @@ import time
 import pytest
 
 import adjoint as ad
+from adjoint._replay import traces
 
 
 @pytest.fixture(autouse=True)
@@ -75,3 +76,40 @@ def test_a_replay_that_writes_is_interrupted():
     before = state[0, 0].item()
     f(x)
     assert state[0, 0] == before + 1
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="this system cannot hold signals back")
+def test_handlers_of_signals_wait_until_a_run_that_is_only_tried_was_undone(monkeypatch):
+    """Else they would meet an object instead of the number, and writes that are taken back."""
+    state = {"t": 0.0, "x": ad.zeros(2)}
+    seen = []
+
+    @ad.jit
+    def step():
+        state["x"].add_(state["t"])
+        state["t"] += 0.5
+
+    def follow(layout, which, function, args, kwargs, call):
+        def calls(place, f):
+            def placed(recorder):
+                objects = place(recorder)
+                signal.raise_signal(signal.SIGUSR1)
+                assert type(state["t"]) is not float
+                return objects
+
+            return call(placed, f)
+
+        return original(layout, which, function, args, kwargs, calls)
+
+    original = traces.follow
+    monkeypatch.setattr(traces, "follow", follow)
+    handler = lambda *_: seen.append((type(state["t"]), state["t"], state["x"].tolist()))  # noqa: E731
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        for _ in range(6):
+            step()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert seen and all(kind is float for kind, _, _ in seen)
+    assert all(x == [sum(0.5 * k for k in range(int(2 * t)))] * 2 for _, t, x in seen)
+    assert state["t"] == 3.0 and step.stats()["replayed"]

@@ -5,7 +5,6 @@ import functools
 import gc
 import pickle
 import sys
-import threading
 import weakref
 
 import pytest
@@ -164,11 +163,7 @@ def test_threads_replay_one_function():
             if y.item() != expected[k] or g.tolist() != slopes[k]:
                 wrong.append(k)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    twice.in_threads(work, range(4))
     assert not wrong and f.stats()["replayed"] > 100
 
 

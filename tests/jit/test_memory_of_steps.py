@@ -1,6 +1,7 @@
 """What a replayed call takes of memory at most, and what becomes of gradients that it replaces."""
 
 import pytest
+from taken import peak
 from twice import numbers, same
 
 import adjoint as ad
@@ -13,15 +14,6 @@ F = nn.functional
 def one_thread():
     """Whether two need their working memory at the same time is chance."""
     ad.set_num_threads(1)
-
-
-def peak(function):
-    """Bytes that a call takes at most beyond what was there."""
-    function()
-    before = ad.memory_statistics()["allocated_bytes"]
-    ad.reset_peak_memory_statistics()
-    function()
-    return ad.memory_statistics()["peak_allocated_bytes"] - before
 
 
 def step_of(net, loss):

@@ -2,11 +2,11 @@
 
 import collections
 import gc
-import threading
 import weakref
 
 import pytest
 from laid_out import Box, Net, laid_out, matches, module_of, names_of
+from twice import in_threads
 
 import adjoint as ad
 from adjoint._replay._watch import Watching
@@ -277,12 +277,10 @@ def test_threads_match_at_once():
     layout = laid_out(net, x)
     failed = []
 
-    def work():
+    def work(_):
         for _ in range(300):
             if layout.match(net, (x,), {}) is None:
                 failed.append(layout.why)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    [t.start() for t in threads]
-    [t.join() for t in threads]
+    in_threads(work, range(4))
     assert not failed

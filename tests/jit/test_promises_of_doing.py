@@ -355,11 +355,7 @@ def test_threads_that_compute_at_the_same_time():
             if twice.bits(y) != expected[k]:
                 wrong.append(k)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    twice.in_threads(work, range(4))
     assert not wrong and f.stats()["replayed"] > 90
 
 

@@ -6,6 +6,7 @@ A program is a function of (jit, see): it wraps what it likes in `jit`, and show
 import contextlib
 import gc
 import random
+import threading
 import warnings
 
 import pytest
@@ -117,6 +118,25 @@ def no_collector():
         yield
     finally:
         gc.enable()
+
+
+def in_threads(work, each):
+    """Run work(one) in a thread for each, at the same time; the first of their errors is raised."""
+    errors = []
+
+    def run(one):
+        try:
+            work(one)
+        except BaseException as error:  # noqa: BLE001
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(one,)) for one in each]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    if errors:
+        raise errors[0]
 
 
 def table():

@@ -14,6 +14,7 @@ later calls that find everything as it was run the recording. Whatever else come
     _paths.py   what a function reads, found again at each call
     _codes.py   what code can read
     _watch.py   which code ran
+    _explain.py what people are shown of it
 
 A call that is replayed comes to none of this: core/bind/replay_entry.cpp. Start reading at `jitted.Jitted._call`, to which others come.
 """

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["State", "same"]
+__all__ = ["State", "history", "same"]
 
 
 def same(a: Any, b: Any) -> bool:
@@ -17,10 +17,20 @@ def same(a: Any, b: Any) -> bool:
     return a.shape == b.shape and equal(a, b)
 
 
+def history(t: Any) -> Any:
+    """The node that made a tensor, and which of its results it is; None for a leaf."""
+    try:
+        return _C._gradient_edge(t) if t is not None and t.grad_fn is not None else None
+    except RuntimeError:  # a view that may not be brought up to date
+        return None
+
+
 class State:
     """The memory behind some tensors, as bytes where the processor has it, with versions, and the generator of this thread."""
 
     def __init__(self, tensors: list[Any]) -> None:
+        #: Who wrote to a tensor in a graph gave it another history.
+        self.histories = [(t, history(t)) for t in tensors if type(t) is _C.Tensor and not t._is_view()]
         first: dict[int, Any] = {}
         for t in tensors:
             if t is not None:
@@ -47,6 +57,9 @@ class State:
                     now.copy_(bytes_before)
             if version is not None:
                 _C._set_version(t, version)
+        for t, edge in self.histories:
+            if history(t) != edge:
+                _C._put_history(t, *(edge or (None, 0)))
         _C._default_generator().set_state(self.generator)
 
     def difference(self, after: State, names: dict[int, str]) -> str:

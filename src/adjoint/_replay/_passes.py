@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from adjoint._replay.traces import Recorded
 
-__all__ = ["passes"]
+__all__ = ["passes", "rewritten"]
 
 
 def _patterns(roots: list[Any]) -> Iterator[list[Any]]:
@@ -57,11 +57,37 @@ def _spent(tensors: list[Any], which: list[int], inputs: list[Any], by: list[int
     return found
 
 
+def _line(where: str) -> str:
+    return f" ({where})" if where else ""
+
+
+def rewritten(before: list[Any], now: list[Any], recorder: Any) -> list[int]:
+    """Of tensors, as (tensor, history, flags) before a call and now, those whose history it changed by writing to them. Unfit where
+    it did something else.
+    """
+    changed = [k for k, (b, n) in enumerate(zip(before, now, strict=True)) if b[1] != n[1]]
+    written = []
+    for k in changed:
+        t, _, flags = before[k]
+        write = f"it records a write to a tensor that existed before{_line(recorder.written_at(t))}"
+        if t._is_view():
+            raise Unfit(f"{write}, and reaches a view of that")
+        if not t.requires_grad or t.is_leaf:
+            raise Unfit("it detaches a tensor that existed before")
+        if type(t) is not _C.Tensor or t.__dict__:
+            raise Unfit(f"{write}, which is of a class of its own or has attributes")
+        if t.retains_grad or (flags and flags[1]):
+            raise Unfit(f"{write}, which retains its gradient")
+        written.append(k)
+    return written
+
+
 def passes(
     made: Recorded, recorder: Any, tensors: list[Any], inputs: list[Any]
 ) -> tuple[list[Any], list[Any]]:
     """Run backward passes through what was recorded, to be recorded with it: see Note: replay. Gives groups: the numbers of
     results, of the inputs and of the results of earlier groups that they lead to, and passes; or results whose graph is spent.
+    `inputs`: as they were before the call.
     """
     known = {id(t) for t in inputs}
     which = [i for i, t in enumerate(tensors) if t.requires_grad and id(t) not in known]
@@ -73,7 +99,8 @@ def passes(
     roots = [tensors[i] for i in which]
     reason, code = _C._code_of_graph(roots, [inputs[i] for i in by])
     if reason:
-        raise Unfit(f"its result requires grad, and {reason}")
+        where = _line(recorder.hooked_at) if reason.endswith("hooks") else ""
+        raise Unfit(f"its result requires grad, and {reason}{where}")
     _look_at(code, [*inputs, *tensors], made)
     for i in which:
         if tensors[i].retains_grad:
@@ -83,6 +110,11 @@ def passes(
     if _C._is_spent(roots, [inputs[i] for i in by]):
         return [], _spent(tensors, which, inputs, by)
     levels = _C._levels_of_graph(roots, [inputs[i] for i in by])
+    if made.written and _C._parts_meet(roots, [inputs[i] for i in by], levels):
+        raise Unfit(
+            "what it returns or writes in the graph is made of each other and of something else that both take, where their "
+            "gradients meet: return that too, or detach() one of them"
+        )
     groups: list[Any] = []
     for level in range(max(levels) + 1):
         outputs = [i for i, n in zip(which, levels, strict=True) if n == level]
@@ -90,6 +122,8 @@ def passes(
         ends = [inputs[i] for i in by] + [tensors[i] for i in before]
         passes, of = _passes_of(recorder, [tensors[i] for i in outputs], ends)
         if passes is None:
+            if made.written:
+                raise Unfit("the graph of a tensor that existed before and that it writes is freed")
             return [], _spent(tensors, which, inputs, by)
         reached = [k for k in range(len(of)) if any(p[3][k] is not None for p in passes)]
         for p in passes:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["Jitted", "jit"]
+__all__ = ["Jitted", "jit", "of"]
 
 #: Recordings in a row that lead to no trace, and replays of a trace in a row that were undone, after which it is given up.
 _PATIENCE = 8
@@ -38,7 +38,7 @@ class Jitted(_C._Entry):
 
     _OWN = frozenset(
         "function limit __wrapped__ __name__ __qualname__ __doc__ __module__ "
-        "_traces _waiting _agreed _codes _listed _calls _replayed _undone _at_once _failed _missed _tried _eager _eager_calls _recorded _reasons _never".split()
+        "_traces _waiting _agreed _codes _listed _calls _replayed _undone _at_once _failed _missed _tried _eager _eager_calls _recorded _reasons _never _timed".split()
     )
 
     def __init__(self, function: Callable[..., Any], limit: int) -> None:
@@ -65,6 +65,7 @@ class Jitted(_C._Entry):
         self._failed = self._missed = self._tried = 0
         #: Whether programs are planned when they are recorded, and not when they are replayed first: one could not be.
         self._at_once = False
+        self._timed = False
         self._eager = _OFF or bool(self._never)
         self._reasons: dict[str, int] = dict.fromkeys(self._never, 1)
 
@@ -139,6 +140,8 @@ class Jitted(_C._Entry):
                 self._tried = 0
             self._agreed = [(made, mode), *self._agreed[: _AGREED - 1]]
             self._waiting = [w for w in self._waiting if w is not before]
+            if self._timed:
+                trace.program.time(True)
             self._keep([trace, *self._traces])
             return ""
         self._waiting.insert(0, (made, mode))
@@ -320,18 +323,21 @@ class _Jit:
         _jitted(function, "clear").clear()
 
     @staticmethod
-    def explain(function: Any) -> str:
+    def explain(function: Any, times: bool | None = None) -> str:
         """What is replayed of a jitted function, and why other calls are not.
 
         Parameters
         ----------
         function : Jitted
             What `jit` gave, or a method of it.
+        times : bool, optional
+            True: from now on the time of each instruction is taken as calls are replayed, and shown here. False: no longer.
 
         Returns
         -------
         str
-            The counts of `Jitted.stats`; of each trace what it reads, and its instructions; and reasons.
+            The counts of `Jitted.stats`; of each trace what it reads, the memory that it takes, and its instructions, with
+            nanoseconds if these were taken; and reasons.
 
         Raises
         ------
@@ -347,26 +353,25 @@ class _Jit:
         >>> print(ad.jit.explain(f).splitlines()[-1])
           loop   mul of 3
         """
+        from adjoint._replay._explain import explain
+
         f = _jitted(function, "explain")
-        stats = f.stats()
-        lines = [f"{f!r}: " + ", ".join(f"{n} {k}" for k, n in stats.items() if isinstance(n, int))]
-        for trace in f._traces:
-            try:
-                trace.program.plan()
-            except RuntimeError as error:
-                lines.append(f"trace: cannot be run: {error}")
-                continue
-            s = trace.program.statistics()
-            lines.append("trace: " + ", ".join(f"{n} {k}" for k, n in s.items()))
-            lines.append("  reads " + ", ".join(trace.layout.names))
-            lines.extend("  " + line for line in str(trace.program).splitlines())
-        lines.extend(f"{n} times: {reason}" for reason, n in stats["reasons"].items())
-        return "\n".join(lines)
+        if times is not None:
+            f._timed = bool(times)
+            for trace in f._traces:
+                trace.program.time(f._timed)
+        return explain(f)
+
+
+def of(function: Any) -> Jitted | None:
+    """The jitted function that this is, or is a method of."""
+    found = function if isinstance(function, Jitted) else getattr(function, "__func__", None)
+    return found if isinstance(found, Jitted) else None
 
 
 def _jitted(function: Any, what: str) -> Jitted:
-    found = getattr(function, "__func__", function)
-    if not isinstance(found, Jitted):
+    found = of(function)
+    if found is None:
         raise TypeError(
             f"jit.{what}(): expected a function that jit() returned, not {type(function).__name__}"
         )

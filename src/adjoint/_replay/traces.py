@@ -11,7 +11,7 @@ import types
 
 from adjoint import _C
 from adjoint._replay._again import as_it_was, drawing_from, is_one, unchanged, with_default
-from adjoint._replay._passes import passes
+from adjoint._replay._passes import passes, rewritten
 from adjoint._replay._paths import LIBRARY, collect
 from adjoint._replay._results import (
     ALONE,
@@ -87,6 +87,8 @@ class Recorded:
         self.changes: list[tuple[Change, tuple[Any, ...]]] = []
         #: Outputs that nothing refers to but a view of them, which is that output.
         self.bases: dict[int, int] = {}
+        #: Outputs that are inputs, whose history the call changes by writing to them.
+        self.written: dict[int, int] = {}
         #: Results that retain their gradient.
         self.retained: list[int] = []
 
@@ -138,7 +140,7 @@ def record(
             if which is not None and may_follow(layout):
                 made.tracked = _track(layout, which, function, args, kwargs, codes)
                 break
-        histories = _C._histories_of(layout.tensors)
+        before = _C._histories_of(layout.tensors)
         mode = _C._mode_of_replay()
         recorder, watch = _watched(made, function, args, kwargs)
         try:
@@ -146,7 +148,7 @@ def record(
                 raise NotYet
             if _C._mode_of_replay() != mode:
                 raise Unfit("it changes a mode or the default dtype")
-            _finish(made, layout, recorder, watch, histories)
+            _finish(made, layout, recorder, watch, before)
         except NotYet:
             made.layout = None
         except Unfit as error:
@@ -175,11 +177,11 @@ def _track(
         made = Recorded()
         made.layout = layout
         made.varying = which
-        histories = _C._histories_of(layout.tensors)
+        before = _C._histories_of(layout.tensors)
         recorder, watch = _watched(
             made, function, (), {}, [code for code, _ in codes], lambda r: place(r.track(values))
         )
-        _finish(made, layout, recorder, watch, histories)
+        _finish(made, layout, recorder, watch, before)
         made.stood = stood(layout, made.changes)
         made.result.clear()
         return made
@@ -187,7 +189,7 @@ def _track(
     return follow(layout, which, function, args, kwargs, call)
 
 
-def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, histories: list[Any]) -> None:
+def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, before: list[Any]) -> None:
     if watch.impure:
         what, file, line = watch.impure[0]
         raise Unfit(f"it calls {what} in line {line} of {file}")
@@ -197,12 +199,12 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, hist
     if any(count > ALONE for count in counts(made.result)):
         raise Unfit("it returns a list or dict that is also held elsewhere")
     made.structure = Structure(made.result[0], tensors)
-    inputs = layout.tensors
+    inputs = [t for t, _, _ in before]  # the program's objects, which may stand for other tensors since
     known = {id(t) for t in inputs}
-    if (now := _C._histories_of(inputs)) != histories:
-        if any(a and a[0] is not b[0] for a, b in zip(histories, now, strict=True)):
-            raise Unfit("it records a write to a tensor that existed before")
+    now = _C._histories_of(inputs)
+    if any(b[1] == n[1] and b[2] != n[2] for b, n in zip(before, now, strict=True)):
         raise Unfit("it changes whether a tensor that existed before requires or retains a gradient")
+    written = rewritten(before, now, recorder)
     returned = len(tensors)
     inputs_of_call = [layout.numbers[k][1] for k in made.varying]
     for change in layout.changes():
@@ -225,9 +227,14 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, hist
                 made.bases.setdefault(number, k)
         elif base is None and t._is_view():
             raise Unfit("it makes a view of an unknown tensor")
+    for k in written:
+        made.written[tensors.number(inputs[k])] = k
     made.outputs = len(tensors)
     forward = recorder.steps
-    groups, spent = passes(made, recorder, tensors, inputs)
+    ends = [
+        _C._as_it_was(t, *(before[k][1] or (None, 0))) if k in written else t for k, t in enumerate(inputs)
+    ]
+    groups, spent = passes(made, recorder, tensors, ends)
     gradients = ((c.key, layout._of_tensor(c.key)[1]) for c, _ in made.changes if c.kind == "grad")
     replaced = [pair for pair in gradients if pair[1] >= 0]
     made.recording = recorder.finish(
@@ -270,7 +277,18 @@ class Trace(_C._Trace):
     may run in it, where replays are checked.
     """
 
-    __slots__ = ("bases", "changes", "clean", "codes", "dtype", "outputs", "program", "structure", "varying")
+    __slots__ = (
+        "bases",
+        "changes",
+        "clean",
+        "codes",
+        "dtype",
+        "outputs",
+        "program",
+        "structure",
+        "varying",
+        "written",
+    )
 
     def __init__(self, made: Recorded, mode: int, used: int = 0) -> None:
         assert made.layout is not None and made.structure is not None
@@ -293,6 +311,7 @@ class Trace(_C._Trace):
         self.dtype = _C.get_default_dtype()
         self.outputs = made.outputs
         self.bases = made.bases
+        self.written = made.written
         self.clean = made.clean
         self.codes = made.known if CHECK else []
 
@@ -335,7 +354,10 @@ class Trace(_C._Trace):
             enable_grad(),
         ):
             Structure(function(*given, **named), tensors)
-        return [self.output(i, tensors) for i in self.program.differentiated]
+        return [
+            inputs[self.written[i]] if i in self.written else self.output(i, tensors)
+            for i in self.program.differentiated
+        ]
 
     def output(self, number: int, tensors: list[Any]) -> Any:
         """An output, where `tensors` are returned."""

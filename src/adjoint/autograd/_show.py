@@ -6,6 +6,7 @@ from adjoint import _C
 from adjoint._C import Node, Tensor
 from adjoint._switches import switches
 from adjoint._types import Any, Params
+from adjoint.autograd._drawing import HEAD, Drawing, quoted
 
 __all__ = ["Drawing", "Explanation", "draw", "explain"]
 
@@ -150,75 +151,18 @@ def explain(tensor: Tensor) -> Explanation:
     return Explanation(rows)
 
 
-class Drawing:
-    """The picture that `draw` returns; notebooks show it.
-
-    Attributes
-    ----------
-    source : str
-        The graph in Graphviz's language.
-    """
-
-    def __init__(self, source: str) -> None:
-        self.source = source
-
-    def _pipe(self, format):
-        import subprocess
-
-        try:
-            done = subprocess.run(["dot", "-T" + format], input=self.source.encode(), capture_output=True)
-        except FileNotFoundError as error:
-            raise RuntimeError(
-                "drawing a graph needs the program `dot` of Graphviz, which was not found: install Graphviz (apt install "
-                "graphviz, brew install graphviz, https://graphviz.org). `.save('graph.svg')` and `.source` work without it"
-            ) from error
-        if done.returncode:
-            raise RuntimeError(
-                f"dot could not draw the graph: {done.stderr.decode(errors='replace').strip()}"
-            )
-        return done.stdout
-
-    def save(self, path: Any) -> None:
-        """Write the picture; the suffix (``.svg``, ``.png``, ``.pdf``, ``.dot``) selects the format."""
-        import os
-
-        path = os.fspath(path)
-        format = os.path.splitext(path)[1][1:]
-        if format not in ("svg", "png", "pdf", "dot", "gv"):
-            raise ValueError(f"the name should end in .svg, .png, .pdf or .dot, but it is {path!r}")
-        if format == "svg":
-            content = self._repr_svg_().encode()
-        else:
-            content = self.source.encode() if format in ("dot", "gv") else self._pipe(format)
-        with open(path, "wb") as file:
-            file.write(content)
-
-    def _repr_svg_(self):
-        import shutil
-
-        from adjoint.autograd._layout import svg_of
-
-        return self._pipe("svg").decode() if shutil.which("dot") else svg_of(self.source)
-
-    def _repr_html_(self):
-        return f'<div style="overflow: auto">{self._repr_svg_()}</div>'
-
-    def _repr_mimebundle_(self, include=None, exclude=None):
-        """What a notebook shows: the picture."""
-        return {"text/plain": repr(self), "image/svg+xml": self._repr_svg_()}
-
-    def __repr__(self) -> str:
-        return f"<Drawing of {self.source.count('[label=')} nodes and edges; .save('graph.svg') writes it>"
-
-
-def draw(tensor: Tensor, params: Params | None = None) -> Drawing:
-    """A picture of the graph of a tensor: operations, the shapes that flow between them, parameters by name.
+def draw(tensor: Tensor, params: Params | None = None, trace: int | None = None) -> Drawing:
+    """A picture of the graph of a tensor: operations, the shapes that flow between them, parameters by name; or of what is
+    replayed of a jitted function.
 
     Parameters
     ----------
-    tensor : Tensor, Node, GradientEdge, or a sequence of them
+    tensor : Tensor, Node, GradientEdge, or a sequence of them; or a function that `jit` returned
+        Of a function, a trace with its backward pass: instructions, inputs by their paths, constants, decisions and results.
     params : Module or dict of str to Tensor, optional
         Names for leaves.
+    trace : int, optional
+        Of a function's traces, which; 0 is the one that was replayed last.
 
     Returns
     -------
@@ -234,24 +178,29 @@ def draw(tensor: Tensor, params: Params | None = None) -> Drawing:
     >>> "SumBackward0" in picture.source and "float32[3]" in picture.source
     True
     """
+    from adjoint._replay.jitted import of
+
+    if (function := of(tensor)) is not None:
+        from adjoint._replay._explain import draw
+
+        if params is not None:
+            raise TypeError("draw(): a trace names its inputs by their paths, and takes no params")
+        return draw(function, trace or 0)
+    if trace is not None:
+        raise TypeError("draw(): trace= is for functions that jit() returned")
     members = getattr(params, "named_parameters", None)
     named = dict(params or {}) if members is None else dict(members())
     names = {id(t): name for name, t in named.items()}
     nodes = _walk(_roots(tensor))
     number = {node: i for i, node in enumerate(nodes)}
-    lines = [
-        "digraph {",
-        '  graph [rankdir=BT bgcolor=transparent ordering=in]; node [shape=box style="rounded,filled" '
-        'fillcolor="#eef2f7" color="#5b6b7f" fontname="Helvetica" fontsize=11 height=0.3];',
-        '  edge [color="#5b6b7f" fontname="Helvetica" fontsize=9 fontcolor="#5b6b7f"];',
-    ]
+    lines = list(HEAD)
     for node, i in number.items():
         if node.name() == "AccumulateGrad":
             leaf = node.variable
             name = names.get(id(leaf)) or "leaf"
-            lines.append(f'  n{i} [label="{_quoted(name)}\\n{_shape(node)}" fillcolor="#d9ead3"];')
+            lines.append(f'  n{i} [label="{quoted(name)}\\n{_shape(node)}" fillcolor="#d9ead3"];')
         else:
-            lines.append(f'  n{i} [label="{_quoted(node.name())}"];')
+            lines.append(f'  n{i} [label="{quoted(node.name())}"];')
         for source, nr in node.next_functions:
             if source is None:
                 continue
@@ -262,10 +211,6 @@ def draw(tensor: Tensor, params: Params | None = None) -> Drawing:
             f'  r{number[root]} [label="{_shape(root)}" fillcolor="#fde9d0"];\n  n{number[root]} -> r{number[root]};'
         )
     return Drawing("\n".join([*lines, "}"]))
-
-
-def _quoted(text):
-    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 # --- what gradients look like ---------------------------------------------------------------------------------------------

@@ -440,18 +440,27 @@ def explain(tensor: Tensor, **options: Any) -> Any:
 
 
 def draw(tensor: Tensor, **options: Any) -> Any:
-    """A picture of the graph of a tensor: operations, the shapes that flow between them, parameters by name.
+    """A picture of the graph of a tensor: operations, the shapes that flow between them, parameters by name; or of what is
+    replayed of a jitted function: instructions, inputs, constants, decisions, results, and the backward pass.
 
     Parameters
     ----------
-    tensor : Tensor, Node, GradientEdge, or a sequence of them
+    tensor : Tensor, Node, GradientEdge, or a sequence of them; or a function that `jit` returned
     **options
-        `params`, a Module or dict of Tensors: names for leaves.
+        `params`, a Module or dict of Tensors: names for leaves. `trace`, an int: which of a function's traces; 0, the one
+        that was replayed last, if it is left out.
 
     Returns
     -------
     Drawing
         ``.save(path)`` writes SVG, PNG or PDF, for which it needs Graphviz; ``.source`` does not.
+
+    Raises
+    ------
+    RuntimeError
+        The tensor requires no gradient, or the function has no trace.
+    IndexError
+        The function has no trace of that number.
 
     Examples
     --------
