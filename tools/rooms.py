@@ -15,6 +15,7 @@ from pathlib import Path
 #: core/, or files of one that stand higher than the rest.
 ROOMS = {
     "state": "",  # what is switched on in this thread
+    "as_torch": "",  # what is done for programs that are written for torch, and for no others
     "for_size": "",  # how a source asks to be compiled for size
     "for_narrow": "",  # how a source says that its loops gain nothing from the widest registers
     "for_loops": "",  # how a source of loops by hand asks for one copy of each

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "as_torch.h"
 #include "autograd/arithmetic.h"
 #include "autograd/views.h"
 #include "dispatch/elementwise.h"
@@ -114,7 +115,6 @@ void perform_into(const Call& call, const std::vector<Value>& values) {
 }  // namespace
 
 std::atomic<uint64_t> results_copied{0};
-std::atomic<bool> refuses_shared_memory{false};
 
 namespace {
 
@@ -146,8 +146,7 @@ void refuse_shared(const Tensor& t, const Tensor& x, bool same_too) {
         "single memory location. Please clone() the tensor before performing the operation.");
 }
 
-/// torch refuses what it would compute wrongly. Here results are right, and this is asked for by `as_torch`
-/// alone.
+/// See ForTorch.
 void refuse_shared(const Call& call) {
   const bool inplace = call.form == CallForm::InPlace;
   const std::span<const Tensor> written =
@@ -170,7 +169,7 @@ void refuse_shared(const Call& call) {
 void perform(const Call& call, Results& results) {
   const Operator& op = call.op;
   if (call.form == CallForm::Function) return op.boxed(call.arguments.data(), results);
-  if (refuses_shared_memory.load(std::memory_order_relaxed)) [[unlikely]]
+  if (for_torch().refuses_shared_memory) [[unlikely]]
     refuse_shared(call);
   if (call.form == CallForm::InPlace && op.writes) return op.boxed(call.arguments.data(), results);
   if (op.elementwise) return write_elementwise(call, results);
