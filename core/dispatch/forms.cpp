@@ -191,8 +191,8 @@ void perform(const Call& call, Results& results) {
     return;
   }
   const Tensor& self = *values[0].tensor;
-  // What is overwritten may be what the rule needs: it gets a copy.
-  if (thread_state.grad && (self.requires_grad() || self->is(TensorImpl::kBatched))) {
+  // What is overwritten may be what the rule needs, or that of its samples or tangents: it gets a copy.
+  if (thread_state.grad && (self.requires_grad() || is_transformed(self))) {
     before = owned(self);
     announce_kept(before, self);
     values[0].tensor = &before;
