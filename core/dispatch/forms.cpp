@@ -38,7 +38,7 @@ bool may_be_made_there(const Call& call) {
   if (thread_state.watched || call.op.declared) return false;
   for (const Tensor& t : call.out) {
     const Storage& storage = *t->storage;
-    if (!t.is_contiguous() || t->flags & (TensorImpl::kDual | TensorImpl::kBatched) || storage.readonly ||
+    if (!t.is_contiguous() || t->flags & TensorImpl::kCarries || storage.readonly ||
         storage.device == Device::Meta || (t->is(TensorImpl::kInference) && !thread_state.inference) ||
         (thread_state.grad && t.requires_grad()))
       return false;
@@ -46,8 +46,7 @@ bool may_be_made_there(const Call& call) {
       if (&other != &t && overlap(t, other)) return false;
   }
   const auto harmless = [&](const Tensor& x) {
-    if (x->flags & (TensorImpl::kDual | TensorImpl::kBatched) || (thread_state.grad && x.requires_grad()))
-      return false;
+    if (x->flags & TensorImpl::kCarries || (thread_state.grad && x.requires_grad())) return false;
     return std::none_of(call.out.begin(), call.out.end(), [&](const Tensor& t) { return overlap(x, t); });
   };
   return !find_tensor(call.op, call.arguments.data(), [&](const Tensor& x) { return !harmless(x); });
@@ -160,7 +159,7 @@ void refuse_shared(const Call& call) {
   if (!call.op.elementwise && !call.op.writes)
     each([&](const Tensor& x) { places |= category(x.dtype()) <= Category::Integer; });
   for (const Tensor& t : written)
-    if (!(t->flags & (TensorImpl::kBatched | TensorImpl::kElsewhere)))
+    if (!(t->flags & TensorImpl::kNotAsTheyLie))
       each([&](const Tensor& x) { refuse_shared(t, x, places && inplace); });
 }
 
