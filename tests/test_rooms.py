@@ -48,6 +48,32 @@ def test_places_that_touch_elements_are_counted(tmp_path, text, allowed, found):
     assert not said or found in said[0]
 
 
+def test_no_more_files_ask_for_batches():
+    assert rooms.asking_for_batches(CORE, rooms.ASK_FOR_BATCHES) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed", "found"),
+    [
+        (
+            "if (t->is(TensorImpl::kBatched)) return;",
+            {},
+            "ops/a.cpp asks whether a tensor stands for a batch",
+        ),
+        ("return is_batched(t);", {"ops/a.cpp": "why"}, None),
+        ("return t->flags & TensorImpl::kCarries;  // is_batched(t)", {}, None),
+        ("return is_transformed(t);", {"ops/a.cpp": "why"}, "ops/a.cpp no longer asks for batches"),
+    ],
+)
+def test_files_that_ask_for_batches_are_found(tmp_path, text, allowed, found):
+    for room in ("ops", "transforms"):
+        (tmp_path / room).mkdir()
+        (tmp_path / room / "a.cpp").write_text(text)
+    said = rooms.asking_for_batches(tmp_path, allowed)
+    assert len(said) == (found is not None)
+    assert not said or found in said[0]
+
+
 def test_no_room_reads_arguments_by_number():
     assert rooms.by_number(CORE) == []
 

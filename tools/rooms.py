@@ -15,6 +15,7 @@ from pathlib import Path
 #: core/, or files of one that stand higher than the rest.
 ROOMS = {
     "state": "",  # what is switched on in this thread
+    "as_torch": "",  # what is done for programs that are written for torch, and for no others
     "for_size": "",  # how a source asks to be compiled for size
     "for_narrow": "",  # how a source says that its loops gain nothing from the widest registers
     "for_loops": "",  # how a source of loops by hand asks for one copy of each
@@ -44,6 +45,22 @@ NUMBERS = re.compile(
     r"\b(?:given|arguments|values|v)\[[1-9]\d*\]\.|\bneeds(?:\[| & )\d"
     r"|\b(?:Input|Output|Shape|Layout|GradOf|Needed|rule_of|LinearIn|MultilinearIn)<\d|\b(?:Argument|NeededBy)<(?:[^;{<>]|<[^<>]*>)*, \d+>"
 )
+#: Files that ask whether a tensor stands for a batch, outside of transforms/, which makes such tensors, and of tensor.h and
+#: tensor.cpp, which have the flag: each with its reason. The list may only become shorter. What does not care for batches,
+#: but for tensors that transforms gave something, or whose elements do not lie as they are, asks for a mask of flags.
+BATCHES = re.compile(r"\bkBatched\b|\b(?:is_batched|stands_for_batch|per_sample|samples_of|batch_level_of)\(")
+ASK_FOR_BATCHES = {
+    "dispatch/door.cpp": "the door: such a call is computed on samples",
+    "dispatch/elementwise.cpp": "the door of element-wise calls, likewise",
+    "dispatch/resolve.cpp": "what may refuse the values of inputs is asked of samples",
+    "dispatch/batched_call.h": "what rules for batches are written with",
+    "ops/normalization.cpp": "the fused layers take one weight for all samples",
+    "autograd/accumulate.cpp": "of what is detached, the samples have no history either",
+    "bind/batching.cpp": "vmap() itself, as Python knows it",
+    "bind/function.cpp": "a Function has a rule of its own for them, or none",
+    "bind/indexing.cpp": "an index that each sample has its own of picks by it, and is no number",
+    "bind/tensor_members.cpp": ".data of one is no tensor over its memory",
+}
 #: Python and nanobind are known to this room alone.
 PYTHON = re.compile(r"(Python|structmember|frameobject|datetime)\.h|nanobind/")
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
@@ -144,6 +161,17 @@ def touching(core, allowed):
     return counted(places(core, ELEMENTS, MEMORY), allowed, "touches elements", "Use kernels/")
 
 
+def asking_for_batches(core, allowed):
+    """What is to be said of files that ask whether a tensor stands for a batch, and of those that no longer do."""
+    asking = {name for files in places(core, BATCHES, ("transforms",)).values() for name in files}
+    asking -= {"tensor/tensor.h", "tensor/tensor.cpp"}
+    more = "{} asks whether a tensor stands for a batch: ask for what it means (kCarries, kNotAsTheyLie, is_transformed)"
+    return [more.format(name) for name in sorted(asking - allowed.keys())] + [
+        f"{name} no longer asks for batches: take it out of tools/rooms.py"
+        for name in sorted(allowed.keys() - asking)
+    ]
+
+
 def by_number(core):
     """What is to be said of places that read arguments by number."""
     return counted(
@@ -155,6 +183,7 @@ def main():
     """Print what is misplaced; 1 if anything is."""
     core = Path(__file__).resolve().parent.parent / "core"
     found = misplaced(core) + touching(core, PLACES_OF_ELEMENTS) + by_number(core)
+    found += asking_for_batches(core, ASK_FOR_BATCHES)
     print(
         "\n".join(found) or "every include is in order, and no room does more than it did of what is counted"
     )

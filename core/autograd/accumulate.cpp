@@ -6,6 +6,7 @@
 #include "autograd/views.h"
 #include "tensor/device.h"
 #include "tensor/sparse.h"
+#include "transforms/batching.h"
 #include "transforms/interpreter.h"
 #include "transforms/tangents.h"
 
@@ -214,14 +215,10 @@ static Tensor home_of(AutogradMeta& m, const Tensor& g) {
 }
 
 void accumulate_gradient(const Tensor& t, Tensor g) {
-  if ((g->flags ^ t->flags) & TensorImpl::kElsewhere && device_of(g) != device_of(t)) [[unlikely]]
-    g = moved_to(std::move(g), device_of(t));
-  if (g->flags & ~t->flags & TensorImpl::kBatched && !t->storage->made_inside(meta_of(g)->batch_level))
-      [[unlikely]]
-    fail("vmap: backward() would add a gradient for each sample to the .grad of a tensor of shape ",
-         t.sizes(),
-         " that is the same for all samples; take the gradient by adjoint.func.grad or autograd.grad, and "
-         "return it");
+  if ((g->flags ^ t->flags) & TensorImpl::kNotAsTheyLie) [[unlikely]] {
+    if (device_of(g) != device_of(t)) g = moved_to(std::move(g), device_of(t));
+    refuse_gradient_per_sample(t, g);
+  }
   AutogradMeta& m = make_meta(t.get());
   update(m, [&](const Tensor& before) -> Tensor {
     if (!before.defined()) {

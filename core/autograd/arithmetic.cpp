@@ -6,6 +6,7 @@
 
 #include "autograd/meta.h"
 #include "autograd/views.h"
+#include "dispatch/batched_call.h"
 #include "dispatch/constants.h"
 #include "dispatch/operator.h"
 #include "kernels/launch.h"
@@ -241,10 +242,10 @@ void write_zeros(const Tensor& t) { call<ZeroAll>(t); }
 
 bool has_nan(const Tensor& t) {
   if (!is_differentiable(t.dtype())) return false;
-  if (is_sparse(t)) return has_nan(sparse_parts(t).values);
-  if (t->is(TensorImpl::kBatched)) return has_nan(meta_of(t)->samples);
-  const DeviceScope scope(device_of(t));
-  return check<&kernels::any_nan>(dense(t));
+  const Tensor all = batching::all_samples(t);
+  if (is_sparse(all)) return has_nan(sparse_parts(all).values);
+  const DeviceScope scope(device_of(all));
+  return check<&kernels::any_nan>(dense(all));
 }
 
 }  // namespace adjoint

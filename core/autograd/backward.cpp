@@ -1,12 +1,11 @@
 // backward and grad: what they take is checked here, before the engine runs.
+#include "as_torch.h"
 #include "autograd/arithmetic.h"
 #include "autograd/engine.h"
 #include "autograd/meta.h"
 #include "autograd/views.h"
 
 namespace adjoint {
-
-std::atomic<const char*> size_name{"adjoint.Size"};
 
 namespace {
 
@@ -26,9 +25,11 @@ Tensor seed_of(const GraphEnd& root, const Edge& edge, Tensor g, size_t i) {
     return root.tensor.defined() ? ones_like_result(root.tensor)
                                  : full(info.sizes(), Scalar(1), info.dtype());
   }
-  if (!same(g.sizes(), info.sizes()))
-    fail("Mismatch in shape: grad_output[", i, "] has a shape of ", size_name.load(), '(', g.sizes(),
-         ") and output[", i, "] has a shape of ", size_name.load(), '(', info.sizes(), ").");
+  if (!same(g.sizes(), info.sizes())) {
+    const char* const size = for_torch().size_name;
+    fail("Mismatch in shape: grad_output[", i, "] has a shape of ", size, '(', g.sizes(), ") and output[", i,
+         "] has a shape of ", size, '(', info.sizes(), ").");
+  }
   if (g.is_complex() != is_complex(info.dtype()))
     fail(
         "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in "

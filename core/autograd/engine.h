@@ -26,9 +26,6 @@ struct GraphEnd {
   Edge edge;
 };
 
-/// How messages name the type of a shape.
-extern std::atomic<const char*> size_name;
-
 /// torch.autograd.backward and grad: cotangents that are undefined are implied for scalars.
 Tensors backward(std::span<const GraphEnd> roots, TensorList cotangents, std::span<const GraphEnd> inputs,
                  const BackwardOptions& options, bool allow_unused);

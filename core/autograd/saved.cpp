@@ -4,6 +4,7 @@
 
 #include "autograd/arithmetic.h"
 #include "autograd/views.h"
+#include "dispatch/batched_call.h"
 #include "kernels/launch.h"
 #include "kernels/values.h"
 #include "transforms/tangents.h"
@@ -23,9 +24,6 @@ void SavedTensor::share_tangents_of(const Tensor& result) {
 }
 
 Tensor SavedTensor::save_aliased(const Tensor& t) {
-  if (t->is(TensorImpl::kBatched) && !(t->flags & (TensorImpl::kView | TensorImpl::kRetainsGrad)) &&
-      !t->storage->viewed())
-    return t;
   Tensor a = alias_with_tangents(t);
   // A part that a Function made of what it wrote: it has no history that could be brought up to date.
   if (is_stale(t) && t->flags & TensorImpl::kSpecialView) return a;
@@ -40,10 +38,7 @@ uint32_t SavedTensor::external_stamp(const Tensor& t, Node* owner) {
   const uint32_t change = owner->object() ? 0 : change_by_data(*t.get());
   if (!t->storage->checked || !checking_external.load(std::memory_order_relaxed) || is_meta(t))
     return version_of_both(t) + change;
-  // Of a tensor that stands for a batch, all samples.
-  const Tensor* whole = &t;
-  while ((*whole)->is(TensorImpl::kBatched)) whole = &meta_of(*whole)->samples;
-  const Tensor d = contents_in_order(*whole);
+  const Tensor d = contents_in_order(batching::all_samples(t));
   return static_cast<uint32_t>(check<&kernels::stamp_of>(d, uint64_t{t.version()}) >> 32) + change;
 }
 

@@ -52,8 +52,7 @@ class SavedTensor {
       return pack(t, owner, *thread_state.saved_hooks);
     if (is_result)
       tensor_ = alias(t);  // its tangents come later: see `share_tangents_of`
-    else if (t->flags & (TensorImpl::kView | TensorImpl::kRetainsGrad | TensorImpl::kBatched) ||
-             t->storage->viewed())
+    else if (t->flags & (TensorImpl::kView | TensorImpl::kRetainsGrad) || t->storage->viewed())
       tensor_ = save_aliased(t);
     else {
       t->storage->mark(Storage::kSaved);

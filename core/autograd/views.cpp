@@ -93,16 +93,14 @@ class CopySlices final : public Node {
 // not.
 bool has_more_than_transforms(const Tensor& t) {
   const AutogradMeta* meta = meta_of(t);
-  return meta && !(t->flags & (TensorImpl::kDual | TensorImpl::kBatched) && only_transforms(*meta));
+  return meta && !(t->flags & TensorImpl::kCarries && only_transforms(*meta));
 }
 
 // Nodes that saved `t` may own it, and may come to be owned by its new history: a cycle, if `t` kept its
 // identity. They are left with the tensor as it was, which is all that they could use, and the program gets
 // another.
 bool may_replace_in_program(const Tensor& t) {
-  // (The storage of a batched tensor is that of its samples, and says this of them.)
-  const bool saved = t->is(TensorImpl::kBatched) || t->storage->saved();
-  return t->wrapper && saved && !has_more_than_transforms(t) && !t->storage->viewed() &&
+  return t->wrapper && t->storage->saved() && !has_more_than_transforms(t) && !t->storage->viewed() &&
          !t->is(TensorImpl::kOwnsWrapper);
 }
 

@@ -77,7 +77,8 @@ void bind_autocast(nb::module_& m) {
       [](bool present, bool enabled, DType type, bool cache, std::optional<uint64_t> pass) {
         set_autocast(present);
         if (Autocast* const here = autocast_here())
-          here->settings = {enabled, cache, type, pass ? *pass : current_pass()};
+          here->settings = {
+              .enabled = enabled, .cache = cache, .type = type, .pass = pass ? *pass : current_pass()};
       },
       nb::arg("present"), nb::arg("enabled"), nb::arg("type"), nb::arg("cache"), nb::arg("pass").none(),
       "Set autocast in this thread, for the backward pass that runs or for none.");

@@ -6,6 +6,7 @@
 
 #include "bind/batching.h"
 #include "bind/caster.h"
+#include "dispatch/batched_call.h"
 #include "for_size.h"
 #include "ops/shape.h"
 #include "transforms/tangents.h"
@@ -84,12 +85,7 @@ void set_per_sample_error(const PerSample& e) {
 }
 
 bool requires_grad_at_any_level(const Tensor& t) {
-  const Tensor* at = &t;
-  while (!at->requires_grad()) {
-    if (!is_batched(*at)) return false;
-    at = &samples_of(*at);
-  }
-  return true;
+  return holds_at_any_level(t, [](const Tensor& at) { return at.requires_grad(); });
 }
 
 bool lies_in_order(const Tensor& t) {
@@ -193,12 +189,7 @@ void bind_batching(nb::module_& m) {
   m.def("_batch_for_draws",
         [](const Tensor& t, const std::string& op) { return batch_for_draws(t, op.c_str()); });
   m.def(
-      "_whole",
-      [](const Tensor& t) {
-        Tensor all = t;
-        while (is_batched(all)) all = Tensor(samples_of(all));
-        return all;
-      },
+      "_whole", [](const Tensor& t) { return batching::all_samples(t); },
       "All that a tensor stands for: all samples where a vmap() maps over it, else itself. For checks of "
       "values.");
   m.def(

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "as_torch.h"
 #include "autograd/engine.h"
 #include "autograd/meta.h"
 #include "bind/buffer.h"
@@ -229,13 +230,9 @@ void bind_creation(nb::module_& m) {
       "_fill_uninitialized", [](bool on) { fill_uninitialized = on; },
       "Whether empty() fills its memory: with NaN, or the largest integer.");
   m.def(
-      "_refuse_shared_memory", [](bool on) { refuses_shared_memory = on; },
-      "Whether a call is refused that reads memory where it writes.");
-  m.def(
       "_serve_torch",
       [](bool on) {
-        serves_torch = refuses_shared_memory = on;
-        size_name = on ? "torch.Size" : "adjoint.Size";
+        set_for_torch(kServesTorch, on);
         const auto kind = on ? runtime::Generator::Kind::Torch : runtime::Generator::Kind::Counter;
         runtime::Generator::set_default_kind(kind);
         runtime::default_generator().set_kind(kind);
@@ -243,7 +240,7 @@ void bind_creation(nb::module_& m) {
       "Whether programs for torch run: with its announcements and refusals, its name of sizes, and its "
       "numbers from "
       "generators that are made without a stream, and from the default one.");
-  m.def("_warn_always", [](bool on) { warns_always = on; });
+  m.def("_warn_always", [](bool on) { set_for_torch(kWarnsAlways, on); });
   m.def("_fills_uninitialized", [] { return fill_uninitialized.load(); });
   m.def("_is_readonly", [](const Tensor& t) { return t->storage->readonly; });
   m.def("_reinterpret", [](const Tensor& t, DType dtype) {

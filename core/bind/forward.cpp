@@ -57,13 +57,15 @@ void bind_forward(nb::module_& m) {
   m.def(
       "_is_differentiated",
       [](const nb::args& tensors, bool samples) {
-        for (nb::handle t : tensors)
-          if (is_tensor(t.ptr()))
-            // A batch may be differentiated by what encloses vmap.
-            for (const Tensor* part = &unwrap(t.ptr());; part = &samples_of(*part)) {
-              if ((thread_state.grad && part->requires_grad()) || is_dual(*part)) return true;
-              if (!samples || !is_batched(*part)) break;
-            }
+        const auto differentiated = [](const Tensor& t) {
+          return (thread_state.grad && t.requires_grad()) || is_dual(t);
+        };
+        for (nb::handle o : tensors) {
+          if (!is_tensor(o.ptr())) continue;
+          // A batch may be differentiated by what encloses vmap.
+          const Tensor& t = unwrap(o.ptr());
+          if (samples ? holds_at_any_level(t, differentiated) : differentiated(t)) return true;
+        }
         return false;
       },
       nb::arg("tensors"), nb::arg("samples") = true,

@@ -39,7 +39,7 @@ struct Call {
 nb::object another(PyObject* input) {
   const Tensor t = unwrap(input);
   GradMode off(false);
-  Tensor again = is_batched(t) ? alias(t) : alias(t, t.sizes(), t.strides(), t.offset());
+  Tensor again = alias_for_view(t);
   register_view(t, again, false);
   return nb::steal(overridden(&input, 1) ? wrap_as(Py_TYPE(input), std::move(again))
                                          : wrap(std::move(again)));

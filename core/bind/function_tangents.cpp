@@ -40,8 +40,7 @@ bool same_elements(const Tensor& a, const Tensor& b) {
 /// Whether jvp returned a view of the tangent that it was given, or that itself where it is a view. Batches
 /// keep their own account.
 bool is_view_of(const Tensor& returned, const Tensor& given) {
-  return returned->storage == given->storage &&
-         (returned->is(TensorImpl::kView) || (returned->flags | given->flags) & TensorImpl::kBatched);
+  return returned->storage == given->storage && returned->is(TensorImpl::kView);
 }
 
 /// Call jvp at one level; returns its results as a tuple.

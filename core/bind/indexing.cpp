@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "as_torch.h"
 #include "bind/computing.h"
 #include "bind/convert.h"
 #include "bind/object.h"
@@ -107,7 +108,7 @@ Tensor entry_tensor(PyObject* e) {
 /// Bytes as a mask.
 Tensor mask_of_bytes(const Tensor& t) {
   if (!t.defined() || t.dtype() != DType::UInt8) return t;
-  if (t.dim() > 0 && serves_torch)
+  if (t.dim() > 0 && for_torch().warns_of_old_ways)
     warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.");
   return copy_of(t, DType::Bool);
 }

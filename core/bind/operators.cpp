@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 
+#include "as_torch.h"
 #include "autograd/views.h"
 #include "bind/arguments.h"
 #include "bind/overrides.h"
@@ -195,12 +196,6 @@ std::string types_of(const Given& g) {
 }
 
 /// torch warns once of an order that it wants to give up.
-}  // namespace
-
-std::atomic<bool> warns_always{false}, serves_torch{false};
-
-namespace {
-
 [[gnu::cold]] void warn_of_order(OperatorObject* o, const Alternate& a) {
   a.warned = true;
   const Alternate* plain = &a;
@@ -258,8 +253,10 @@ PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObje
       return call_composition(o, given);
     refuse(o, given);
   }
-  if (alternate->signature->old && serves_torch && (!alternate->warned || warns_always))
-    warn_of_order(o, *alternate);
+  if (alternate->signature->old) [[unlikely]]
+    if (const ForTorch torch = for_torch();
+        torch.warns_of_old_ways && (!alternate->warned || torch.warns_always))
+      warn_of_order(o, *alternate);
   const Operator& op = alternate->op();
   Arguments arguments(op);
   arguments.read(*alternate, match);

@@ -15,11 +15,6 @@
 
 namespace adjoint::bind {
 
-/// Whether warnings that come once come each time.
-extern std::atomic<bool> warns_always;
-/// Whether programs for torch run, which get what torch announces: src/adjoint/_switches.py.
-extern std::atomic<bool> serves_torch;
-
 /// Elements from which releasing Python's lock pays for all that is not element-wise: products, sorting and
 /// their like do more for each element than what `kUnlockFrom` is meant for.
 inline constexpr int64_t kUnlockStructuredFrom = 8192;

@@ -65,7 +65,7 @@ struct Step {
       for (size_t k = 0; k < count && ok; ++k) {
         if (!of[k]) continue;
         const Tensor& t = *of[k];
-        ok = !(t->flags & (TensorImpl::kDual | TensorImpl::kBatched));
+        ok = !(t->flags & TensorImpl::kCarries);
         if (k + 1 == count && steps_last)
           ok = ok && t.numel() == 1 && t.dtype() == DType::Float32;
         else

@@ -102,8 +102,7 @@ void bind_storage(nb::module_& m) {
       [](nb::handle object, bool writes) -> nb::object {
         if (!is_tensor(object.ptr()) || thread_state.watched) return nb::none();
         const Tensor& t = unwrap(object.ptr());
-        if (is_sparse(t) || is_batched(t) || device_of(t) != Device::CPU || !t.is_contiguous())
-          return nb::none();
+        if (t->flags & TensorImpl::kNotAsTheyLie || !t.is_contiguous()) return nb::none();
         if (writes) {
           if (t->storage->readonly || (t.requires_grad() && !is_leaf(t) && grad_enabled())) return nb::none();
           count_write(t, "a collective");
@@ -197,7 +196,7 @@ void bind_storage(nb::module_& m) {
     tell_replaced(t, name.c_str(), view);
     become_view(t, view, lasting(name));
     // All samples and the tangents are other views too.
-    if (is_batched(t)) meta_of(t)->samples = Tensor(samples_of(view));
+    share_samples(t, view);
     if (may_have_tangents(view)) share_tangents(t, view);
     return self;
   });
@@ -205,7 +204,7 @@ void bind_storage(nb::module_& m) {
       "_stand_on",
       [](const Tensor& t, const Tensor& from) {
         wait_until_unused(t);
-        if (is_batched(t) != is_batched(from) || (is_batched(t) && batch_level_of(t) != batch_level_of(from)))
+        if (!are_of_one_batch(t, from))
           fail<NotImplemented>("vmap: a tensor of shape ", t.sizes(),
                                " cannot stand on the memory of one of shape ", from.sizes(),
                                ", of which only one is mapped over; use copy_()");
@@ -216,7 +215,7 @@ void bind_storage(nb::module_& m) {
               t.sizes(), "; take its primal by unpack_dual() first");
         if (is_sparse(t) != is_sparse(from)) refuse_sparse(is_sparse(t) ? t : from, "set_");
         tell_replaced(t, "set_", from);
-        if (is_batched(t)) meta_of(t)->samples = Tensor(samples_of(from));
+        share_samples(t, from);
         t->replace_storage(Ref<Storage>::share(from->storage), from->data, from.dtype(), from.sizes(),
                            from.strides().data());
         renew_accumulator(t);

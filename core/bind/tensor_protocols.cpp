@@ -40,7 +40,6 @@ int truth(PyObject* s) {
     if (t.numel() != 1)
       fail("Boolean value of Tensor with ", t.numel() == 0 ? "no values" : "more than one value",
            " is ambiguous: its shape is ", t.sizes(), "; use .any() or .all()");
-    if (is_batched(t)) refuse_values(t, Asked::Truth, "bool");
     return item(t, "bool").to<bool>();
   } catch (...) {
     raise();

@@ -103,6 +103,8 @@ void by_types(BatchedCall& call);
 void loop(BatchedCall& call, const std::function<void()>& prepare = {});
 /// The samples of all levels.
 Tensor all_samples(Tensor t);
+/// Whether each sample has its own: for rules that are written in operators. Not where it is undefined.
+bool per_sample(const Tensor& t);
 /// Refuse: the shape of what `op` makes depends on this tensor's values, which samples may have each their
 /// own.
 [[noreturn]] void needs_values(const Tensor& t, const char* op);

@@ -52,7 +52,7 @@ struct OwnedTuple {
     }
   }
   static void destroy(void* owned) noexcept { static_cast<Tuple*>(owned)->~Tuple(); }
-  static constexpr OwnedArguments value{sizeof(Tuple), own, box, destroy};
+  static constexpr OwnedArguments value{.bytes = sizeof(Tuple), .own = own, .box = box, .destroy = destroy};
 };
 
 /// What the node of a call keeps of an operator's arguments.

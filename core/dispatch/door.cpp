@@ -39,7 +39,7 @@ void pass_door(const Operator& row, const Value* arguments, Results& results, bo
     flags |= t->flags;
     wanted |= uint32_t{t.requires_grad()} << i;
   });
-  if (row.writes_lists && flags & (TensorImpl::kDual | TensorImpl::kBatched)) [[unlikely]]
+  if (row.writes_lists && flags & TensorImpl::kCarries) [[unlikely]]
     fail<NotImplemented>(
         row.name,
         "(): tensors that carry tangents, or stand for a batch, are not written in one call with others");
@@ -65,7 +65,7 @@ void pass_door(const Operator& row, const Value* arguments, Results& results, bo
       row.compute(row, arguments, results);
   };
   bool seen = false;
-  if (flags & TensorImpl::kBatched || (row.draws && thread_state.batch_level)) [[unlikely]] {
+  if (stands_for_batch(flags) || (row.draws && thread_state.batch_level)) [[unlikely]] {
     compute_batched(row, call.arguments, results);
   } else if (thread_state.watched) [[unlikely]] {
     seen = compute_observed(call, results, compute);

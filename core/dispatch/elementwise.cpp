@@ -154,7 +154,7 @@ bool reads_own_result(const ElementwiseInfo& op, const Tensor* in, const Tensor&
     }
     result = *out;
     if (r.tracked) capture_before_write(op, in, before_write);
-  } else if (r.flags & TensorImpl::kBatched) [[unlikely]] {
+  } else if (stands_for_batch(r.flags)) [[unlikely]] {
     result = compute_batched(op, in, parameters, r.type);
     if (r.tracked && result.get() != in[0].get()) record(op, in, result, nullptr, r.type, parameters);
     return result;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "as_torch.h"
 #include "autograd/arithmetic.h"
 #include "autograd/views.h"
 #include "dispatch/elementwise.h"
@@ -37,7 +38,7 @@ bool may_be_made_there(const Call& call) {
   if (thread_state.watched || call.op.declared) return false;
   for (const Tensor& t : call.out) {
     const Storage& storage = *t->storage;
-    if (!t.is_contiguous() || t->flags & (TensorImpl::kDual | TensorImpl::kBatched) || storage.readonly ||
+    if (!t.is_contiguous() || t->flags & TensorImpl::kCarries || storage.readonly ||
         storage.device == Device::Meta || (t->is(TensorImpl::kInference) && !thread_state.inference) ||
         (thread_state.grad && t.requires_grad()))
       return false;
@@ -45,8 +46,7 @@ bool may_be_made_there(const Call& call) {
       if (&other != &t && overlap(t, other)) return false;
   }
   const auto harmless = [&](const Tensor& x) {
-    if (x->flags & (TensorImpl::kDual | TensorImpl::kBatched) || (thread_state.grad && x.requires_grad()))
-      return false;
+    if (x->flags & TensorImpl::kCarries || (thread_state.grad && x.requires_grad())) return false;
     return std::none_of(call.out.begin(), call.out.end(), [&](const Tensor& t) { return overlap(x, t); });
   };
   return !find_tensor(call.op, call.arguments.data(), [&](const Tensor& x) { return !harmless(x); });
@@ -114,7 +114,6 @@ void perform_into(const Call& call, const std::vector<Value>& values) {
 }  // namespace
 
 std::atomic<uint64_t> results_copied{0};
-std::atomic<bool> refuses_shared_memory{false};
 
 namespace {
 
@@ -146,8 +145,7 @@ void refuse_shared(const Tensor& t, const Tensor& x, bool same_too) {
         "single memory location. Please clone() the tensor before performing the operation.");
 }
 
-/// torch refuses what it would compute wrongly. Here results are right, and this is asked for by `as_torch`
-/// alone.
+/// See ForTorch.
 void refuse_shared(const Call& call) {
   const bool inplace = call.form == CallForm::InPlace;
   const std::span<const Tensor> written =
@@ -161,7 +159,7 @@ void refuse_shared(const Call& call) {
   if (!call.op.elementwise && !call.op.writes)
     each([&](const Tensor& x) { places |= category(x.dtype()) <= Category::Integer; });
   for (const Tensor& t : written)
-    if (!(t->flags & (TensorImpl::kBatched | TensorImpl::kElsewhere)))
+    if (!(t->flags & TensorImpl::kNotAsTheyLie))
       each([&](const Tensor& x) { refuse_shared(t, x, places && inplace); });
 }
 
@@ -170,7 +168,7 @@ void refuse_shared(const Call& call) {
 void perform(const Call& call, Results& results) {
   const Operator& op = call.op;
   if (call.form == CallForm::Function) return op.boxed(call.arguments.data(), results);
-  if (refuses_shared_memory.load(std::memory_order_relaxed)) [[unlikely]]
+  if (for_torch().refuses_shared_memory) [[unlikely]]
     refuse_shared(call);
   if (call.form == CallForm::InPlace && op.writes) return op.boxed(call.arguments.data(), results);
   if (op.elementwise) return write_elementwise(call, results);
@@ -192,8 +190,8 @@ void perform(const Call& call, Results& results) {
     return;
   }
   const Tensor& self = *values[0].tensor;
-  // What is overwritten may be what the rule needs: it gets a copy.
-  if (thread_state.grad && (self.requires_grad() || self->is(TensorImpl::kBatched))) {
+  // What is overwritten may be what the rule needs, or that of its samples or tangents: it gets a copy.
+  if (thread_state.grad && (self.requires_grad() || is_transformed(self))) {
     before = owned(self);
     announce_kept(before, self);
     values[0].tensor = &before;

@@ -12,8 +12,6 @@ namespace adjoint {
 
 /// Do a call in the form that it has. Its results are those of the function, or the tensors written.
 void perform(const Call& call, Results& results);
-/// Whether a call is refused that reads memory where it writes, as torch does.
-extern std::atomic<bool> refuses_shared_memory;
 
 /// How often a result was copied to an out=, for tests.
 extern std::atomic<uint64_t> results_copied;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dispatch/elementwise.h"
+#include "transforms/batching.h"
 
 namespace adjoint {
 
@@ -63,7 +64,7 @@ Resolved resolve(const ElementwiseInfo& op, const Tensor* in, bool inplace, Dims
   Resolved r{};
   for (int i = 0; i < op.arity; ++i) r.flags |= in[i]->flags;
   r.type = promoted(op, in);
-  if (op.check && !(r.flags & TensorImpl::kBatched)) op.check(in, r.type);
+  if (op.check && !stands_for_batch(r.flags)) op.check(in, r.type);
   if (!(op.types >> index_of(r.type) & 1)) refuse_type(op, r.type);
   if (op.condition >= 0 && in[op.condition].dtype() != DType::Bool &&
       (in[op.condition].dtype() != DType::UInt8 || op.keeps_type))

@@ -120,11 +120,13 @@ struct Keeping {
   void (*each_tensor)(void*, runtime::FunctionRef<void(Tensor&)>);
 };
 template <class X>
-inline constexpr Keeping keeping_of{[](const void* x) -> void* { return new X(*static_cast<const X*>(x)); },
-                                    [](void* x) { delete static_cast<X*>(x); },
-                                    [](void* x, runtime::FunctionRef<void(Tensor&)> f) {
-                                      if constexpr (HoldsTensors<X>) each_tensor_of(*static_cast<X*>(x), f);
-                                    }};
+inline constexpr Keeping keeping_of{
+    .copy = [](const void* x) -> void* { return new X(*static_cast<const X*>(x)); },
+    .release = [](void* x) { delete static_cast<X*>(x); },
+    .each_tensor =
+        [](void* x, runtime::FunctionRef<void(Tensor&)> f) {
+          if constexpr (HoldsTensors<X>) each_tensor_of(*static_cast<X*>(x), f);
+        }};
 
 struct Argument {
   Kind kind;
@@ -164,30 +166,33 @@ template <class... X>
   requires(sizeof...(X) <= Routine::kMost)
 inline constexpr Argument arguments_of[]{argument_of<X>()...};
 template <auto routine, class... X>
-inline constexpr Routine routine_of{[](const void* const* at) {
-                                      [&]<size_t... I>(std::index_sequence<I...>) {
-                                        routine(*static_cast<const typename As<X>::Type*>(at[I])...);
-                                      }(std::index_sequence_for<X...>());
-                                      return false;
-                                    },
-                                    arguments_of<X...>, id_of<routine, X...>()};
+inline constexpr Routine routine_of{.call =
+                                        [](const void* const* at) {
+                                          [&]<size_t... I>(std::index_sequence<I...>) {
+                                            routine(*static_cast<const typename As<X>::Type*>(at[I])...);
+                                          }(std::index_sequence_for<X...>());
+                                          return false;
+                                        },
+                                    .arguments = arguments_of<X...>,
+                                    .id = id_of<routine, X...>()};
 /// One that finds something, which goes to a std::optional, if there is one.
 struct Found {
   void* optional;
 };
 template <auto routine, class... X>
 inline constexpr Routine finder_of{
-    [](const void* const* at) {
-      return [&]<size_t... I>(std::index_sequence<I...>) {
-        auto found = routine(*static_cast<const X*>(at[I + 1])...);
-        bool is_true = false;
-        if constexpr (requires { static_cast<bool>(found); }) is_true = static_cast<bool>(found);
-        if (auto* to = static_cast<const Found*>(at[0])->optional)
-          static_cast<std::optional<decltype(found)>*>(to)->emplace(std::move(found));
-        return is_true;
-      }(std::index_sequence_for<X...>());
-    },
-    arguments_of<Found, X...>};
+    .call =
+        [](const void* const* at) {
+          return [&]<size_t... I>(std::index_sequence<I...>) {
+            auto found = routine(*static_cast<const X*>(at[I + 1])...);
+            bool is_true = false;
+            if constexpr (requires { static_cast<bool>(found); }) is_true = static_cast<bool>(found);
+            if (auto* to = static_cast<const Found*>(at[0])->optional)
+              static_cast<std::optional<decltype(found)>*>(to)->emplace(std::move(found));
+            return is_true;
+          }(std::index_sequence_for<X...>());
+        },
+    .arguments = arguments_of<Found, X...>};
 
 /// Sees what is launched in its thread on kRecorded, and keeps it.
 class Recorder {

@@ -22,7 +22,9 @@ namespace kernel = kernels::attention;
 std::tuple<Tensor, Tensor> Attention::forward(const Tensor& query, const Tensor& key, const Tensor& value,
                                               OptionalTensor mask, bool causal, double scale, double dropout,
                                               int64_t seed, int64_t position) {
-  return kernel::forward(query, key, value, mask, {causal, scale, dropout, seed, position}, name);
+  return kernel::forward(
+      query, key, value, mask,
+      {.causal = causal, .scale = scale, .dropout = dropout, .seed = seed, .position = position}, name);
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> AttentionBackward::forward(
@@ -31,12 +33,18 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> AttentionBackward::forward(
     double dropout, int64_t seed, int64_t position, int64_t bits) {
   const Needs<AttentionBackward> needs{bits};
   return kernel::backward(
-      g, g_log_sum, query, key, value, mask, result, log_sum, {causal, scale, dropout, seed, position},
-      {needs.any<"query">(), needs.any<"key">(), needs.any<"value">(), needs.any<"mask">()}, name);
+      g, g_log_sum, query, key, value, mask, result, log_sum,
+      {.causal = causal, .scale = scale, .dropout = dropout, .seed = seed, .position = position},
+      {.query = needs.any<"query">(),
+       .key = needs.any<"key">(),
+       .value = needs.any<"value">(),
+       .mask = needs.any<"mask">()},
+      name);
 }
 
 Tensor AttentionDropoutFactors::forward(const Tensor& self, double dropout, int64_t seed, int64_t position) {
-  return kernel::factors(self, {false, 1.0, dropout, seed, position});
+  return kernel::factors(
+      self, {.causal = false, .scale = 1.0, .dropout = dropout, .seed = seed, .position = position});
 }
 
 std::tuple<Tensor, Tensor> Attention::composed(const Tensor& query, const Tensor& key, const Tensor& value,

@@ -51,8 +51,10 @@ struct Attention : Structured {
          Output<"log_sum"> log_sum, Argument<bool, "causal"> causal, Argument<double, "scale"> scale,
          Argument<double, "dropout"> dropout, Argument<int64_t, "seed"> seed,
          Argument<int64_t, "position"> position, Needs<AttentionBackward> needs) {
-        return rules::attention(g, g_log_sum, q, k, v, mask, result, log_sum,
-                                {causal, scale, dropout, seed, position}, needs);
+        return rules::attention(
+            g, g_log_sum, q, k, v, mask, result, log_sum,
+            {.causal = causal, .scale = scale, .dropout = dropout, .seed = seed, .position = position},
+            needs);
       }}};
 };
 

@@ -22,7 +22,8 @@ struct UnfoldBlocks : Structured {
   static constexpr bool method = false;
   static Tensor forward(const Tensor& self, IntList kernel, IntList dilation, IntList padding,
                         IntList stride) {
-    return kernels::unfold(self, {kernel, dilation, padding, stride}, name);
+    return kernels::unfold(
+        self, {.kernel = kernel, .dilation = dilation, .padding = padding, .stride = stride}, name);
   }
   static constexpr auto linear = LinearIn<"self">{};
   static Tensor rule(const Tensor& g, IntList shape, IntList kernel, IntList dilation, IntList padding,
@@ -46,7 +47,8 @@ struct FoldBlocks : Structured {
   static constexpr bool method = false;
   static Tensor forward(const Tensor& self, IntList size, IntList kernel, IntList dilation, IntList padding,
                         IntList stride) {
-    return kernels::fold(self, size, {kernel, dilation, padding, stride}, name);
+    return kernels::fold(
+        self, size, {.kernel = kernel, .dilation = dilation, .padding = padding, .stride = stride}, name);
   }
   static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp =

@@ -30,13 +30,17 @@ struct CtcLoss : Structured {
   static constexpr bool method = false;
   static Tensor forward(const Tensor& log_probs, const Tensor& targets, IntList input_lengths,
                         IntList target_lengths, int64_t blank, bool zero_infinity) {
-    return kernels::ctc_loss(log_probs, targets, {input_lengths, target_lengths, blank, zero_infinity}, name);
+    return kernels::ctc_loss(
+        log_probs, targets,
+        {.steps = input_lengths, .letters = target_lengths, .blank = blank, .zero_infinity = zero_infinity},
+        name);
   }
   static constexpr auto vjp =
       Rules{[](Grad g, Input<"log_probs"> x, Input<"targets"> targets,
                Argument<IntList, "input_lengths"> steps, Argument<IntList, "target_lengths"> letters,
                Argument<int64_t, "blank"> blank, Argument<bool, "zero_infinity"> zero) {
-        return rules::ctc_loss(g, x, targets, {steps, letters, blank, zero});
+        return rules::ctc_loss(g, x, targets,
+                               {.steps = steps, .letters = letters, .blank = blank, .zero_infinity = zero});
       }};
 };
 
@@ -54,8 +58,10 @@ struct CtcLossBackward : Structured {
   static constexpr bool method = false;
   static Tensor forward(const Tensor& g, const Tensor& log_probs, const Tensor& targets,
                         IntList input_lengths, IntList target_lengths, int64_t blank, bool zero_infinity) {
-    return kernels::ctc_loss_backward(g, log_probs, targets,
-                                      {input_lengths, target_lengths, blank, zero_infinity}, name);
+    return kernels::ctc_loss_backward(
+        g, log_probs, targets,
+        {.steps = input_lengths, .letters = target_lengths, .blank = blank, .zero_infinity = zero_infinity},
+        name);
   }
 };
 

@@ -40,7 +40,8 @@ struct GridSample : Structured {
   static constexpr bool method = false;
   static Tensor forward(const Tensor& input, const Tensor& grid, Text mode, Text padding_mode,
                         bool align_corners, IntList orders) {
-    return kernels::grid_sample(input, grid, {mode, padding_mode, align_corners, orders}, name);
+    return kernels::grid_sample(
+        input, grid, {.mode = mode, .padding = padding_mode, .align = align_corners, .orders = orders}, name);
   }
   static constexpr auto linear = LinearIn<"input">{};
   static Tensor rule(const Tensor& g, const Tensor& grid, IntList shape, Text mode, Text padding, bool align,
@@ -72,7 +73,9 @@ struct GridSampleTransposed : Structured {
   static constexpr bool method = false;
   static Tensor forward(const Tensor& g, const Tensor& grid, IntList sizes, Text mode, Text padding_mode,
                         bool align_corners, IntList orders) {
-    return kernels::grid_sample_transposed(g, grid, sizes, {mode, padding_mode, align_corners, orders}, name);
+    return kernels::grid_sample_transposed(
+        g, grid, sizes, {.mode = mode, .padding = padding_mode, .align = align_corners, .orders = orders},
+        name);
   }
   static constexpr auto linear = LinearIn<"g">{};
   static constexpr auto vjp = Rules{
@@ -106,7 +109,9 @@ struct GridSampleSlopes : Structured {
   static constexpr bool method = false;
   static Tensor forward(const Tensor& g, const Tensor& input, const Tensor& grid, Text mode,
                         Text padding_mode, bool align_corners, IntList orders) {
-    return kernels::grid_sample_slopes(g, input, grid, {mode, padding_mode, align_corners, orders}, name);
+    return kernels::grid_sample_slopes(
+        g, input, grid, {.mode = mode, .padding = padding_mode, .align = align_corners, .orders = orders},
+        name);
   }
 };
 

@@ -2,7 +2,7 @@
 // by recorded operators. Formulas and their sources stand above each. Start reading at `cholesky_rule`.
 #include <algorithm>
 
-#include "autograd/meta.h"
+#include "dispatch/batched_call.h"
 #include "dispatch/constants.h"
 #include "dispatch/operator.h"
 #include "for_size.h"
@@ -77,11 +77,6 @@ Tensor permute_rows(const Tensor& t, const Tensor& pivots, bool inverse) {
   }
   return call<GatherAlong>(t, call<Contiguous>(call<Expand>(as_column(p), t.sizes())), t.dim() - 2);
 }
-/// All that a tensor stands for inside of a vmap(), whose samples are asked together.
-Tensor every_sample(Tensor t) {
-  while (t->is(TensorImpl::kBatched)) t = Tensor(meta_of(t)->samples);
-  return t;
-}
 /// Below which part of the largest a pivot or a singular value is small: the fourth root of epsilon, so that
 /// second derivatives that are computed with an inverse keep half of their digits.
 double small_part(DType dtype) { return real_dtype(dtype) == DType::Float32 ? 0.0186 : 1.2207e-4; }
@@ -90,9 +85,10 @@ double small_part(DType dtype) { return real_dtype(dtype) == DType::Float32 ? 0.
 /// largest of its matrix.
 bool singular(const Tensor& det, const Tensor& lu, double part) {
   if (is_meta(det)) return false;
-  if (part <= 0 && !ask<&kernels::linalg::any_vanishes>("det", copy_of(alias(every_sample(det)))))
+  if (part <= 0 && !ask<&kernels::linalg::any_vanishes>("det", copy_of(alias(batching::all_samples(det)))))
     return false;
-  return ask<&kernels::linalg::any_small>("det", copy_of(call<Abs>(diagonal(alias(every_sample(lu))))), part);
+  return ask<&kernels::linalg::any_small>(
+      "det", copy_of(call<Abs>(diagonal(alias(batching::all_samples(lu))))), part);
 }
 /// A⁻ᴴ, from its factors or, where it is to be differentiated, from A.
 Tensor inverse_adjoint(const Tensor& a, const Tensor& lu, const Tensor& pivots) {

@@ -229,6 +229,7 @@ struct Embedding : Structured {
 
 struct EmbeddingBackward : Structured {
   static constexpr auto name = "_embedding_backward";
+  static constexpr auto recorded_as = "embedding_dense_backward";
   static void batch(BatchedCall& c, Batched<"g"> g, Batched<"indices"> indices,
                     Argument<int64_t, "rows"> rows, Argument<int64_t, "padding_idx"> padding);
   static constexpr auto doc =

@@ -9,6 +9,8 @@
 
 namespace adjoint {
 
+using batching::per_sample;
+
 namespace {
 
 Tensor as_computed(const Tensor& t) { return as_type(t, compute_dtype(t.dtype())); }
@@ -31,8 +33,6 @@ Tensor sum_over(const Dims& dims, const Tensor& t) {
   return dims.empty() ? t : call<Sum>(t, OptionalInts(dims.span()), false, OptionalType());
 }
 
-bool is_batched(const Tensor& t) { return t.defined() && t->is(TensorImpl::kBatched); }
-
 /// `normal` is given its scale and its shift, of which either may be undefined, in the shape in which they
 /// broadcast.
 Tensor affine(Tensor normal, const Tensor& weight, const Tensor& bias) {
@@ -47,7 +47,7 @@ Tensor LayerNorm::composed(const Tensor& input, IntList shape, OptionalTensor we
   const Recorded x(as_computed(input));
   const OptionalTensor none;
   Tensor normal;
-  if (is_batched(weight) || is_batched(bias)) {  // which the kernel cannot take
+  if (per_sample(weight) || per_sample(bias)) {  // which the kernel cannot take
     normal = call<LayerNorm>(x.tensor, shape, none, none, eps);
   } else {
     const Dims last = dims_between(input.dim() - static_cast<int64_t>(shape.size()), input.dim());
@@ -78,7 +78,7 @@ std::tuple<Tensor, Tensor, Tensor> ChannelNorm::composed(const Tensor& input, Op
   const auto scaled = [&](const Tensor& normal) {
     return given(affine(normal, per_channel(weight), per_channel(bias)));
   };
-  if (is_batched(weight) || is_batched(bias)) {  // which the kernel cannot take
+  if (per_sample(weight) || per_sample(bias)) {  // which the kernel cannot take
     const Tensors r = call_all<ChannelNorm>(x, none, none, running_mean, running_var, groups, eps);
     return {scaled(r[0]), given(r[1]), given(r[2])};
   }
@@ -106,7 +106,7 @@ Tensors layer_norm(const Tensor& g, const Tensor& self, const Tensor& weight, in
                    Needs<LayerNormBackward> needs) {
   if (!self.defined()) return {Tensor(), Tensor(), sum_over(dims_between(0, g.dim() - dims), g)};
   const bool parameters = needs.any<"weight", "bias">();
-  if (is_batched(weight) || (parameters && (is_batched(g) || is_batched(self)))) return {};
+  if (per_sample(weight) || (parameters && (per_sample(g) || per_sample(self)))) return {};
   return call_all<LayerNormBackward>(g, self, OptionalTensor(weight), dims, eps, needs.bits);
 }
 
@@ -115,7 +115,7 @@ Tensors channel_norm(const Tensor& g, const ChannelNormCall& c, Needs<ChannelNor
     return {Tensor(), Tensor(), sum_over(beside_channels(g), as_computed(g))};
   const bool parameters = needs.any<"weight", "bias">();
   if (!c.input.defined() ||
-      (c.groups && (is_batched(c.weight) || (parameters && (is_batched(g) || is_batched(c.input))))))
+      (c.groups && (per_sample(c.weight) || (parameters && (per_sample(g) || per_sample(c.input))))))
     return {};
   return call_all<ChannelNormBackward>(g, c.input, OptionalTensor(c.weight), c.mean, c.variance, c.groups,
                                        c.eps, c.fixed, needs.bits);

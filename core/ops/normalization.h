@@ -153,7 +153,15 @@ struct ChannelNorm : Structured {
                      &v = fixed ? static_cast<const Tensor&>(running_var) : variance;
         if (g_mean.defined() || g_variance.defined() || of_mean || of_variance)
           return Tensors();  // no kernel has them
-        return rules::channel_norm(g, {input, weight, m, v, groups, eps, fixed}, needs);
+        return rules::channel_norm(g,
+                                   {.input = input,
+                                    .weight = weight,
+                                    .mean = m,
+                                    .variance = v,
+                                    .groups = groups,
+                                    .eps = eps,
+                                    .fixed = fixed},
+                                   needs);
       }}};
 };
 

@@ -56,9 +56,13 @@ Tensors SgdStep::forward(TensorList params, TensorList grads, TensorList momentu
                          double momentum, double dampening, double weight_decay, bool nesterov,
                          bool maximize) {
   const double kept = momentum_buffers.empty() ? 0.0 : momentum;
-  return stepped<&kernels::sgd_step>(
-      name, params, grads, {momentum_buffers}, {},
-      kernels::SgdOptions{lr, kept, dampening, weight_decay, nesterov, maximize});
+  return stepped<&kernels::sgd_step>(name, params, grads, {momentum_buffers}, {},
+                                     kernels::SgdOptions{.lr = lr,
+                                                         .momentum = kept,
+                                                         .dampening = dampening,
+                                                         .weight_decay = weight_decay,
+                                                         .nesterov = nesterov,
+                                                         .maximize = maximize});
 }
 
 Tensors AdamStep::forward(TensorList params, TensorList grads, TensorList exp_avgs, TensorList exp_avg_sqs,
@@ -66,9 +70,14 @@ Tensors AdamStep::forward(TensorList params, TensorList grads, TensorList exp_av
                           double eps, double weight_decay, bool decoupled, bool maximize) {
   if (exp_avgs.size() != params.size() || exp_avg_sqs.size() != params.size())
     fail<ValueError>(name, "(): a parameter lacks its averages");
-  return stepped<&kernels::adam_step>(
-      name, params, grads, {exp_avgs, exp_avg_sqs, max_exp_avg_sqs}, steps,
-      kernels::AdamOptions{lr, beta1, beta2, eps, weight_decay, decoupled, maximize});
+  return stepped<&kernels::adam_step>(name, params, grads, {exp_avgs, exp_avg_sqs, max_exp_avg_sqs}, steps,
+                                      kernels::AdamOptions{.lr = lr,
+                                                           .beta1 = beta1,
+                                                           .beta2 = beta2,
+                                                           .eps = eps,
+                                                           .weight_decay = weight_decay,
+                                                           .decoupled = decoupled,
+                                                           .maximize = maximize});
 }
 
 Tensors RmspropStep::forward(TensorList params, TensorList grads, TensorList square_avgs,
@@ -76,9 +85,14 @@ Tensors RmspropStep::forward(TensorList params, TensorList grads, TensorList squ
                              double alpha, double eps, double weight_decay, double momentum, bool maximize) {
   if (square_avgs.size() != params.size()) fail<ValueError>(name, "(): a parameter lacks its averages");
   const double kept = momentum_buffers.empty() ? 0.0 : momentum;
-  return stepped<&kernels::rmsprop_step>(
-      name, params, grads, {square_avgs, grad_avgs, momentum_buffers}, steps,
-      kernels::RmspropOptions{lr, alpha, eps, weight_decay, kept, maximize});
+  return stepped<&kernels::rmsprop_step>(name, params, grads, {square_avgs, grad_avgs, momentum_buffers},
+                                         steps,
+                                         kernels::RmspropOptions{.lr = lr,
+                                                                 .alpha = alpha,
+                                                                 .eps = eps,
+                                                                 .weight_decay = weight_decay,
+                                                                 .momentum = kept,
+                                                                 .maximize = maximize});
 }
 
 Tensors ProgramStep::forward(TensorList params, TensorList grads, TensorList firsts, TensorList seconds,

@@ -55,10 +55,17 @@ struct Recurrence : Structured {
          Input<"cell"> cell, Input<"weight"> weight, Output<"output"> output, Output<"cells"> cells,
          Output<"gates"> gates, Argument<Text, "kind"> kind, Argument<IntList, "sizes"> sizes,
          Argument<bool, "reverse"> reverse, Needs<RecurrenceBackward> needs) {
-        return recurrence::rule(
-            g, g_cells, g_gates,
-            {hidden, cell, weight, output, cells, gates, std::string(kind.value), Dims(sizes.value), reverse},
-            needs);
+        return recurrence::rule(g, g_cells, g_gates,
+                                {.hidden = hidden,
+                                 .cell = cell,
+                                 .weight = weight,
+                                 .output = output,
+                                 .cells = cells,
+                                 .gates = gates,
+                                 .kind = std::string(kind.value),
+                                 .sizes = Dims(sizes.value),
+                                 .reverse = reverse},
+                                needs);
       }};
 };
 

@@ -42,7 +42,7 @@ struct Resample : Structured {
                                         "(5, 70), [3, 20], 'area', [0.0, 0.0], False"};
   static constexpr bool method = false;
   static Tensor forward(const Tensor& self, IntList sizes, Text mode, Ratios scales, bool align) {
-    return kernels::resample(self, sizes, {mode, scales, align}, name);
+    return kernels::resample(self, sizes, {.mode = mode, .scales = scales, .align = align}, name);
   }
   static constexpr auto linear = LinearIn<"self">{};
   static Tensor rule(const Tensor& g, IntList shape, IntList sizes, Text mode, Ratios scales, bool align);
@@ -64,7 +64,7 @@ struct ResampleTransposed : Structured {
             "(2, 3, 5), [4, 5], 'area', [0.0, 0.0], False", "(0, 2), [4], 'nearest-exact', [0.5], True"};
   static constexpr bool method = false;
   static Tensor forward(const Tensor& g, IntList sizes, Text mode, Ratios scales, bool align) {
-    return kernels::resample_transposed(g, sizes, {mode, scales, align}, name);
+    return kernels::resample_transposed(g, sizes, {.mode = mode, .scales = scales, .align = align}, name);
   }
   static constexpr auto linear = LinearIn<"g">{};
   static constexpr auto vjp =

@@ -182,8 +182,7 @@ Tensor Transpose::forward(const Tensor& self, Dim dim0, Dim dim1) {
 
 Tensor MatrixT::forward(const Tensor& self) {
   if (self.dim() > 2) fail("t() expects a tensor with <= 2 dimensions, but self is ", self.dim(), "D");
-  return self.dim() == 2 ? Transpose::forward(self, 0, 1)
-                         : alias(self, self.sizes(), self.strides(), self.offset());
+  return self.dim() == 2 ? Transpose::forward(self, 0, 1) : alias_for_view(self);
 }
 
 Dims Permute::inverse(IntList dims) {

@@ -49,6 +49,7 @@ struct LogSoftmax : Structured {
 
 struct SoftmaxBackward : Structured {
   static constexpr auto name = "_softmax_backward";
+  static constexpr auto recorded_as = "softmax_backward_data";
   static constexpr auto batch = batching::leading;
   static constexpr auto doc = "result * (g - sum(g * result)): the gradient of softmax in one pass.";
   static constexpr auto signature = "g, result, dim";
@@ -70,6 +71,7 @@ struct SoftmaxBackward : Structured {
 
 struct LogSoftmaxBackward : Structured {
   static constexpr auto name = "_log_softmax_backward";
+  static constexpr auto recorded_as = "log_softmax_backward_data";
   static constexpr auto batch = batching::leading;
   static constexpr auto doc = "g - exp(result) * sum(g): the gradient of log_softmax in one pass.";
   static constexpr auto signature = "g, result, dim";

@@ -212,7 +212,7 @@ uint32_t* Tracer::version(int32_t slot, Storage* storage, uint32_t& now) {
 Place Tracer::place(const Tensor& t, uint32_t writes) {
   if (!t.defined()) return {};
   // Of a tensor with a tangent, calls down here take what it is without it.
-  if (t->flags & (TensorImpl::kElsewhere | TensorImpl::kBatched)) {
+  if (t->flags & TensorImpl::kNotAsTheyLie) {
     refuse(is_sparse(t) ? "sparse tensors are not followed" : "a tensor is on another device");
     return {};
   }
@@ -346,7 +346,7 @@ void Tracer::add(const Call& call, std::span<const Tensor> results, bool announc
   for (size_t i = 0; i < results.size(); ++i) {
     const Tensor& t = results[i];
     Place p;
-    if (t.defined() && t->flags & (TensorImpl::kElsewhere | TensorImpl::kDual | TensorImpl::kBatched))
+    if (t.defined() && t->flags & TensorImpl::kTransformed)
       return refuse(text(op.name, "() makes a tensor that is sparse or on another device"));
     if (!t.defined()) {
     } else if (given(t)) {

@@ -52,8 +52,4 @@ void* find_routine(const char* name);
 /// Throws std::runtime_error that says what is missing and how to get it.
 void* require_routine(const char* name);
 
-/// The library's own threads, one unless said otherwise: for LAPACK routines, which cannot be tiled from
-/// outside.
-void set_library_threads(int count);
-
 }  // namespace adjoint::runtime::blas

@@ -30,7 +30,6 @@ struct Table {
   Routines<double> of_double;
   Routines<std::complex<float>> of_complex_float;
   Routines<std::complex<double>> of_complex_double;
-  void (*set_threads)(int) = nullptr;
 
   void* find(const std::string& name) const { return library.find((prefix + name).c_str()); }
 };
@@ -156,8 +155,7 @@ Table search() {
   fill(table, table.of_complex_float, "c", true);
   fill(table, table.of_complex_double, "z", true);
   if (void* set = table.find("openblas_set_num_threads")) {
-    table.set_threads = reinterpret_cast<void (*)(int)>(set);
-    table.set_threads(1);
+    reinterpret_cast<void (*)(int)>(set)(1);
   }
   return table;
 }
@@ -206,10 +204,6 @@ void* require_routine(const char* name) {
                            "' needs a LAPACK library, and none was found. Install scipy-openblas32, or name "
                            "one in the environment variable ADJOINT_BLAS. Tried:" +
                            table().tried);
-}
-
-void set_library_threads(int count) {
-  if (table().set_threads) table().set_threads(count);
 }
 
 }  // namespace adjoint::runtime::blas

@@ -43,7 +43,7 @@ Tensor sparse_tensor(SparseParts parts, IntList sizes) {
 }
 
 SparseParts sparse_parts(const Tensor& t) {
-  if (t->is(TensorImpl::kBatched)) refuse_memory_of_batch(t, "a sparse tensor");
+  need_own_memory(t, "a sparse tensor");
   Body& body = body_of(t);
   std::lock_guard lock(body.lock);
   return body.parts;

@@ -295,6 +295,7 @@ void TensorImpl::replace_storage(Ref<Storage> other, char* first, DType type, In
   const Dims new_sizes(sizes),
       new_strides(IntList(strides, strides ? sizes.size() : 0));  // they may be this tensor's own
   set_geometry(new_sizes.span(), strides ? new_strides.data() : nullptr);
+  if (is(kBatched)) set(kContiguous, false);  // its elements are no run of memory, however its samples lie
   dtype = type;
   data = first;
   // The storage of its own block goes with the block, whichever one the tensor stands on.
@@ -381,9 +382,13 @@ Tensor over(Ref<Storage> storage, DType dtype, IntList sizes, IntList strides, i
   return over_with(impl, std::move(storage), dtype, sizes, strides, offset);
 }
 
+void need_own_memory(const Tensor& t, const char* what) {
+  if (t->is(TensorImpl::kBatched)) [[unlikely]]
+    refuse_memory_of_batch(t, what);
+}
+
 Tensor alias(const Tensor& base, IntList sizes, IntList strides, int64_t offset) {
-  if (base->is(TensorImpl::kBatched)) [[unlikely]]
-    refuse_memory_of_batch(base, "a view of memory");
+  need_own_memory(base, "a view of memory");
   return over(Ref<Storage>::share(base->storage), base.dtype(), sizes, strides, offset);
 }
 
@@ -392,6 +397,12 @@ Tensor alias(const Tensor& base) {
     return alias_of_batch(base);
   return over_with(new_impl(), Ref<Storage>::share(base->storage), base.dtype(), base.sizes(), base.strides(),
                    base.offset());
+}
+
+Tensor alias_for_view(const Tensor& base) {
+  Tensor t = alias(base);
+  static_cast<ViewImpl*>(t.get())->can_be_view = true;
+  return t;
 }
 
 Scalar read_element(const char* at, DType dtype) {
@@ -422,7 +433,7 @@ Scalar item(const Tensor& t, const char* by) {
   if (thread_state.watched && !t.is_wrapped()) [[unlikely]]
     announce_read(t, by);
   if (t->is(TensorImpl::kBatched)) [[unlikely]]
-    refuse_memory_of_batch(t, "item");
+    refuse_value_of_batch(t, by);
   if (t.numel() != 1)
     fail("a Tensor with ", t.numel(), " elements cannot be converted to Scalar: its shape is ", t.sizes(),
          "; index one element, reduce it, or use tolist()");

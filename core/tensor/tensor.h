@@ -45,6 +45,11 @@ struct TensorImpl {
   static constexpr uint32_t kPlaced = 1u << 31;
   /// What a call with such an input goes to transforms for: see transforms/transformed.h.
   static constexpr uint32_t kTransformed = kDual | kBatched | kElsewhere;
+  /// Of these, what a transform gave the tensor, so that there is more to it than its elements.
+  static constexpr uint32_t kCarries = kDual | kBatched;
+  /// Of these, why the host cannot take the elements as they lie: there are none here, or those of all
+  /// samples.
+  static constexpr uint32_t kNotAsTheyLie = kBatched | kElsewhere;
   /// Why a view may not be written while recording; empty for ordinary views.
   static constexpr uint32_t kSpecialView = kMultiView | kNoGradView | kInferenceView | kFunctionView;
 
@@ -184,12 +189,17 @@ Tensor wrap_number(const Scalar& value, DType like);
 Tensor alias(const Tensor& base, IntList sizes, IntList strides, int64_t offset);
 /// The same elements again, without history. It cannot be a view.
 Tensor alias(const Tensor& base);
+/// Likewise, and it can be one.
+Tensor alias_for_view(const Tensor& base);
 /// A tensor over given bytes. It can be a view.
 Tensor over(Ref<Storage> storage, DType dtype, IntList sizes, IntList strides, int64_t offset);
 
-/// Refuse to read the memory of a tensor that stands for a batch, for `what`.
+/// Refuse to take the memory of `t` for its elements, where it stands for a batch.
+void need_own_memory(const Tensor& t, const char* what);
+// Of a tensor that stands for a batch, defined in transforms/, which alone knows what that is: the refusal;
+// its value, which is refused too; and the same samples as another such tensor, without history.
 [[noreturn]] void refuse_memory_of_batch(const Tensor& t, const char* what);
-/// The same samples as another such tensor, without history.
+[[noreturn]] void refuse_value_of_batch(const Tensor& t, const char* by);
 Tensor alias_of_batch(const Tensor& t);
 
 /// Read or write one element, converting; no bounds are checked.

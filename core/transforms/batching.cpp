@@ -119,6 +119,13 @@ Tensor unbatched(const Tensor& t, const BatchLevel& level) {
   return call<Expand>(t, sizes.span());
 }
 
+bool are_of_one_batch(const Tensor& a, const Tensor& b) {
+  return is_batched(a) == is_batched(b) && (!is_batched(a) || batch_level_of(a) == batch_level_of(b));
+}
+void share_samples(const Tensor& t, const Tensor& from) {
+  if (is_batched(t)) meta_of(t)->samples = Tensor(samples_of(from));
+}
+
 Tensor of_each_sample(const Tensor& t, const Node& node) {
   const BatchLevel* level = thread_state.batch_level;
   if (node.sequence == Node::kFirst) {
@@ -165,9 +172,19 @@ void refuse_values(const Tensor& t, Asked what, const char* op) {
           op, ".", found));
 }
 
-void refuse_memory_of_batch(const Tensor& t, const char* what) {
-  refuse_values(t, std::string_view(what) == "item" ? Asked::Item : Asked::Memory, what);
+void refuse_memory_of_batch(const Tensor& t, const char* what) { refuse_values(t, Asked::Memory, what); }
+void refuse_value_of_batch(const Tensor& t, const char* by) {
+  const bool truth = std::string_view(by) == "bool";
+  refuse_values(t, truth ? Asked::Truth : Asked::Item, truth ? by : "item");
 }
+
+void refuse_gradient_per_sample(const Tensor& t, const Tensor& gradient) {
+  if (!is_batched(gradient) || is_batched(t) || t->storage->made_inside(batch_level_of(gradient))) return;
+  fail("vmap: backward() would add a gradient for each sample to the .grad of a tensor of shape ", t.sizes(),
+       " that is the same for all samples; take the gradient by adjoint.func.grad or autograd.grad, and "
+       "return it");
+}
+
 Tensor alias_of_batch(const Tensor& t) { return batched(samples_of(t), batch_level_of(t)); }
 Tensor detached_batch(const Tensor& t) { return batched(detach(samples_of(t)), batch_level_of(t)); }
 

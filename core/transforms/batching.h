@@ -62,15 +62,34 @@ BatchLevel* open_batch_level(uint64_t number);
 /// Whether what is computed inside of the vmap()s of this thread has a history outside of one of them.
 bool records_outside();
 
+/// Whether any tensor with these flags does: a call with it is computed by `compute_batched`.
+inline bool stands_for_batch(unsigned flags) { return flags & TensorImpl::kBatched; }
 inline bool is_batched(const Tensor& t) { return t->is(TensorImpl::kBatched); }
 inline uint64_t batch_level_of(const Tensor& t) { return meta_of(t)->batch_level; }
 /// All samples, the batch in front.
 inline const Tensor& samples_of(const Tensor& t) { return meta_of(t)->samples; }
 
+/// Whether something holds of a tensor, or of the samples that it stands for, at any level.
+template <class F>
+bool holds_at_any_level(const Tensor& t, F&& f) {
+  const Tensor* at = &t;
+  while (!f(*at)) {
+    if (!is_batched(*at)) return false;
+    at = &samples_of(*at);
+  }
+  return true;
+}
+
 /// The tensor that stands for each of these samples.
 Tensor batched(Tensor samples, uint64_t level);
 /// The samples of `t` at a level; `t` expanded, where it is the same for all of them.
 Tensor unbatched(const Tensor& t, const BatchLevel& level);
+
+/// Whether both stand for a batch of one level, or neither stands for any.
+bool are_of_one_batch(const Tensor& a, const Tensor& b);
+/// Let a tensor that stands for a batch, and gets the memory of another of its level, stand for that one's
+/// samples.
+void share_samples(const Tensor& t, const Tensor& from);
 
 /// `t` itself, or, where a node was recorded inside of a vmap(), that for each sample of it.
 Tensor of_each_sample(const Tensor& t, const Node& node);
@@ -78,6 +97,9 @@ Tensor of_each_sample(const Tensor& t, const Node& node);
 /// What the values of a batched tensor are asked for: refused, so that the vmap() may go on sample by sample.
 enum class Asked : uint8_t { Item, Truth, Memory, Shape };
 [[noreturn]] void refuse_values(const Tensor& t, Asked what, const char* op);
+
+/// Refuse to add a gradient for each sample to that of a tensor that is the same for all.
+void refuse_gradient_per_sample(const Tensor& t, const Tensor& gradient);
 
 inline void refuse_memory(const Tensor& t, const char* op) {
   if (is_batched(t)) [[unlikely]]

@@ -62,6 +62,7 @@ Tensor all_samples(Tensor t) {
   while (is_batched(t)) t = Tensor(samples_of(t));
   return t;
 }
+bool per_sample(const Tensor& t) { return t.defined() && is_batched(t); }
 void needs_values(const Tensor& t, const char* op) { refuse_values(t, Asked::Shape, op); }
 
 static Tensor moved(const Tensor& t, int64_t from, int64_t to) {

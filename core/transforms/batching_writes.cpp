@@ -37,6 +37,7 @@ void stand_for(const Tensor& t, Tensor samples, const BatchLevel& level) {
                      samples.sizes().subspan(1), samples.strides().subspan(1).data());
   t->set(TensorImpl::kContiguous, false);
   t->flags |= TensorImpl::kBatched;
+  t->storage->mark(Storage::kSaved);  // see `batched`
   AutogradMeta& meta = make_meta(t.get());
   meta.samples = std::move(samples);
   meta.batch_level = level.number;

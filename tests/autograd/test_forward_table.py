@@ -172,14 +172,14 @@ def test_reverse_over_forward(op):
 
 @named([o for o in DIFFERENTIABLE if o["inplace"] and not o["writes"] and not o["name"].startswith("_")])
 def test_written_in_place(op):
-    """The form that writes its first argument gives it the result's tangent."""
+    """The form that writes its first argument gives it the result's tangent, with its history."""
     for dtype in DTYPES:
         for case in cases(op, dtype) if dtype in op["types"] else ():
             first = case.inputs[0]
             values = [i.values for i in case.inputs]
-            ts = [tensor(t) for t in drawn(values, 10)] if all(v.dtype.kind in "fc" for v in values) else None
-            if ts is None or not first.free:
+            if any(v.dtype.kind not in "fc" for v in values) or not first.free:
                 continue
+            ts = [tensor(t).requires_grad_() for t in drawn(values, 10)]
 
             def written(*xs, case=case):
                 args, kwargs = case.arguments(list(xs))
@@ -196,8 +196,15 @@ def test_written_in_place(op):
                 continue
             _, found = jvp(written, xs, ts)
             np.testing.assert_allclose(
-                array(found[0]), array(wanted[0]), rtol=1e-12, atol=1e-12, err_msg=str(case)
+                array(found[0].detach()), array(wanted[0].detach()), rtol=1e-12, atol=1e-12, err_msg=str(case)
             )
+            # And that tangent's history, whose rules may need what is overwritten.
+            if wanted[0].requires_grad:
+                g = tensor(next(drawn([array(wanted[0].detach())], 11)))
+                for a, b in zip(
+                    *(vjp(lambda *_, t=t: t, ts, [g]) for t in (found[0], wanted[0])), strict=True
+                ):
+                    np.testing.assert_allclose(array(a), array(b), rtol=1e-12, atol=1e-12, err_msg=str(case))
 
 
 @named([o for o in OPERATORS if not o["differentiable"]])

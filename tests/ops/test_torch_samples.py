@@ -244,6 +244,11 @@ def test_logarithms_of_sums_of_complex_exponentials():
 # --- names of nodes ----------------------------------------------------------------------------------------------
 
 
+def recorded(f, x):
+    """The gradient of f, to be differentiated again."""
+    return ad.autograd.grad(f(x).sum(), x, create_graph=True)[0]
+
+
 @pytest.mark.parametrize(
     ("call", "name"),
     [
@@ -272,6 +277,12 @@ def test_logarithms_of_sums_of_complex_exponentials():
         (lambda x: x.tile(2), "RepeatBackward0"),
         (lambda x: x.double(), "ToCopyBackward0"),
         (lambda x: x.t(), "TBackward0"),
+        (lambda x: recorded(lambda x: x.softmax(1) ** 2, x), "SoftmaxBackwardDataBackward0"),
+        (lambda x: recorded(lambda x: x.log_softmax(1) ** 2, x), "LogSoftmaxBackwardDataBackward0"),
+        (
+            lambda x: recorded(lambda w: ad.nn.functional.embedding(ad.tensor([1]), w) ** 2, x),
+            "EmbeddingDenseBackwardBackward0",
+        ),
     ],
 )
 def test_a_node_is_called_as_in_torch(call, name):

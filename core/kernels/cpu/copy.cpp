@@ -83,9 +83,9 @@ void move_planes(const Walk& walk, int64_t item) {
 
 namespace {
 void fill(const Tensor& to, const Tensor& from) {
-  if ((to->flags | from->flags) & (TensorImpl::kBatched | TensorImpl::kElsewhere)) [[unlikely]] {
-    if ((to->flags | from->flags) & TensorImpl::kBatched)
-      refuse_memory_of_batch(to->is(TensorImpl::kBatched) ? to : from, "copy");
+  if ((to->flags | from->flags) & TensorImpl::kNotAsTheyLie) [[unlikely]] {
+    need_own_memory(to, "copy");
+    need_own_memory(from, "copy");
     const void* at[] = {&to, &from};
     return launch::elsewhere(launch::routine_of<&fill, Out, Tensor>, at);
   }

@@ -157,7 +157,7 @@ void each_sample(const Call& s, const F& f) {
 
 void lose(const Tensor& loss, const Tensor& x, const Tensor& letters, const Call& s, IntList steps,
           IntList lengths, int64_t blank, bool zero_infinity) {
-  const Spelling how{steps, lengths, blank, zero_infinity};
+  const Spelling how{.steps = steps, .letters = lengths, .blank = blank, .zero_infinity = zero_infinity};
   with_floating(loss.dtype(), [&]<class T>(TypeTag<T>) {
     each_sample(s, [&](int64_t i) {
       const Sample<T> sample(s, how, x, letters, i);
@@ -170,7 +170,7 @@ void lose(const Tensor& loss, const Tensor& x, const Tensor& letters, const Call
 
 void lose_backward(const Tensor& to, const Tensor& g, const Tensor& x, const Tensor& letters, const Call& s,
                    IntList steps, IntList lengths, int64_t blank, bool zero_infinity) {
-  const Spelling how{steps, lengths, blank, zero_infinity};
+  const Spelling how{.steps = steps, .letters = lengths, .blank = blank, .zero_infinity = zero_infinity};
   with_floating(to.dtype(), [&]<class T>(TypeTag<T>) {
     each_sample(s, [&](int64_t i) {
       const Sample<T> sample(s, how, x, letters, i);

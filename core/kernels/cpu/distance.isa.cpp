@@ -157,7 +157,11 @@ void shares(const T* g, const T* distance, int64_t n, T* to) {
 }
 
 template <class T>
-constexpr DistanceTable<T> table{kVectors * kWidth<T>, kWidth<T>, &panel<T>, &pull<T>, &shares<T>};
+constexpr DistanceTable<T> table{.panel_rows = kVectors * kWidth<T>,
+                                 .lanes = kWidth<T>,
+                                 .panel = &panel<T>,
+                                 .pull = &pull<T>,
+                                 .shares = &shares<T>};
 
 [[gnu::init_priority(200)]] RegisterVariant floats{variant_list<DistanceTable<float>>, ADJOINT_LEVEL,
                                                    &table<float>};

@@ -14,9 +14,7 @@ constexpr int64_t kBlock = 512;
 
 bool DualWalk::add(const Tensor& t, int64_t n) {
   const bool one = t.numel() == 1;
-  if (t->flags & (TensorImpl::kBatched | TensorImpl::kElsewhere) || !t.is_contiguous() ||
-      (t.numel() != n && !one))
-    return false;
+  if (t->flags & TensorImpl::kNotAsTheyLie || !t.is_contiguous() || (t.numel() != n && !one)) return false;
   constant_ |= unsigned{one} << count;
   data_[count] = t.bytes();
   item_[count++] = t.itemsize();

@@ -130,31 +130,40 @@ enum class Meaning : uint8_t {
 };
 /// How the table writes a meaning, how such an argument lies in a Value, and how a stub writes it.
 struct MeaningText {
+  Meaning of;
   const char* name;
   Form form;
   const char* annotation;
 };
 inline constexpr const char* kInts = "int | Sequence[int]";
-inline constexpr MeaningText kMeanings[] = {{"Tensor", Form::Tensor, "Tensor | Number"},
-                                            {"Tensors", Form::Tensors, "Sequence[Tensor]"},
-                                            {"Scalar", Form::Scalar, "Number | Tensor"},
-                                            {"Int", Form::Int, "int"},
-                                            {"Dim", Form::Int, "int"},
-                                            {"NewDim", Form::Int, "int"},
-                                            {"Float", Form::Float, "float"},
-                                            {"Bool", Form::Bool, "bool"},
-                                            {"Type", Form::Type, "dtype"},
-                                            {"Text", Form::Text, "str"},
-                                            {"Floats", Form::Floats, "float | Sequence[float]"},
-                                            {"Generator", Form::Generator, "Generator"},
-                                            {"Ints", Form::Ints, kInts},
-                                            {"Dims", Form::Ints, kInts},
-                                            {"Permutation", Form::Ints, kInts},
-                                            {"Sizes", Form::Ints, kInts},
-                                            {"Repeats", Form::Ints, kInts},
-                                            {"MemoryInts", Form::Ints, kInts},
-                                            {"IndexSpec", Form::Ints, kInts}};
-static_assert(std::size(kMeanings) == static_cast<size_t>(Meaning::IndexSpec) + 1);
+inline constexpr MeaningText kMeanings[] = {
+    {.of = Meaning::Tensor, .name = "Tensor", .form = Form::Tensor, .annotation = "Tensor | Number"},
+    {.of = Meaning::Tensors, .name = "Tensors", .form = Form::Tensors, .annotation = "Sequence[Tensor]"},
+    {.of = Meaning::Scalar, .name = "Scalar", .form = Form::Scalar, .annotation = "Number | Tensor"},
+    {.of = Meaning::Int, .name = "Int", .form = Form::Int, .annotation = "int"},
+    {.of = Meaning::Dim, .name = "Dim", .form = Form::Int, .annotation = "int"},
+    {.of = Meaning::NewDim, .name = "NewDim", .form = Form::Int, .annotation = "int"},
+    {.of = Meaning::Float, .name = "Float", .form = Form::Float, .annotation = "float"},
+    {.of = Meaning::Bool, .name = "Bool", .form = Form::Bool, .annotation = "bool"},
+    {.of = Meaning::Type, .name = "Type", .form = Form::Type, .annotation = "dtype"},
+    {.of = Meaning::Text, .name = "Text", .form = Form::Text, .annotation = "str"},
+    {.of = Meaning::Floats, .name = "Floats", .form = Form::Floats, .annotation = "float | Sequence[float]"},
+    {.of = Meaning::Generator, .name = "Generator", .form = Form::Generator, .annotation = "Generator"},
+    {.of = Meaning::Ints, .name = "Ints", .form = Form::Ints, .annotation = kInts},
+    {.of = Meaning::Dims, .name = "Dims", .form = Form::Ints, .annotation = kInts},
+    {.of = Meaning::Permutation, .name = "Permutation", .form = Form::Ints, .annotation = kInts},
+    {.of = Meaning::Sizes, .name = "Sizes", .form = Form::Ints, .annotation = kInts},
+    {.of = Meaning::Repeats, .name = "Repeats", .form = Form::Ints, .annotation = kInts},
+    {.of = Meaning::MemoryInts, .name = "MemoryInts", .form = Form::Ints, .annotation = kInts},
+    {.of = Meaning::IndexSpec, .name = "IndexSpec", .form = Form::Ints, .annotation = kInts}};
+static_assert(
+    [] {
+      size_t next = 0;
+      for (const MeaningText& m : kMeanings)
+        if (static_cast<size_t>(m.of) != next++) return false;
+      return next == static_cast<size_t>(Meaning::IndexSpec) + 1;
+    }(),
+    "meanings are written in the order of their enumerators");
 constexpr const MeaningText& text_of(Meaning m) { return kMeanings[static_cast<size_t>(m)]; }
 
 /// One argument of a boxed call. Owns nothing.

@@ -28,15 +28,23 @@ ADJOINT_INLINE void copy_few(T* to, const T* from, int64_t n) {
   }
 }
 
-/// body(out, in, n) for n elements by whole vectors, so that the code of a long function stands in its loop
-/// once, not again for half a vector and for a single element. The last vector begins before the others end;
-/// fewer than fill one are copied to one, which the first of them fills up. `taken` has a bit for each input
-/// that there is.
 template <class T>
 using Body = void (*)(T* out, const T* const* in, int64_t n, const T* parameters);
+/// body(out, in, 1) of one input: the first result of a vector of it.
 template <class T>
-[[gnu::noinline, gnu::noclone]] void in_vectors(T* out, const void* const* in, int64_t n, const T* parameters,
-                                                int taken, Body<T> body) {
+[[gnu::noinline, gnu::noclone]] void one_in_vector(T* out, const T* from, const T* parameters, Body<T> body) {
+  constexpr int64_t W = kLanes<T>;
+  // Aligned, so that the vector is not read from two lines of the cache.
+  alignas(kRegister) T one[W], results[W];
+  for (T& x : one) x = *from;
+  const T* const at[] = {one};
+  body(results, at, W, parameters);
+  *out = results[0];
+}
+/// As in_vectors, for any n and any inputs.
+template <class T>
+[[gnu::noinline, gnu::noclone]] void several_in_vectors(T* out, const void* const* in, int64_t n,
+                                                        const T* parameters, int taken, Body<T> body) {
   constexpr int64_t W = kLanes<T>, N = 5;
   typedef T Vector __attribute__((vector_size(kRegister), aligned(alignof(T)), may_alias));
   Vector result;
@@ -72,6 +80,16 @@ template <class T>
   if (!left) return;
   if (!in_place) return body(out + n - W, last, W, parameters);
   copy_few<W / 2>(out + whole, results + W - left, left);
+}
+/// body(out, in, n) for n elements by whole vectors, so that the code of a long function stands in its loop
+/// once, not again for half a vector and for a single element. The last vector begins before the others end;
+/// fewer than fill one are copied to one, which the first of them fills up. `taken` has a bit for each input
+/// that there is.
+template <class T>
+[[gnu::noinline, gnu::noclone]] void in_vectors(T* out, const void* const* in, int64_t n, const T* parameters,
+                                                int taken, Body<T> body) {
+  if (n == 1 && taken == 1) return one_in_vector(out, static_cast<const T*>(in[0]), parameters, body);
+  several_in_vectors(out, in, n, parameters, taken, body);
 }
 
 namespace {

@@ -317,12 +317,22 @@ void unpack(const T* from, int64_t width, int64_t n, int64_t outputs, int64_t ap
 }
 
 template <class T>
-constexpr ConvolutionTable<T> table{kOutputs,        kWidth<T>,     &lines<T, kOutputs, kVectors>,
-                                    &lines<T, 1, 8>, 2 * kWidth<T>, kPixels,
-                                    kLongest,        points<T>,     &sums<T>,
-                                    &pack<T>,        &unpack<T>,    &fill<T>,
-                                    &spread<T>,      &add<T>,       &dots<T>,
-                                    &totals<T>};
+constexpr ConvolutionTable<T> table{.outputs = kOutputs,
+                                    .slack = kWidth<T>,
+                                    .block = &lines<T, kOutputs, kVectors>,
+                                    .line = &lines<T, 1, 8>,
+                                    .width = 2 * kWidth<T>,
+                                    .pixels = kPixels,
+                                    .longest = kLongest,
+                                    .points = points<T>,
+                                    .sums = &sums<T>,
+                                    .pack = &pack<T>,
+                                    .unpack = &unpack<T>,
+                                    .fill = &fill<T>,
+                                    .spread = &spread<T>,
+                                    .add = &add<T>,
+                                    .dots = &dots<T>,
+                                    .totals = &totals<T>};
 
 [[gnu::init_priority(200)]] RegisterVariant floats{variant_list<ConvolutionTable<float>>, ADJOINT_LEVEL,
                                                    &table<float>};

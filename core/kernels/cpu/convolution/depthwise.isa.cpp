@@ -135,7 +135,11 @@ void scatter(const T* from, int64_t n, int64_t planes, int64_t apart, T* to) {
 }
 
 template <class T>
-constexpr DepthwiseTable<T> table{kWidth<T>, &convolve<T>, &dots<T>, &gather<T>, &scatter<T>};
+constexpr DepthwiseTable<T> table{.width = kWidth<T>,
+                                  .convolve = &convolve<T>,
+                                  .dots = &dots<T>,
+                                  .gather = &gather<T>,
+                                  .scatter = &scatter<T>};
 
 [[gnu::init_priority(200)]] RegisterVariant floats{variant_list<DepthwiseTable<float>>, ADJOINT_LEVEL,
                                                    &table<float>};
