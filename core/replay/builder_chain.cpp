@@ -1,5 +1,7 @@
 // Chains: loops over the same elements, a block at a time. What stays in a block, in which order links run,
 // and which of them are one pass.
+#include <set>
+
 #include "for_size.h"
 #include "kernels/reducer.h"
 #include "replay/builder.h"

@@ -1,5 +1,7 @@
 // A program as a picture: its instructions as nodes, and its memory. Start reading at `Builder::show`.
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "for_size.h"
 #include "replay/builder.h"

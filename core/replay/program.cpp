@@ -359,7 +359,7 @@ size_t Program::bytes_held() const {
   for (const auto& c : chains_)
     all += sizeof(Chain) + bytes(c->links) + bytes(c->parts) + bytes(c->steps) + bytes(c->at) +
            bytes(c->numbers) + bytes(c->fills);
-  for (const auto& [of, repeated] : repeated_) all += of.first.size() * static_cast<size_t>(of.second);
+  for (const auto& [of, repeated] : repeated_) all += (of[2] >> 8) * (of[2] & 255) + 16;
   return all;
 }
 

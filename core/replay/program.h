@@ -279,8 +279,6 @@ class Program {
   struct Memory {
     Home home = Home::None;
     bool escapes = false, touched = false;
-    DType dtype{};  // of fresh and own memory, and its sizes
-    Dims sizes;
     char* base = nullptr;
     int32_t first = -1, last = -1;  // in the schedule
     int32_t input = -1;             // of Outside: which input lies in it

@@ -199,7 +199,7 @@ void ReplayNode::enter(std::span<const Tensor> inputs, std::span<Tensor> all,
   for (uint32_t i = 0; i < outputs.size(); ++i) {
     Tensor& t = all[outputs[i]];
     set_result(i, t);
-    if (replay_->recording_.relations[outputs[i]].same >= 0)
+    if (replay_->recording_->relations[outputs[i]].same >= 0)
       write_history(t, Ref<Node>::share(this), i);
     else
       set_history(t, Ref<Node>::share(this), i);
