@@ -14,7 +14,6 @@ struct Observer;
 class DualLevel;              // transforms/tangents.h
 enum class Device : uint8_t;  // runtime/device.h
 class SavedHooks;             // autograd/saved.h
-class Destination;            // tensor/destination.h
 class Autocast;               // transforms/autocast.h
 class MemoryInUse;            // tensor/memory_in_use.h
 
@@ -30,16 +29,14 @@ struct ThreadState {
   bool parallel_backward = false;
   /// Whether a composition is differentiated: of what its gradient is a function, its fused node says.
   bool within_composition = false;
-  /// What new tensors are marked with: TensorImpl::kInference in inference mode. And TensorImpl::kPlaced,
-  /// which is no flag of tensors.
+  /// What new tensors are marked with: TensorImpl::kInference in inference mode, TensorImpl::kElsewhere where
+  /// `device` is not the CPU.
   uint32_t flags_of_new = 0;
   /// What new memory is marked with: the vmap() that it is made inside of, as Storage::made_in.
   uint32_t made_in = 0;
   /// Where the results of the call that runs are made, and where those are made that no tensor is an input
   /// of.
   Device device{}, default_device{};
-  /// Where the results of the call that runs are to lie; null where they lie where there is room.
-  Destination* destination = nullptr;
   /// Whether anybody looks on: interpreters, observers. False in ordinary programs, and within a call that is
   /// seen as a whole.
   bool watched = false;

@@ -94,6 +94,7 @@ nb::list table() {
         if (op->types >> d & 1) types.append(kDTypeNames[d]);
       row["samples"] = samples;
       row["out"] = false;
+      row["makes_in_out"] = op->makes_in_out;
       row["types"] = types;
     }
     rows.append(row);

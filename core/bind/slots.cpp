@@ -215,6 +215,7 @@ Tensor operand(PyObject* o, DType like) {
       const auto marks = std::exchange(thread_state.flags_of_new, 0);
       k = {bits, like, default_dtype(), wrap_number(Scalar(value), like)};
       thread_state.flags_of_new = marks;
+      k.number->storage->made_in = 0;
     }
     return k.number;
   }

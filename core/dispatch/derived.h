@@ -321,7 +321,12 @@ constexpr batching::Rule batch_rule(batching::Rule rule) {
 template <auto function, class R, class... P>
 void compute(const Operator&, const Value* v, Results& results) {
   [&]<size_t... I>(std::index_sequence<I...>) {
-    R r = function(argument_t<P>::unbox(v[I])...);
+    R r = [&] {
+      if constexpr (FunctionTypes<decltype(function)>::takes_into)
+        return function(results.into, argument_t<P>::unbox(v[I])...);
+      else
+        return function(argument_t<P>::unbox(v[I])...);
+    }();
     if constexpr (std::is_same_v<R, Tensor>) {
       results.one = std::move(r);
     } else {

@@ -221,6 +221,7 @@ void add_structured(const char* family, R (*)(P...)) {
   row->writes_one_value = Op::writes_one_value;
   row->draws = false;
   row->out_converts = Op::out_converts;
+  row->makes_in_out = forward_types<Op>::takes_into;
   row->constant = !Op::differentiable;
   row->crosses_devices = Op::crosses_devices;
   row->takes_sparse = Op::takes_sparse;
@@ -250,7 +251,7 @@ void add_family(const char* family, Family<Ops...>) {
     if constexpr (IsElementwise<Op>)
       add_elementwise<Op>(family, index++);
     else
-      add_structured<Op>(family, &Op::forward);
+      add_structured<Op>(family, typename forward_types<Op>::Plain());
   };
   (add.template operator()<Ops>(), ...);
 }

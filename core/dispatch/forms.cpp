@@ -11,7 +11,6 @@
 #include "ops/writing.h"
 #include "runtime/warning.h"
 #include "tensor/checked.h"
-#include "tensor/destination.h"
 #include "tensor/device.h"
 #include "transforms/interpreter.h"
 #include "transforms/transformed.h"
@@ -35,7 +34,7 @@ bool overlap(const Tensor& a, const Tensor& b) {
 /// Whether results may be made in the tensors given as out=: they are row-major and may be written as they
 /// are, and nothing that the call reads lies there.
 bool may_be_made_there(const Call& call) {
-  if (thread_state.watched || call.op.declared) return false;
+  if (thread_state.watched || !call.op.makes_in_out) return false;
   for (const Tensor& t : call.out) {
     const Storage& storage = *t->storage;
     if (!t.is_contiguous() || t->flags & TensorImpl::kCarries || storage.readonly ||
@@ -53,8 +52,8 @@ bool may_be_made_there(const Call& call) {
 }
 
 bool lies_in(const Tensor& result, const Tensor& out) {
-  return result.defined() && result->storage == out->storage && result->data == out->data &&
-         result.dtype() == out.dtype() && result.is_contiguous() && same(result.sizes(), out.sizes());
+  return result->storage == out->storage && result->data == out->data && result.dtype() == out.dtype() &&
+         result.is_contiguous() && same(result.sizes(), out.sizes());
 }
 
 /// Whether nobody but the one who holds this result looks at its memory, all of which it is.
@@ -76,38 +75,31 @@ void copy_over(const Tensor& to, const Tensor& from, const char* name) {
     announce_copied(to, from, false);
 }
 
-/// A call of a structured operator with out=. Its results are made there (tensor/destination.h), or copied
-/// there.
+/// A call of a structured operator with out=. Its results are made there, or copied there.
 void perform_into(const Call& call, const std::vector<Value>& values) {
   const char* const name = call.op.name;
   const bool there = may_be_made_there(call);
+  Into::Given given{call.out};
   Results r;
-  {
-    const Destination to(there ? call.out : std::span<const Tensor>());
-    try {
-      call.op.boxed(values.data(), r);
-    } catch (...) {
-      for (size_t i = 0; there && i < call.out.size(); ++i)
-        if (to.taken(i)) count_write(call.out[i], name);
-      throw;
-    }
+  if (there) r.into = Into(given);
+  try {
+    call.op.boxed(values.data(), r);
+  } catch (...) {
+    for (size_t i = 0; i < call.out.size(); ++i)
+      if (given.has_taken(i)) count_write(call.out[i], name);
+    throw;
   }
   const std::span<Tensor> made = r.kind == Results::Kind::One ? std::span(&r.one, 1) : std::span(r.many);
   if (call.out.size() != made.size())
     fail<TypeError>(name, "(): out must be a tuple of ", made.size(), " Tensors");
-  // What lies in the place of another result, or otherwise in its own, is parted from it before that is
-  // written.
-  for (size_t i = 0; there && i < made.size(); ++i)
-    if (made[i].defined() && !lies_in(made[i], call.out[i]) &&
-        std::any_of(call.out.begin(), call.out.end(),
-                    [&](const Tensor& t) { return made[i]->storage == t->storage; }))
-      made[i] = copy_of(made[i]);
   for (size_t i = 0; i < made.size(); ++i) {
-    if (there && lies_in(made[i], call.out[i])) {
+    if (!made[i].defined()) continue;
+    if (given.has_taken(i) && lies_in(made[i], call.out[i])) {
       count_write(call.out[i], name);
       continue;
     }
-    if (made[i].defined()) write_result(call.out[i], made[i], name, call.op.out_converts, is_fresh(made[i]));
+    if (given.has_taken(i) && overlap(made[i], call.out[i])) made[i] = copy_of(made[i]);
+    write_result(call.out[i], made[i], name, call.op.out_converts, is_fresh(made[i]));
   }
 }
 

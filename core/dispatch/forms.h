@@ -1,7 +1,7 @@
 // The forms of a call: the function itself, in place, and into a tensor given as out=.
 //
 // Element-wise operators write where they are told to. Of others the function makes a result: with out= in
-// that tensor's memory, where this fits and nothing that is read lies there (tensor/destination.h), else
+// that tensor's memory, if the row can (tensor/into.h), it fits and nothing that is read lies there, else
 // elsewhere, and it is copied over. What the copy needs of history and of checks is here, for compositions
 // that have such forms as well.
 #pragma once

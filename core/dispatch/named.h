@@ -82,7 +82,7 @@ const Value& argument_of(const Value* arguments) {
 
 /// The types of an operator's parameters, and of one without reference.
 template <class Op>
-using parameters_of = typename FunctionTypes<decltype(&Op::forward)>::Parameters;
+using parameters_of = typename forward_types<Op>::Parameters;
 template <class Op, int number>
 using argument_type = std::remove_cvref_t<std::tuple_element_t<number, parameters_of<Op>>>;
 

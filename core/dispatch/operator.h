@@ -21,6 +21,8 @@ struct Results {
   enum class Kind : uint8_t { One, Tuple, List } kind = Kind::One;
   Tensor one;
   Tensors many;
+  /// Where a call with out= has them made.
+  Into into;
   std::span<const Tensor> all() const { return kind == Kind::One ? std::span<const Tensor>(&one, 1) : many; }
 };
 
@@ -69,6 +71,8 @@ struct Operator {
   bool draws = false;
   /// out= may be of another type, to which the result is converted.
   bool out_converts = false;
+  /// Its results are made in out= (tensor/into.h); those of others are copied there.
+  bool makes_in_out = false;
   /// Its result follows its inputs by jumps, if at all, and has no derivative to ask for.
   bool constant = false;
   /// Its tensors may be on several devices.
@@ -209,13 +213,22 @@ void call_elementwise_plain(const Operator& row, const Value* arguments, Results
 template <class Op>
 concept IsElementwise = std::is_base_of_v<Elementwise, Op>;
 
+/// Of a function that computes a call: the types of what it is called with, and whether it is told before
+/// that where its results are made.
 template <class F>
 struct FunctionTypes;
 template <class R, class... P>
 struct FunctionTypes<R (*)(P...)> {
-  using Return = R;
+  using Plain = R (*)(P...);
   using Parameters = std::tuple<P...>;
+  static constexpr bool takes_into = false;
 };
+template <class R, class... P>
+struct FunctionTypes<R (*)(Into, P...)> : FunctionTypes<R (*)(P...)> {
+  static constexpr bool takes_into = true;
+};
+template <class Op>
+using forward_types = FunctionTypes<decltype(&Op::forward)>;
 
 /// The results of a call as its forward returns them.
 template <class R>
@@ -233,13 +246,16 @@ R from_results(Results& r) {
 /// A structured operator called from C++: its arguments are boxed, and pass the door.
 template <class Op, class R, class... P>
 struct DoorOf {
-  static R call(P... arguments) {
-    if constexpr (Op::composite) return Op::forward(arguments...);
+  static R call(P... arguments) { return into({}, arguments...); }
+  static R into(Into into, P... arguments) {
+    if constexpr (Op::composite && forward_types<Op>::takes_into) return Op::forward(into, arguments...);
+    if constexpr (Op::composite && !forward_types<Op>::takes_into) return Op::forward(arguments...);
     Value values[sizeof...(P) + 1];
     [&]<size_t... I>(std::index_sequence<I...>) {
       (argument_t<P>::box(arguments, values[I]), ...);
     }(std::index_sequence_for<P...>{});
     Results r;
+    r.into = into;
     pass_door(*row_of<Op>, values, r);
     return from_results<R>(r);
   }
@@ -251,7 +267,7 @@ struct MakeDoor<Op, R (*)(P...)> {
   using type = DoorOf<Op, R, P...>;
 };
 template <class Op>
-using Door = typename MakeDoor<Op, decltype(&Op::forward)>::type;
+using Door = typename MakeDoor<Op, typename forward_types<Op>::Plain>::type;
 
 namespace detail {
 template <class T>
@@ -284,6 +300,11 @@ Tensor call(A&&... args) {
   } else {
     return detail::first_result(Door<Op>::call(std::forward<A>(args)...));
   }
+}
+
+template <class Op, class... A>
+Tensor call_into(Into into, A&&... args) {
+  return Door<Op>::into(into, std::forward<A>(args)...);
 }
 
 template <class Op, class... A>

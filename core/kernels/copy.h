@@ -1,7 +1,7 @@
 // Moving elements: between layouts and types.
 #pragma once
 
-#include "tensor/tensor.h"
+#include "tensor/into.h"
 
 namespace adjoint {
 
@@ -18,7 +18,8 @@ void copy_into(const Tensor& to, const Tensor& from);
 /// The bytes of `from`, and zeros after them: both are vectors of bytes. A routine, which nobody is told of.
 void lengthen(const Tensor& to, const Tensor& from);
 /// A row-major copy, of another type where asked.
-Tensor copy_of(const Tensor& t, DType dtype);
+Tensor copy_of(Into into, const Tensor& t, DType dtype);
+inline Tensor copy_of(const Tensor& t, DType dtype) { return copy_of({}, t, dtype); }
 inline Tensor copy_of(const Tensor& t) { return copy_of(t, t.dtype()); }
 /// `t` itself when it is row-major, else a copy. No history.
 inline Tensor dense(const Tensor& t) { return t.is_contiguous() ? t : copy_of(t); }

@@ -12,7 +12,7 @@
 
 #include <vector>
 
-#include "tensor/tensor.h"
+#include "tensor/into.h"
 
 namespace adjoint {
 
@@ -93,7 +93,7 @@ Tensor fitted(const Tensor& values, IntList shape, const char* op);
 /// What is in a tensor before values are added to it.
 enum class Before { Itself, Zeros, Other };
 
-Tensor read_at(const Tensor& self, const IndexPlan& plan);
+Tensor read_at(Into into, const Tensor& self, const IndexPlan& plan);
 /// Write values, which broadcast to the plan's shape and are converted. Where a place is named twice, the
 /// last stays.
 void write_at(const Tensor& self, const IndexPlan& plan, const Tensor& values);

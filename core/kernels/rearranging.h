@@ -1,7 +1,7 @@
 // Copies in another order, and copies of a part of each row.
 #pragma once
 
-#include "tensor/tensor.h"
+#include "tensor/into.h"
 
 namespace adjoint::kernels {
 
@@ -11,7 +11,7 @@ void flip(const Tensor& out, const Tensor& self, uint64_t mask);
 
 /// The matrices with zeros above a diagonal, or below it.
 enum class Triangle { Lower, Upper };
-Tensor triangle(const Tensor& self, Triangle kept, int64_t diagonal);
+Tensor triangle(Into into, const Tensor& self, Triangle kept, int64_t diagonal);
 
 /// Between images whose channels hold r × r blocks of pixels and images of these pixels, both row-major:
 /// `sizes` are those of the latter.

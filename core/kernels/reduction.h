@@ -4,7 +4,7 @@
 
 #include <tuple>
 
-#include "tensor/tensor.h"
+#include "tensor/into.h"
 
 namespace adjoint {
 
@@ -14,30 +14,31 @@ Dims reduced_shape(IntList sizes, uint64_t mask, bool keepdim);
 namespace kernels {
 
 using Pair = std::tuple<Tensor, Tensor>;
-Tensor sum(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
+Tensor sum(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
            const char* op);
-Tensor nansum(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
+Tensor nansum(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
               const char* op);
-Tensor mean(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
+Tensor mean(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
             const char* op);
-Tensor prod(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
+Tensor prod(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
             const char* op);
 /// Variance (or its root) and mean; the mean is undefined unless asked for.
-Pair moments(const Tensor& self, const OptionalInts& dim, double correction, bool keepdim, bool root,
-             bool with_mean, const char* op);
-Tensor extreme(const Tensor& self, const OptionalInts& dim, bool keepdim, bool max, const char* op);
+Pair moments(Into into, const Tensor& self, const OptionalInts& dim, double correction, bool keepdim,
+             bool root, bool with_mean, const char* op);
+Tensor extreme(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, bool max,
+               const char* op);
 /// The extreme of the whole tensor; an empty one has none.
 Tensor extreme_of_all(const Tensor& self, bool max, const char* op);
-Pair extreme_at(const Tensor& self, int64_t dim, bool keepdim, bool max, const char* op);
-Tensor place_of_extreme(const Tensor& self, const std::optional<int64_t>& dim, bool keepdim, bool max,
-                        const char* op);
+Pair extreme_at(Into into, const Tensor& self, int64_t dim, bool keepdim, bool max, const char* op);
+Tensor place_of_extreme(Into into, const Tensor& self, const std::optional<int64_t>& dim, bool keepdim,
+                        bool max, const char* op);
 Tensor same_elements(const Tensor& self, const Tensor& other, const char* op);
-Tensor truth(const Tensor& self, const OptionalInts& dim, bool keepdim, bool all, const char* op);
-Tensor count_nonzero(const Tensor& self, const OptionalInts& dim, const char* op);
-Tensor logsumexp(const Tensor& self, const OptionalInts& dim, bool keepdim, const char* op);
+Tensor truth(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, bool all, const char* op);
+Tensor count_nonzero(Into into, const Tensor& self, const OptionalInts& dim, const char* op);
+Tensor logsumexp(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, const char* op);
 /// What it computes of complex numbers, over the dimensions in a mask.
 void add_exponentials_of_complex(const Tensor& out, const Tensor& self, uint64_t mask);
-Tensor vector_norm(const Tensor& self, double ord, const OptionalInts& dim, bool keepdim,
+Tensor vector_norm(Into into, const Tensor& self, double ord, const OptionalInts& dim, bool keepdim,
                    const OptionalType& dtype, const char* op);
 
 }  // namespace kernels

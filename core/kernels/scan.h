@@ -3,16 +3,18 @@
 
 #include <tuple>
 
-#include "tensor/tensor.h"
+#include "tensor/into.h"
 
 namespace adjoint {
 
 namespace kernels {
 
-Tensor cumsum(const Tensor& self, int64_t dim, const OptionalType& dtype, bool reverse, const char* op);
-Tensor cumprod(const Tensor& self, int64_t dim, const OptionalType& dtype, const char* op);
-Tensor logcumsumexp(const Tensor& self, int64_t dim, const char* op);
-std::tuple<Tensor, Tensor> cumulative_extreme(const Tensor& self, int64_t dim, bool max, const char* op);
+Tensor cumsum(Into into, const Tensor& self, int64_t dim, const OptionalType& dtype, bool reverse,
+              const char* op);
+Tensor cumprod(Into into, const Tensor& self, int64_t dim, const OptionalType& dtype, const char* op);
+Tensor logcumsumexp(Into into, const Tensor& self, int64_t dim, const char* op);
+std::tuple<Tensor, Tensor> cumulative_extreme(Into into, const Tensor& self, int64_t dim, bool max,
+                                              const char* op);
 Tensor linear_scan(const Tensor& a, const Tensor& b, int64_t dim, bool reverse);
 /// The product of all the other elements along a dimension; NaN where the element itself is.
 Tensor product_of_others(const Tensor& self, int64_t dim);

@@ -14,6 +14,10 @@ inline Tensor dense_as(const Tensor& t, DType dtype) {
 }
 /// `t` in `dtype`: itself where it is that.
 inline Tensor as_dtype(const Tensor& t, DType dtype) { return t.dtype() == dtype ? t : copy_of(t, dtype); }
+/// The same of a result.
+inline Tensor as_dtype(Into into, const Tensor& t, DType dtype) {
+  return t.dtype() == dtype ? t : copy_of(into, t, dtype);
+}
 
 /// Whether the elements lie side by side without gap or overlap, in whatever order of dimensions.
 bool without_gaps(const Tensor& t);

@@ -64,9 +64,9 @@ std::atomic<bool> fill_uninitialized{false};
 namespace {
 
 // Memory that nobody has written yet, or numbers that nobody mistakes for results.
-Tensor unwritten(IntList sizes, DType type) {
+Tensor unwritten(Into into, IntList sizes, DType type) {
   if (!fill_uninitialized.load(std::memory_order_relaxed)) [[likely]]
-    return empty(sizes, type);
+    return into.empty(sizes, type);
   if (is_floating(type) || is_complex(type))
     return full(sizes, Scalar(std::numeric_limits<double>::quiet_NaN()), type);
   const int64_t bits = 8 * itemsize(type) - (type == DType::UInt8 ? 0 : 1);
@@ -77,24 +77,24 @@ Tensor unwritten(IntList sizes, DType type) {
 
 }  // namespace
 
-Tensor Empty::forward(Sizes size, OptionalType dtype, bool requires_grad) {
+Tensor Empty::forward(Into into, Sizes size, OptionalType dtype, bool requires_grad) {
   const DeviceScope scope(thread_state.default_device);
-  return made(unwritten(checked(size, "empty"), dtype.value_or(default_dtype())), requires_grad);
+  return made(unwritten(into, checked(size, "empty"), dtype.value_or(default_dtype())), requires_grad);
 }
-Tensor Zeros::forward(Sizes size, OptionalType dtype, bool requires_grad) {
+Tensor Zeros::forward(Into into, Sizes size, OptionalType dtype, bool requires_grad) {
   const DeviceScope scope(thread_state.default_device);
-  return made(zeros(checked(size, "zeros"), dtype.value_or(default_dtype())), requires_grad);
+  return made(zeroed(into.empty(checked(size, "zeros"), dtype.value_or(default_dtype()))), requires_grad);
 }
-Tensor Full::forward(Sizes size, Scalar fill_value, OptionalType dtype, bool requires_grad) {
+Tensor Full::forward(Into into, Sizes size, Scalar fill_value, OptionalType dtype, bool requires_grad) {
   const DeviceScope scope(thread_state.default_device);
   const DType type = dtype.value_or(fill_value.dtype());
   refuse_overflow(fill_value, rounding_dtype(type), "full");
-  return made(full(checked(size, "full"), fill_value, type), requires_grad);
+  return made(filled(into.empty(checked(size, "full"), type), fill_value), requires_grad);
 }
 Tensor EmptyLike::forward(const Tensor& self, OptionalType dtype, bool requires_grad,
                           std::optional<int64_t> device) {
   const DeviceScope scope(device_or_that_of(self, device));
-  return made(in_order_of(self, unwritten(self.sizes(), dtype.value_or(self.dtype()))), requires_grad);
+  return made(in_order_of(self, unwritten({}, self.sizes(), dtype.value_or(self.dtype()))), requires_grad);
 }
 Tensor FullLike::forward(const Tensor& self, Scalar fill_value, OptionalType dtype, bool requires_grad,
                          std::optional<int64_t> device) {
@@ -104,7 +104,8 @@ Tensor FullLike::forward(const Tensor& self, Scalar fill_value, OptionalType dty
   return made(in_order_of(self, full(self.sizes(), fill_value, type)), requires_grad);
 }
 
-Tensor Arange::forward(Scalar start, Scalar end, Scalar step, OptionalType dtype, bool requires_grad) {
+Tensor Arange::forward(Into into, Scalar start, Scalar end, Scalar step, OptionalType dtype,
+                       bool requires_grad) {
   const DeviceScope scope(thread_state.default_device);
   const bool whole = start.is_integral() && end.is_integral() && step.is_integral();
   const DType type = dtype.value_or(whole ? DType::Int64 : default_dtype());
@@ -118,43 +119,44 @@ Tensor Arange::forward(Scalar start, Scalar end, Scalar step, OptionalType dtype
     const Wide n = (e - a + s + (s > 0 ? -1 : 1)) / s;
     if (n > INT64_MAX) fail("arange(): invalid size, possible overflow");
     const int64_t sizes[] = {static_cast<int64_t>(n)};
-    const Tensor t = empty(sizes, type);
+    const Tensor t = into.empty(sizes, type);
     on<&kernels::whole_ramp>(Out(t), static_cast<int64_t>(a), static_cast<int64_t>(s));
     return made(t, requires_grad);
   }
   const double a = start.as_double(), s = step.as_double();
   const int64_t sizes[] = {count_steps(a, end.as_double(), s)};
-  const Tensor t = empty(sizes, type);
+  const Tensor t = into.empty(sizes, type);
   on<&kernels::ramp>(Out(t), a, s);
   return made(t, requires_grad);
 }
 
-Tensor Linspace::forward(double start, double end, int64_t n, OptionalType dtype, bool requires_grad) {
+Tensor Linspace::forward(Into into, double start, double end, int64_t n, OptionalType dtype,
+                         bool requires_grad) {
   const DeviceScope scope(thread_state.default_device);
   need_steps(n, "linspace");
   const int64_t sizes[] = {n};
-  const Tensor t = empty(sizes, dtype.value_or(default_dtype()));
+  const Tensor t = into.empty(sizes, dtype.value_or(default_dtype()));
   on<&kernels::spaced>(Out(t), start, end);
   return made(t, requires_grad);
 }
 
-Tensor Logspace::forward(double start, double end, int64_t n, double base, OptionalType dtype,
+Tensor Logspace::forward(Into into, double start, double end, int64_t n, double base, OptionalType dtype,
                          bool requires_grad) {
   const DeviceScope scope(thread_state.default_device);
   need_steps(n, "logspace");
   const double step = n > 1 ? (end - start) / static_cast<double>(n - 1) : 0;
   const int64_t sizes[] = {n};
-  const Tensor t = empty(sizes, dtype.value_or(default_dtype()));
+  const Tensor t = into.empty(sizes, dtype.value_or(default_dtype()));
   on<&kernels::powers>(Out(t), start, step, base);
   return made(t, requires_grad);
 }
 
-Tensor Eye::forward(int64_t n, int64_t m, OptionalType dtype, bool requires_grad) {
+Tensor Eye::forward(Into into, int64_t n, int64_t m, OptionalType dtype, bool requires_grad) {
   const DeviceScope scope(thread_state.default_device);
   if (n < 0) fail("eye(): n must be greater or equal to 0, got ", n);
   if (m < 0) fail("eye(): m must be greater or equal to 0, got ", m);
   const int64_t sizes[] = {n, m};
-  const Tensor t = empty(sizes, dtype.value_or(default_dtype()));
+  const Tensor t = into.empty(sizes, dtype.value_or(default_dtype()));
   on<&kernels::identity>(Out(t));
   return made(t, requires_grad);
 }

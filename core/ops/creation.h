@@ -23,7 +23,7 @@ struct Empty : CreationRow {
   static constexpr auto signature = "size, dtype=None, requires_grad=False";
   static constexpr auto samples =
       Cases{"[2, 3]", "[0, 3], dtype=float64, requires_grad=True", "[], dtype=bool"};
-  static Tensor forward(Sizes size, OptionalType dtype, bool requires_grad);
+  static Tensor forward(Into into, Sizes size, OptionalType dtype, bool requires_grad);
 };
 
 struct Zeros : CreationRow {
@@ -32,7 +32,7 @@ struct Zeros : CreationRow {
   static constexpr auto signature = "size, dtype=None, requires_grad=False";
   static constexpr auto samples =
       Cases{"[2, 3]", "[0, 3], dtype=float64, requires_grad=True", "[], dtype=bool"};
-  static Tensor forward(Sizes size, OptionalType dtype, bool requires_grad);
+  static Tensor forward(Into into, Sizes size, OptionalType dtype, bool requires_grad);
 };
 
 struct Full : CreationRow {
@@ -41,7 +41,7 @@ struct Full : CreationRow {
   static constexpr auto signature = "size, fill_value, dtype=None, requires_grad=False";
   static constexpr auto samples =
       Cases{"[2, 3], 1.5", "[0, 3], 2, dtype=float64, requires_grad=True", "[], True", "[2], 2j"};
-  static Tensor forward(Sizes size, Scalar fill_value, OptionalType dtype, bool requires_grad);
+  static Tensor forward(Into into, Sizes size, Scalar fill_value, OptionalType dtype, bool requires_grad);
 };
 
 struct EmptyLike : CreationRow {
@@ -74,7 +74,8 @@ struct Arange : CreationRow {
   static constexpr auto signature = "start, end, step, dtype=None, requires_grad=False";
   static constexpr auto samples =
       Cases{"0, 5, 2", "1.5, -1, -0.5, dtype=float64, requires_grad=True", "0, 0, 1"};
-  static Tensor forward(Scalar start, Scalar end, Scalar step, OptionalType dtype, bool requires_grad);
+  static Tensor forward(Into into, Scalar start, Scalar end, Scalar step, OptionalType dtype,
+                        bool requires_grad);
 };
 
 struct Linspace : CreationRow {
@@ -83,7 +84,8 @@ struct Linspace : CreationRow {
   static constexpr auto signature = "start, end, steps, dtype=None, requires_grad=False";
   static constexpr auto samples =
       Cases{"-1.0, 2.0, 5", "0.0, 1.0, 3, dtype=float64, requires_grad=True", "0.0, 1.0, 0"};
-  static Tensor forward(double start, double end, int64_t steps, OptionalType dtype, bool requires_grad);
+  static Tensor forward(Into into, double start, double end, int64_t steps, OptionalType dtype,
+                        bool requires_grad);
 };
 
 struct Logspace : CreationRow {
@@ -92,7 +94,7 @@ struct Logspace : CreationRow {
   static constexpr auto signature = "start, end, steps, base, dtype=None, requires_grad=False";
   static constexpr auto samples =
       Cases{"-1.0, 2.0, 4, 10.0", "0.0, 1.0, 3, 2.0, dtype=float64, requires_grad=True", "0.0, 1.0, 0, 2.0"};
-  static Tensor forward(double start, double end, int64_t steps, double base, OptionalType dtype,
+  static Tensor forward(Into into, double start, double end, int64_t steps, double base, OptionalType dtype,
                         bool requires_grad);
 };
 
@@ -101,7 +103,7 @@ struct Eye : CreationRow {
   static constexpr auto doc = "A matrix of n rows and m columns with ones on its diagonal.";
   static constexpr auto signature = "n, m, dtype=None, requires_grad=False";
   static constexpr auto samples = Cases{"2, 3", "3, 3, dtype=float64, requires_grad=True", "0, 2"};
-  static Tensor forward(int64_t n, int64_t m, OptionalType dtype, bool requires_grad);
+  static Tensor forward(Into into, int64_t n, int64_t m, OptionalType dtype, bool requires_grad);
 };
 
 struct TriangleIndices : CreationRow {

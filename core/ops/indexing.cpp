@@ -112,18 +112,18 @@ Tensor Index::forward(const Tensor& self, OptionalTensorList indices) {
   if (all_masked(self, indices)) return compress(self, dense(indices[0]));
   const Tensors plain = without_masks(self, indices);
   const IndexPlan plan(self, plain, true, "");
-  return in_order(read_at(self, plan), self, plain, plan);
+  return in_order(read_at({}, self, plan), self, plain, plan);
 }
 
-Tensor IndexSelect::forward(const Tensor& self, Dim dim, const Tensor& index) {
+Tensor IndexSelect::forward(Into into, const Tensor& self, Dim dim, const Tensor& index) {
   constexpr auto phrase = "index out of range in self: ";
   const int d = wrap_dim(dim, self.dim(), name);
   if (self.dim() > 0 && self.size(d) == 0 && index.numel())
     fail<IndexError>("index_select(): self indexing axis dim should be positive");
-  if (self.dim() > 0) return read_at(self, along_dimension(self, d, index, name, false, phrase));
+  if (self.dim() > 0) return read_at(into, self, along_dimension(self, d, index, name, false, phrase));
   const int64_t one[] = {1};
   const Tensor flat = Reshape::forward(self, one);
-  const Tensor out = read_at(flat, along_dimension(flat, d, index, name, false, phrase));
+  const Tensor out = read_at({}, flat, along_dimension(flat, d, index, name, false, phrase));
   if (out.numel() != 1)
     fail<IndexError>("index_select(): Index to scalar can have only 1 value, got ", out.numel(), " value(s)");
   return Reshape::forward(out, {});
@@ -131,10 +131,10 @@ Tensor IndexSelect::forward(const Tensor& self, Dim dim, const Tensor& index) {
 
 // --- gather ---------------------------------------------------------------------------------------
 
-Tensor Gather::forward(const Tensor& self, Dim dim, const Tensor& given, bool) {
+Tensor Gather::forward(Into into, const Tensor& self, Dim dim, const Tensor& given, bool) {
   const int d = wrap_dim(dim, self.dim(), name);
   const Tensor index = gather_index(given, name);
-  const Tensor out = empty(index.sizes(), self.dtype());
+  const Tensor out = into.empty(index.sizes(), self.dtype());
   if (index.numel() == 0) return out;
   if (std::max<int64_t>(1, self.dim()) != std::max<int64_t>(1, index.dim()))
     fail("gather(): Index tensor must have the same number of dimensions as input tensor, but they have ",
@@ -152,12 +152,12 @@ Tensor Gather::gradient(const Tensor& g, IntList sizes, int64_t dim, const Tenso
   return sparse ? sparse_gathered(g, sizes, dim, index) : call<PutAlong>(g, sizes, dim, index);
 }
 
-Tensor Take::forward(const Tensor& self, const Tensor& index) {
+Tensor Take::forward(Into into, const Tensor& self, const Tensor& index) {
   if (index.dtype() != DType::Int64)
     fail("take(): Expected a long tensor for index, but got ", name_of(index.dtype()));
   if (self.numel() == 0 && index.numel() != 0) fail<IndexError>("take(): tried to take from an empty tensor");
   const int64_t flat[] = {self.numel()}, each[] = {index.numel()};
-  const Tensor out = empty(index.sizes(), self.dtype());
+  const Tensor out = into.empty(index.sizes(), self.dtype());
   gather_into(Reshape::forward(out, each), Reshape::forward(self, flat), 0, Reshape::forward(index, each),
               true, name);
   return out;
@@ -170,11 +170,11 @@ Tensor MaskedSelect::forward(const Tensor& self, const Tensor& mask) {
   return compress(dense(Expand::forward(self, shape.span())), dense(Expand::forward(mask, shape.span())));
 }
 
-Tensor Nonzero::forward(const Tensor& self) {
+Tensor Nonzero::forward(Into into, const Tensor& self) {
   const int64_t one[] = {1}, k = self.dim();
   const Tensors positions = positions_of(k ? self : alias(self, one, one, self.offset()));
   const int64_t n = positions[0].numel(), shape[] = {n, k}, column[] = {n}, step[] = {k};
-  const Tensor out = empty(shape, DType::Int64);
+  const Tensor out = into.empty(shape, DType::Int64);
   for (int64_t d = 0; d < k; ++d)
     copy_into(alias(out, column, step, out.offset() + d), positions[static_cast<size_t>(d)]);
   return out;

@@ -98,7 +98,7 @@ struct IndexSelect : Structured {
   static constexpr auto signature = "self, dim, index";
   static constexpr auto samples = Cases{"(3, 4), 0, [2, 0, 2]", "(3, 4), -1, index(5, below=4)",
                                         "(3, 4), 1, index(0, below=4)", "(), 0, [0]"};
-  static Tensor forward(const Tensor& self, Dim dim, const Tensor& index);
+  static Tensor forward(Into into, const Tensor& self, Dim dim, const Tensor& index);
   static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp =
       Rules{[](Grad g, Shape<"self"> s, Argument<int64_t, "dim"> dim, Input<"index"> index) {
@@ -131,7 +131,7 @@ struct Gather : Structured {
   static constexpr auto samples =
       Cases{"(3, 4), 0, index(2, 4, below=3)", "(3, 4), -1, index(3, 5, below=4), sparse_grad=False",
             "(3, 4), 0, index(0, 4, below=3)", "(), 0, index(below=1)"};
-  static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, bool sparse_grad);
+  static Tensor forward(Into into, const Tensor& self, Dim dim, const Tensor& index, bool sparse_grad);
   static constexpr auto linear = LinearIn<"self">{};
   static Tensor gradient(const Tensor& g, IntList sizes, int64_t dim, const Tensor& index, bool sparse);
   static constexpr auto vjp = Rules{
@@ -162,7 +162,7 @@ struct Take : Structured {
   static constexpr auto signature = "self, index";
   static constexpr auto samples =
       Cases{"(3, 4), index(2, 3, below=12)", "(3, 4), [-1, 0]", "(0,), index(0, below=1)"};
-  static Tensor forward(const Tensor& self, const Tensor& index);
+  static Tensor forward(Into into, const Tensor& self, const Tensor& index);
   static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp =
       Rules{[](Grad g, Shape<"self"> s, Input<"index"> index) { return take_gradient(g, s, index); }};
@@ -189,7 +189,7 @@ struct Nonzero : Structured {
   static constexpr auto signature = "self";
   static constexpr auto samples = Cases{"[[0.0, 2.0, 0.0], [1.0, 0.0, 3.0]]", "(3, 4)", "()", "(0, 3)"};
   static constexpr bool differentiable = false;
-  static Tensor forward(const Tensor& self);
+  static Tensor forward(Into into, const Tensor& self);
 };
 
 using Indexing = Family<BasicIndex, Index, PutIndex, IndexSelect, PutSlices, Gather, PutAlong, Take,

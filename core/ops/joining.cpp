@@ -37,7 +37,7 @@ bool skipped(const Tensor& t) { return t.dim() == 1 && t.size(0) == 0; }
 
 }  // namespace
 
-Tensor Cat::forward(TensorList tensors, Dim dim) {
+Tensor Cat::forward(Into into, TensorList tensors, Dim dim) {
   if (tensors.empty()) fail<ValueError>("cat(): expected a non-empty list of Tensors");
   const Tensor* first = nullptr;
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -64,8 +64,8 @@ Tensor Cat::forward(TensorList tensors, Dim dim) {
              " but got size ", t.size(k), " for tensor number ", i, " in the list.");
     shape[d] = checked_add(shape[d], lengths.back(), name);
   }
-  const Tensor out =
-      channels_last(tensors) ? kernels::empty_channels_last(shape.span(), dtype) : empty(shape.span(), dtype);
+  const Tensor out = channels_last(tensors) ? kernels::empty_channels_last(shape.span(), dtype)
+                                            : into.empty(shape.span(), dtype);
   kernels::join(out, tensors, d, lengths);
   return out;
 }
@@ -86,7 +86,7 @@ Tensors cut_gradient(const Tensor& g, const ListSizes& sizes, int64_t dim) {
   return out;
 }
 
-Tensor Stack::forward(TensorList tensors, NewDim dim) {
+Tensor Stack::forward(Into into, TensorList tensors, NewDim dim) {
   if (tensors.empty()) fail("stack expects a non-empty TensorList");
   const Tensor& first = tensors[0];
   const int d = wrap_dim(dim, first.dim() + 1, name);
@@ -109,7 +109,7 @@ Tensor Stack::forward(TensorList tensors, NewDim dim) {
     out = alias(joined, shape.span(), strides.span(), joined.offset());
   } else {
     shape.insert(shape.begin() + d, static_cast<int64_t>(tensors.size()));
-    out = empty(shape.span(), common_type(tensors));
+    out = into.empty(shape.span(), common_type(tensors));
   }
   kernels::join(out, tensors, d, Dims(tensors.size(), 1));
   return out;

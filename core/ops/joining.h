@@ -20,7 +20,7 @@ struct Cat : Structured {
   static constexpr auto samples =
       Cases{"[(2, 3), (1, 3)]", "[(2, 3), (2, 1), (2, 0)], dim=-1", "[(0,), (2, 3)]"};
   static constexpr bool method = false;
-  static Tensor forward(TensorList tensors, Dim dim);
+  static Tensor forward(Into into, TensorList tensors, Dim dim);
   static constexpr auto linear = LinearIn<"tensors">{};
   static constexpr auto vjp = JointRule{
       [](Grad g, ListSizes sizes, Argument<int64_t, "dim"> dim) { return cut_gradient(g, sizes, dim); }};
@@ -37,7 +37,7 @@ struct Stack : Structured {
   static constexpr auto samples =
       Cases{"[(2, 3), (2, 3)]", "[(2, 3), (2, 3), (2, 3)], dim=-1", "[(), ()]", "[(0, 2), (0, 2)], dim=1"};
   static constexpr bool method = false;
-  static Tensor forward(TensorList tensors, NewDim dim);
+  static Tensor forward(Into into, TensorList tensors, NewDim dim);
   static Tensors gradient(const Tensor& g, int64_t dim);
   static constexpr auto linear = LinearIn<"tensors">{};
   static constexpr auto vjp =

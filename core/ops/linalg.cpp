@@ -156,7 +156,7 @@ Two Qr::forward(const Tensor& self, bool complete) {
   }
   const Tensor a = kernel::columns_of(self), tau = empty(kernel::batch_and(self, {k}).span(), self.dtype());
   on<&kernel::reflectors>(Out(a), Out(tau));
-  const Tensor r = copy_of(Triu::forward(complete ? a : call<Narrow>(a, int64_t{-2}, int64_t{0}, k), 0));
+  const Tensor r = copy_of(Triu::forward({}, complete ? a : call<Narrow>(a, int64_t{-2}, int64_t{0}, k), 0));
   const Tensor q = wide <= n ? kernel::columns_of(call<Narrow>(a, int64_t{-1}, int64_t{0}, wide))
                              : kernel::columns(kernel::batch_and(self, {m, wide}).span(), self.dtype());
   if (wide > n) {

@@ -69,7 +69,7 @@ void need_vectors(const Tensor& a, const char* name_of_a, const Tensor& b, const
          "-D");
 }
 
-Tensor matmul(const Tensor& a0, const Tensor& b0, const char* op, const Tensor& start0) {
+Tensor matmul(Into into, const Tensor& a0, const Tensor& b0, const char* op, const Tensor& start0) {
   if (a0.dim() == 0 || b0.dim() == 0)
     fail(op, "(): both arguments to matmul need to be at least 1D, but they are ", a0.dim(), "D and ",
          b0.dim(), "D");
@@ -109,7 +109,8 @@ Tensor matmul(const Tensor& a0, const Tensor& b0, const char* op, const Tensor& 
   if (!row) sizes.push_back(m);
   if (!column) sizes.push_back(n);
   const bool nothing = k == 0 && !start0.defined();
-  Tensor out = nothing ? zeros(sizes.span(), c) : empty(sizes.span(), c);
+  Tensor out = into.empty(sizes.span(), c);
+  if (nothing) zeroed(out);
   if (out.numel() != 0 && !nothing) {
     const Tensor start = start0.defined() ? dense_as(start0, c) : Tensor();
     // A batch of rows times one matrix is one product.
@@ -120,10 +121,10 @@ Tensor matmul(const Tensor& a0, const Tensor& b0, const char* op, const Tensor& 
     }
     kernels::multiply(a, b, start, out, batch.span());
   }
-  return type == c ? out : copy_of(out, type);
+  return type == c ? out : copy_of(into, out, type);
 }
 
-Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
+Tensor linear(Into into, const Tensor& input, const Tensor& weight, const Tensor& bias) {
   if (input.dim() == 0)
     fail("both arguments to linear need to be at least 1D, but they are 0D and ", weight.dim(), "D");
   if (weight.dim() != 2 && weight.dim() != 1)
@@ -146,14 +147,14 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
     fail("linear(): expected the bias to have the dtype of the product, but got ", name_of(bias.dtype()),
          " and ", name_of(input.dtype()));
   const bool starts = bias.defined() && bias.dim() == 1 && weight.dim() == 2;
-  Tensor out = matmul(input, w, "linear", starts ? bias : Tensor());
+  Tensor out = matmul(into, input, w, "linear", starts ? bias : Tensor());
   if (starts || !bias.defined()) return out;
   const Tensor in[] = {out, bias};
   return call_elementwise(info_of<Add>(), in, nullptr, &out, true);
 }
 
-Tensor add_product(const Tensor& t, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha,
-                   const char* op) {
+Tensor add_product(Into into, const Tensor& t, const Tensor& a, const Tensor& b, const Scalar& beta,
+                   const Scalar& alpha, const char* op) {
   auto one = [](const Scalar& s) { return s == Scalar(1) || s == Scalar(1.0); };
   // What is added is what the sums start from, where it lies in rows; very small matrices of a batch have
   // loops that start from zero.
@@ -165,7 +166,7 @@ Tensor add_product(const Tensor& t, const Tensor& a, const Tensor& b, const Scal
       one(beta) && one(alpha) && t.dtype() == a.dtype() && t.dim() >= 1 && t.dim() <= rank &&
       t.size(-1) == b.size(-1) && fits(-2, a.size(-2)) &&
       (rank == 2 || (a.size(0) == b.size(0) && fits(-3, a.size(0)) && a.size(-2) >= 4 && b.size(-1) >= 16));
-  return starts ? matmul(a, b, op, t) : scaled_sum(t, matmul(a, b, op), beta, alpha, op);
+  return starts ? matmul(into, a, b, op, t) : scaled_sum(t, matmul({}, a, b, op), beta, alpha, op);
 }
 
 /// A factor of integers, without its fraction.
@@ -248,7 +249,7 @@ Tensor Addr::forward(const Tensor& self, const Tensor& vec1, const Tensor& vec2,
   return as(sum, type);  // a scale makes integers of bools
 }
 
-Tensor Cross::forward(const Tensor& self, const Tensor& other, Dim dim) {
+Tensor Cross::forward(Into into, const Tensor& self, const Tensor& other, Dim dim) {
   const int d = dim.of(self.dim(), "linalg.cross");
   if (!same(self.sizes(), other.sizes()) || self.dim() == 0 || self.size(d) != 3)
     fail("linalg.cross: inputs dimension ", dim.value, " must have length 3. Got vectors of shapes ",
@@ -256,7 +257,7 @@ Tensor Cross::forward(const Tensor& self, const Tensor& other, Dim dim) {
   if (self.dtype() != other.dtype() || self.dtype() == DType::Bool)
     fail("linalg.cross: expected numbers of one type, but got ", name_of(self.dtype()), " and ",
          name_of(other.dtype()));
-  const Tensor out = empty(self.sizes(), self.dtype());
+  const Tensor out = into.empty(self.sizes(), self.dtype());
   if (out.numel()) kernels::cross(out, self, other, d);
   return out;
 }

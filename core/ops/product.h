@@ -26,12 +26,12 @@ Tensor scaled(const Tensor& t, const Scalar& alpha);
 namespace products {
 /// a @ b by NumPy's rules of ranks and broadcasting; with a start of one dimension, or of two where the
 /// result has two, a @ b + start.
-Tensor matmul(const Tensor& a, const Tensor& b, const char* op, const Tensor& start = Tensor());
+Tensor matmul(Into into, const Tensor& a, const Tensor& b, const char* op, const Tensor& start = Tensor());
 /// beta * t + alpha * (a @ b), in one pass where beta and alpha are 1.
-Tensor add_product(const Tensor& t, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha,
-                   const char* op);
+Tensor add_product(Into into, const Tensor& t, const Tensor& a, const Tensor& b, const Scalar& beta,
+                   const Scalar& alpha, const char* op);
 /// input * weightᵀ + bias over the last dimension; an undefined bias is none.
-Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias);
+Tensor linear(Into into, const Tensor& input, const Tensor& weight, const Tensor& bias);
 /// beta * t + alpha * p, where p is a fresh tensor that may be overwritten.
 Tensor scaled_sum(const Tensor& t, const Tensor& p, const Scalar& beta, const Scalar& alpha, const char* op);
 /// Refuse factors of other ranks; `added` is what the product is added to, if anything.
@@ -60,8 +60,8 @@ struct BatchedMatmul : ProductOfTwo {
   static constexpr TypeSet types = types::numeric;
   static constexpr auto samples = Cases{"(2, 3, 4), (4, 2)", "(2, 1, 3, 4), (5, 4, 2)", "(4,), (2, 4, 3)",
                                         "(2, 3, 4), (4,)", "(2, 0, 4), (4, 3)"};
-  static Tensor forward(const Tensor& self, const Tensor& other) {
-    return products::matmul(self, other, "matmul");
+  static Tensor forward(Into into, const Tensor& self, const Tensor& other) {
+    return products::matmul(into, self, other, "matmul");
   }
 };
 
@@ -69,9 +69,9 @@ struct BatchedMatmul : ProductOfTwo {
 template <int A, int B>
 struct FixedRanks : ProductOfTwo {
   static void batch(BatchedCall& c, Batched<"self"> a, Batched<"other"> b);
-  static Tensor product(const Tensor& a, const Tensor& b, const char* op) {
+  static Tensor product(Into into, const Tensor& a, const Tensor& b, const char* op) {
     products::need_ranks(a, A, b, B, op);
-    return products::matmul(a, b, op);
+    return products::matmul(into, a, b, op);
   }
 };
 
@@ -81,7 +81,9 @@ struct Mm : FixedRanks<2, 2> {
   static constexpr auto signature = "self, mat2";
   static constexpr TypeSet types = types::numeric;
   static constexpr auto samples = Cases{"(3, 4), (4, 2)", "(3, 0), (0, 2)", "(0, 4), (4, 2)"};
-  static Tensor forward(const Tensor& self, const Tensor& mat2) { return product(self, mat2, name); }
+  static Tensor forward(Into into, const Tensor& self, const Tensor& mat2) {
+    return product(into, self, mat2, name);
+  }
 };
 struct Bmm : FixedRanks<3, 3> {
   static constexpr auto name = "bmm";
@@ -89,9 +91,9 @@ struct Bmm : FixedRanks<3, 3> {
   static constexpr auto signature = "self, mat2";
   static constexpr TypeSet types = types::numeric;
   static constexpr auto samples = Cases{"(2, 3, 4), (2, 4, 2)", "(0, 3, 4), (0, 4, 2)"};
-  static Tensor forward(const Tensor& self, const Tensor& mat2) {
+  static Tensor forward(Into into, const Tensor& self, const Tensor& mat2) {
     products::need_ranks(self, 3, mat2, 3, name);
-    return product(self, mat2, name);
+    return product(into, self, mat2, name);
   }
 };
 struct Mv : FixedRanks<2, 1> {
@@ -100,7 +102,9 @@ struct Mv : FixedRanks<2, 1> {
   static constexpr auto signature = "self, vec";
   static constexpr TypeSet types = types::numeric;
   static constexpr auto samples = Cases{"(3, 4), (4,)", "(0, 4), (4,)"};
-  static Tensor forward(const Tensor& self, const Tensor& vec) { return product(self, vec, name); }
+  static Tensor forward(Into into, const Tensor& self, const Tensor& vec) {
+    return product(into, self, vec, name);
+  }
 };
 struct Dot : FixedRanks<1, 1> {
   static constexpr auto name = "dot";
@@ -108,7 +112,7 @@ struct Dot : FixedRanks<1, 1> {
   static constexpr auto signature = "self, tensor";
   static constexpr TypeSet types = types::numeric;
   static constexpr auto samples = Cases{"(4,), (4,)", "(0,), (0,)"};
-  static Tensor forward(const Tensor& self, const Tensor& tensor) { return product(self, tensor, name); }
+  static Tensor forward(const Tensor& self, const Tensor& tensor) { return product({}, self, tensor, name); }
 };
 
 struct Matmul : Structured {
@@ -122,16 +126,16 @@ struct Matmul : Structured {
                                         "(4,), (4, 3)",   "(2, 3, 4), (4, 2)", "(0, 3), (3, 2)"};
   static constexpr auto python = "__matmul__";
   static constexpr bool composite = true;
-  static Tensor forward(const Tensor& self, const Tensor& other) {
+  static Tensor forward(Into into, const Tensor& self, const Tensor& other) {
     switch (self.dim() * 8 + other.dim()) {
       case 2 * 8 + 2:
-        return call<Mm>(self, other);
+        return call_into<Mm>(into, self, other);
       case 2 * 8 + 1:
-        return call<Mv>(self, other);
+        return call_into<Mv>(into, self, other);
       case 1 * 8 + 1:
         return call<Dot>(self, other);
       default:
-        return call<BatchedMatmul>(self, other);
+        return call_into<BatchedMatmul>(into, self, other);
     }
   }
 };
@@ -173,13 +177,13 @@ struct AddProduct : SumWithProduct {
   static constexpr auto old_orders =
       "beta, self, alpha, mat1, mat2; beta, self, mat1, mat2; self, beta, alpha, mat1, mat2; self, beta, "
       "mat1, mat2";
-  static Tensor sum(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
+  static Tensor sum(Into into, const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
                     const Scalar& alpha, const char* op) {
     products::need_ranks(a, A, b, B, op, self);
     if constexpr (B == 1)
-      return products::scaled_sum(self, products::matmul(a, b, op), beta, alpha, op);
+      return products::scaled_sum(self, products::matmul({}, a, b, op), beta, alpha, op);
     else
-      return products::add_product(self, a, b, beta, alpha, op);
+      return products::add_product(into, self, a, b, beta, alpha, op);
   }
 };
 struct Addmm : AddProduct<2> {
@@ -189,9 +193,9 @@ struct Addmm : AddProduct<2> {
   static constexpr TypeSet types = types::numeric;
   static constexpr auto samples = Cases{"(3, 2), (3, 4), (4, 2)", "(2,), (3, 4), (4, 2), beta=3, alpha=2",
                                         "(), (3, 4), (4, 2), beta=0", "(3, 2), (3, 0), (0, 2)"};
-  static Tensor forward(const Tensor& self, const Tensor& mat1, const Tensor& mat2, Scalar beta,
+  static Tensor forward(Into into, const Tensor& self, const Tensor& mat1, const Tensor& mat2, Scalar beta,
                         Scalar alpha) {
-    return sum(self, mat1, mat2, beta, alpha, name);
+    return sum(into, self, mat1, mat2, beta, alpha, name);
   }
 };
 struct Baddbmm : AddProduct<3> {
@@ -207,9 +211,9 @@ struct Baddbmm : AddProduct<3> {
   static constexpr auto old_orders =
       "beta, self, alpha, batch1, batch2; beta, self, batch1, batch2; self, beta, alpha, batch1, batch2; "
       "self, beta, batch1, batch2";
-  static Tensor forward(const Tensor& self, const Tensor& batch1, const Tensor& batch2, Scalar beta,
-                        Scalar alpha) {
-    return sum(self, batch1, batch2, beta, alpha, name);
+  static Tensor forward(Into into, const Tensor& self, const Tensor& batch1, const Tensor& batch2,
+                        Scalar beta, Scalar alpha) {
+    return sum(into, self, batch1, batch2, beta, alpha, name);
   }
 };
 
@@ -227,7 +231,7 @@ struct Addmv : AddProduct<2, 1> {
   static constexpr auto old_orders =
       "beta, self, alpha, mat, vec; beta, self, mat, vec; self, beta, alpha, mat, vec; self, beta, mat, vec";
   static Tensor forward(const Tensor& self, const Tensor& mat, const Tensor& vec, Scalar beta, Scalar alpha) {
-    return sum(self, mat, vec, beta, alpha, name);
+    return sum({}, self, mat, vec, beta, alpha, name);
   }
 };
 
@@ -268,7 +272,7 @@ struct Cross : Structured {
   static constexpr TypeSet types = types::numeric;
   static constexpr auto samples = Cases{"(2, 3), (2, 3), -1", "(3, 2, 2), (3, 2, 2), 0", "(0, 3), (0, 3), 1"};
   static constexpr bool method = false;
-  static Tensor forward(const Tensor& self, const Tensor& other, Dim dim);
+  static Tensor forward(Into into, const Tensor& self, const Tensor& other, Dim dim);
   static constexpr auto linear = MultilinearIn<"self", "other">{};
   static constexpr auto vjp = Rules{[](Grad g, Input<"other"> b, Argument<Dim, "dim"> dim) {
                                       return call<Cross>(conjugate(b), g, dim.value);
@@ -288,8 +292,8 @@ struct Linear : Structured {
       Cases{"(3, 4), (2, 4), (2,)", "(2, 3, 4), (2, 4)", "(4,), (2, 4), (2,)", "(0, 4), (2, 4), (2,)"};
   static constexpr bool method = false;
   static constexpr bool edges_from_last = true;  // the bias is ready first
-  static Tensor forward(const Tensor& input, const Tensor& weight, OptionalTensor bias) {
-    return products::linear(input, weight, bias);
+  static Tensor forward(Into into, const Tensor& input, const Tensor& weight, OptionalTensor bias) {
+    return products::linear(into, input, weight, bias);
   }
   static constexpr auto linear = ProductAndSum<MultilinearIn<"input", "weight">, LinearIn<"bias">>{};
   static constexpr auto vjp = Rules{

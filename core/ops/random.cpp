@@ -116,11 +116,11 @@ void fill_bernoulli(const Tensor& t, double p, OptionalGenerator g) {
   on<&kernels::draw_bernoulli>(Out(t), p, chosen(g));
 }
 
-Tensor fresh(IntList size, DType dtype, const char* op) {
+Tensor fresh(Into into, IntList size, DType dtype, const char* op) {
   for (int64_t n : size)
     if (n < 0)
       fail("Trying to create tensor with negative dimension ", n, ": ", to_string(size), " in ", op, "()");
-  return empty(size, dtype);
+  return into.empty(size, dtype);
 }
 Tensor fresh_like(const Tensor& t) { return empty_along({&t, 1}, t.sizes(), t.dtype()); }
 
@@ -128,9 +128,9 @@ Tensor fresh_like(const Tensor& t) { return empty_along({&t, 1}, t.sizes(), t.dt
 
 Tensor RandomWrite::overwritten(const Tensor& g) { return adjoint::overwritten(g); }
 
-Tensor Rand::forward(Sizes size, OptionalType dtype, OptionalGenerator generator) {
+Tensor Rand::forward(Into into, Sizes size, OptionalType dtype, OptionalGenerator generator) {
   const DeviceScope scope(thread_state.default_device);
-  const Tensor t = fresh(size, dtype.value_or(default_dtype()), "rand");
+  const Tensor t = fresh(into, size, dtype.value_or(default_dtype()), "rand");
   fill_uniform(parts_of(t), 0, 1, generator);
   return t;
 }
@@ -139,9 +139,10 @@ Tensor RandLike::forward(const Tensor& self, OptionalGenerator generator) {
   fill_uniform(parts_of(t), 0, 1, generator);
   return t;
 }
-Tensor Randn::forward(Sizes size, double mean, double std, OptionalType dtype, OptionalGenerator generator) {
+Tensor Randn::forward(Into into, Sizes size, double mean, double std, OptionalType dtype,
+                      OptionalGenerator generator) {
   const DeviceScope scope(thread_state.default_device);
-  const Tensor t = fresh(size, dtype.value_or(default_dtype()), "randn");
+  const Tensor t = fresh(into, size, dtype.value_or(default_dtype()), "randn");
   fill_normal(t, mean, std, generator);
   return t;
 }
@@ -150,9 +151,10 @@ Tensor RandnLike::forward(const Tensor& self, OptionalGenerator generator) {
   fill_normal(t, 0, 1, generator);
   return t;
 }
-Tensor RandInt::forward(Sizes size, int64_t low, int64_t high, DType dtype, OptionalGenerator generator) {
+Tensor RandInt::forward(Into into, Sizes size, int64_t low, int64_t high, DType dtype,
+                        OptionalGenerator generator) {
   const DeviceScope scope(thread_state.default_device);
-  const Tensor t = fresh(size, dtype, "randint");
+  const Tensor t = fresh(into, size, dtype, "randint");
   fill_integers(t, low, high, generator);
   return t;
 }
@@ -176,16 +178,16 @@ Tensor BernoulliLike::forward(const Tensor& self, double p, OptionalGenerator ge
   return t;
 }
 
-Tensor RandPerm::forward(int64_t n, DType dtype, OptionalGenerator generator) {
+Tensor RandPerm::forward(Into into, int64_t n, DType dtype, OptionalGenerator generator) {
   const DeviceScope scope(thread_state.default_device);
   if (n < 0) fail("randperm(): n must be non-negative, but got ", n);
   const int64_t sizes[] = {n};
-  const Tensor t = empty(sizes, DType::Int64);
+  const Tensor t = into.empty(sizes, DType::Int64);
   on<&kernels::draw_permutation>(Out(t), chosen(generator));
-  return dtype == DType::Int64 ? t : copy_of(t, dtype);
+  return as_dtype(into, t, dtype);
 }
 
-Tensor Multinomial::forward(const Tensor& self, int64_t num_samples, bool replacement,
+Tensor Multinomial::forward(Into into, const Tensor& self, int64_t num_samples, bool replacement,
                             OptionalGenerator generator) {
   if (!is_floating(self.dtype()))
     fail("multinomial only supports floating-point dtypes for input, got: ", type_name_of(self.dtype()));
@@ -201,7 +203,7 @@ Tensor Multinomial::forward(const Tensor& self, int64_t num_samples, bool replac
   Dims sizes;
   if (self.dim() == 2) sizes.push_back(rows);
   sizes.push_back(num_samples);
-  const Tensor out = empty(sizes.span(), DType::Int64);
+  const Tensor out = into.empty(sizes.span(), DType::Int64);
   on<&kernels::draw_columns>(Out(out), weights, replacement, self.dtype() != DType::Float64,
                              chosen(generator));
   return out;

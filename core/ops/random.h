@@ -28,7 +28,7 @@ struct Rand : RandomRow {
   static constexpr auto doc = "Numbers drawn evenly from [0, 1), complex ones in both parts.";
   static constexpr auto signature = "size, dtype=None, generator=None";
   static constexpr auto samples = Cases{"[2, 3]", "[0, 3], dtype=complex128, generator=None"};
-  static Tensor forward(Sizes size, OptionalType dtype, OptionalGenerator generator);
+  static Tensor forward(Into into, Sizes size, OptionalType dtype, OptionalGenerator generator);
 };
 
 struct RandLike : RandomRow {
@@ -49,7 +49,8 @@ struct Randn : RandomRow {
   static constexpr auto signature = "size, mean=0.0, std=1.0, dtype=None, generator=None";
   static constexpr auto samples =
       Cases{"[2, 3]", "[4], 2.0, 0.5, dtype=complex128, generator=None", "[0, 3]"};
-  static Tensor forward(Sizes size, double mean, double std, OptionalType dtype, OptionalGenerator generator);
+  static Tensor forward(Into into, Sizes size, double mean, double std, OptionalType dtype,
+                        OptionalGenerator generator);
 };
 
 struct RandnLike : RandomRow {
@@ -68,7 +69,8 @@ struct RandInt : RandomRow {
   static constexpr auto doc = "Integers drawn evenly from low up to but without high.";
   static constexpr auto signature = "size, low, high, dtype, generator=None";
   static constexpr auto samples = Cases{"[2, 3], -2, 5, int64", "[0, 3], 0, 1, float32, generator=None"};
-  static Tensor forward(Sizes size, int64_t low, int64_t high, DType dtype, OptionalGenerator generator);
+  static Tensor forward(Into into, Sizes size, int64_t low, int64_t high, DType dtype,
+                        OptionalGenerator generator);
 };
 
 struct RandIntLike : RandomRow {
@@ -107,7 +109,7 @@ struct RandPerm : RandomRow {
   static constexpr auto doc = "The integers from 0 to n - 1 in random order.";
   static constexpr auto signature = "n, dtype, generator=None";
   static constexpr auto samples = Cases{"5, int64", "0, int32, generator=None"};
-  static Tensor forward(int64_t n, DType dtype, OptionalGenerator generator);
+  static Tensor forward(Into into, int64_t n, DType dtype, OptionalGenerator generator);
 };
 
 struct Multinomial : RandomRow {
@@ -117,7 +119,7 @@ struct Multinomial : RandomRow {
   static constexpr TypeSet types = types::floating;
   static constexpr auto samples =
       Cases{"positive(2, 4), 3, False", "positive(4), 6, True, generator=None", "positive(0, 3), 2, True"};
-  static Tensor forward(const Tensor& self, int64_t num_samples, bool replacement,
+  static Tensor forward(Into into, const Tensor& self, int64_t num_samples, bool replacement,
                         OptionalGenerator generator);
 };
 

@@ -237,7 +237,7 @@ Tensor RepeatInterleaveEach::sources(const Tensor& repeats, int64_t size) {
 
 Tensor RepeatInterleaveEach::forward(const Tensor& self, const Tensor& repeats, Dim dim) {
   const int d = wrap_dim(dim, self.dim(), "repeat_interleave");
-  return IndexSelect::forward(self, dim, sources(repeats, self.dim() ? self.size(d) : 1));
+  return IndexSelect::forward({}, self, dim, sources(repeats, self.dim() ? self.size(d) : 1));
 }
 
 Tensor RepeatInterleaveEach::gradient(const Tensor& g, IntList sizes, const Tensor& repeats, int64_t dim) {
@@ -252,14 +252,14 @@ static void need_matrices(const Tensor& self, const char* op) {
     fail(op, "(): input tensor must have at least 2 dimensions, but its shape is ", self.sizes());
 }
 
-Tensor Tril::forward(const Tensor& self, int64_t diagonal) {
+Tensor Tril::forward(Into into, const Tensor& self, int64_t diagonal) {
   need_matrices(self, name);
-  return kernels::triangle(self, kernels::Triangle::Lower, diagonal);
+  return kernels::triangle(into, self, kernels::Triangle::Lower, diagonal);
 }
 
-Tensor Triu::forward(const Tensor& self, int64_t diagonal) {
+Tensor Triu::forward(Into into, const Tensor& self, int64_t diagonal) {
   need_matrices(self, name);
-  return kernels::triangle(self, kernels::Triangle::Upper, diagonal);
+  return kernels::triangle(into, self, kernels::Triangle::Upper, diagonal);
 }
 
 Tensor DiagEmbed::forward(const Tensor& self, int64_t offset, NewDim dim1, NewDim dim2) {

@@ -112,7 +112,7 @@ struct Tril : Structured {
   static constexpr auto doc = "The lower triangle of matrices up to a diagonal, zero above it.";
   static constexpr auto signature = "self, diagonal=0";
   static constexpr auto samples = Cases{"(3, 4)", "(3, 3), diagonal=1", "(2, 3, 3), diagonal=-1", "(0, 3)"};
-  static Tensor forward(const Tensor& self, int64_t diagonal);
+  static Tensor forward(Into into, const Tensor& self, int64_t diagonal);
   static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp =
       Rules{[](Grad g, Argument<int64_t, "diagonal"> diagonal) { return call<Tril>(g, diagonal.value); }};
@@ -125,7 +125,7 @@ struct Triu : Structured {
   static constexpr auto doc = "The upper triangle of matrices from a diagonal on, zero below it.";
   static constexpr auto signature = "self, diagonal=0";
   static constexpr auto samples = Cases{"(3, 4)", "(3, 3), diagonal=1", "(2, 3, 3), diagonal=-1", "(0, 3)"};
-  static Tensor forward(const Tensor& self, int64_t diagonal);
+  static Tensor forward(Into into, const Tensor& self, int64_t diagonal);
   static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp =
       Rules{[](Grad g, Argument<int64_t, "diagonal"> diagonal) { return call<Triu>(g, diagonal.value); }};

@@ -150,7 +150,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> RecurrenceBackward::forward(
   }
   if (needs.any<"bias">()) {
     const int64_t rows[] = {0};
-    of_bias = kernels::sum(d.products, OptionalInts(IntList(rows)), false, OptionalType(), name);
+    of_bias = kernels::sum({}, d.products, OptionalInts(IntList(rows)), false, OptionalType(), name);
   }
   shape.back() = d.x.size(1);
   return {needs.any<"input">() ? returned(shaped(d.x, shape.span()), dtype) : Tensor(),

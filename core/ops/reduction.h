@@ -54,8 +54,8 @@ struct Sum : Structured {
                                         "(2, 3), dim=0, dtype=complex128",
                                         "(0, 3), dim=0",
                                         "()"};
-  static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim, OptionalType dtype) {
-    return kernels::sum(self, dim, keepdim, dtype, name);
+  static Tensor forward(Into into, const Tensor& self, OptionalDims dim, bool keepdim, OptionalType dtype) {
+    return kernels::sum(into, self, dim, keepdim, dtype, name);
   }
   static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp =
@@ -72,8 +72,8 @@ struct NanSum : Structured {
   static constexpr auto samples =
       Cases{"(3, 4)", "[[1.0, nan], [nan, 2.0]], dim=0, keepdim=True", "(2, 3, 4), dim=[0, -1]",
             "(2, 3), dim=0, dtype=float64", "(0, 3), dim=0"};
-  static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim, OptionalType dtype) {
-    return kernels::nansum(self, dim, keepdim, dtype, name);
+  static Tensor forward(Into into, const Tensor& self, OptionalDims dim, bool keepdim, OptionalType dtype) {
+    return kernels::nansum(into, self, dim, keepdim, dtype, name);
   }
   static constexpr auto vjp = Rules{
       [](Grad g, Input<"self"> self, Argument<OptionalInts, "dim"> dim, Argument<bool, "keepdim"> keepdim) {
@@ -97,8 +97,8 @@ struct Mean : Structured {
                                         "(2, 3), dim=0, dtype=complex128",
                                         "(0, 3), dim=1",
                                         "()"};
-  static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim, OptionalType dtype) {
-    return kernels::mean(self, dim, keepdim, dtype, name);
+  static Tensor forward(Into into, const Tensor& self, OptionalDims dim, bool keepdim, OptionalType dtype) {
+    return kernels::mean(into, self, dim, keepdim, dtype, name);
   }
   static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp =
@@ -122,8 +122,8 @@ struct Prod : Structured {
                                         "(0, 3), dim=0",
                                         "()",
                                         "(2, 3, 4), dim=[0, 2]"};
-  static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim, OptionalType dtype) {
-    return kernels::prod(self, dim, keepdim, dtype, name);
+  static Tensor forward(Into into, const Tensor& self, OptionalDims dim, bool keepdim, OptionalType dtype) {
+    return kernels::prod(into, self, dim, keepdim, dtype, name);
   }
   static constexpr auto vjp =
       Rules{[](Grad g, Input<"self"> self, Argument<OptionalInts, "dim"> dim,
@@ -141,9 +141,10 @@ struct Var : Structured {
   static constexpr auto samples =
       Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1], correction=0", "(0, 3), dim=1"};
   static constexpr auto orders = "self, correction|unbiased";
-  static Tensor forward(const Tensor& self, OptionalDims dim, std::optional<double> correction,
+  static Tensor forward(Into into, const Tensor& self, OptionalDims dim, std::optional<double> correction,
                         bool keepdim) {
-    return std::get<0>(kernels::moments(self, dim, correction.value_or(1), keepdim, false, false, name));
+    return std::get<0>(
+        kernels::moments(into, self, dim, correction.value_or(1), keepdim, false, false, name));
   }
   static constexpr auto vjp =
       Rules{[](Grad g, Input<"self"> self, Argument<OptionalInts, "dim"> dim,
@@ -161,9 +162,9 @@ struct Std : Structured {
   static constexpr auto samples =
       Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1], correction=0", "(0, 3), dim=1"};
   static constexpr auto orders = "self, correction|unbiased";
-  static Tensor forward(const Tensor& self, OptionalDims dim, std::optional<double> correction,
+  static Tensor forward(Into into, const Tensor& self, OptionalDims dim, std::optional<double> correction,
                         bool keepdim) {
-    return std::get<0>(kernels::moments(self, dim, correction.value_or(1), keepdim, true, false, name));
+    return std::get<0>(kernels::moments(into, self, dim, correction.value_or(1), keepdim, true, false, name));
   }
   static constexpr auto vjp =
       Rules{[](Grad g, Input<"self"> self, Output<> result, Argument<OptionalInts, "dim"> dim,
@@ -182,9 +183,9 @@ struct VarMean : Structured {
   static constexpr auto orders = "self, correction|unbiased";
   static constexpr auto returns = "var, mean";
   static constexpr bool method = false;
-  static kernels::Pair forward(const Tensor& self, OptionalDims dim, std::optional<double> correction,
-                               bool keepdim) {
-    return kernels::moments(self, dim, correction.value_or(1), keepdim, false, true, name);
+  static kernels::Pair forward(Into into, const Tensor& self, OptionalDims dim,
+                               std::optional<double> correction, bool keepdim) {
+    return kernels::moments(into, self, dim, correction.value_or(1), keepdim, false, true, name);
   }
   static constexpr auto vjp =
       Rules{[](GradOf<"var"> g, GradOf<"mean"> m, Input<"self"> self, Argument<OptionalInts, "dim"> dim,
@@ -205,9 +206,9 @@ struct StdMean : Structured {
   static constexpr auto orders = "self, correction|unbiased";
   static constexpr auto returns = "std, mean";
   static constexpr bool method = false;
-  static kernels::Pair forward(const Tensor& self, OptionalDims dim, std::optional<double> correction,
-                               bool keepdim) {
-    return kernels::moments(self, dim, correction.value_or(1), keepdim, true, true, name);
+  static kernels::Pair forward(Into into, const Tensor& self, OptionalDims dim,
+                               std::optional<double> correction, bool keepdim) {
+    return kernels::moments(into, self, dim, correction.value_or(1), keepdim, true, true, name);
   }
   static constexpr auto vjp =
       Rules{[](GradOf<"std"> g, GradOf<"mean"> m, Input<"self"> self, Output<"std"> result,
@@ -232,8 +233,8 @@ struct Amax : Structured {
   static constexpr TypeSet types = types::ordered;
   static constexpr auto samples =
       Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1]", "(0, 3), dim=1", "()"};
-  static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim) {
-    return kernels::extreme(self, dim, keepdim, true, name);
+  static Tensor forward(Into into, const Tensor& self, OptionalDims dim, bool keepdim) {
+    return kernels::extreme(into, self, dim, keepdim, true, name);
   }
   static constexpr auto vjp = Rules{shared_extreme_rule};
 };
@@ -247,8 +248,8 @@ struct Amin : Structured {
   static constexpr TypeSet types = types::ordered;
   static constexpr auto samples =
       Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "(2, 3, 4), dim=[0, -1]", "(0, 3), dim=1", "()"};
-  static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim) {
-    return kernels::extreme(self, dim, keepdim, false, name);
+  static Tensor forward(Into into, const Tensor& self, OptionalDims dim, bool keepdim) {
+    return kernels::extreme(into, self, dim, keepdim, false, name);
   }
   static constexpr auto vjp = Rules{shared_extreme_rule};
 };
@@ -301,8 +302,8 @@ struct MaxDim : Structured {
   static constexpr TypeSet types = types::ordered;
   static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0, keepdim=True", "(), 0", "(0, 3), 1"};
   static constexpr auto returns = "values, indices";
-  static kernels::Pair forward(const Tensor& self, Dim dim, bool keepdim) {
-    return kernels::extreme_at(self, dim, keepdim, true, "max");
+  static kernels::Pair forward(Into into, const Tensor& self, Dim dim, bool keepdim) {
+    return kernels::extreme_at(into, self, dim, keepdim, true, "max");
   }
   static constexpr auto vjp = Rules{extreme_index_rule};
 };
@@ -319,8 +320,8 @@ struct MinDim : Structured {
   static constexpr TypeSet types = types::ordered;
   static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0, keepdim=True", "(), 0", "(0, 3), 1"};
   static constexpr auto returns = "values, indices";
-  static kernels::Pair forward(const Tensor& self, Dim dim, bool keepdim) {
-    return kernels::extreme_at(self, dim, keepdim, false, "min");
+  static kernels::Pair forward(Into into, const Tensor& self, Dim dim, bool keepdim) {
+    return kernels::extreme_at(into, self, dim, keepdim, false, "min");
   }
   static constexpr auto vjp = Rules{extreme_index_rule};
 };
@@ -333,8 +334,8 @@ struct Aminmax : Structured {
   static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "()", "(0, 3), dim=1"};
   static constexpr auto returns = "min, max";
   static kernels::Pair forward(const Tensor& self, OptionalDims dim, bool keepdim) {
-    return {kernels::extreme(self, dim, keepdim, false, name),
-            kernels::extreme(self, dim, keepdim, true, name)};
+    return {kernels::extreme({}, self, dim, keepdim, false, name),
+            kernels::extreme({}, self, dim, keepdim, true, name)};
   }
   static constexpr auto vjp =
       Rules{[](GradOf<"min"> low, GradOf<"max"> high, Input<"self"> self, Output<"min"> min,
@@ -357,8 +358,8 @@ struct Argmax : NoGradient {
   static constexpr TypeSet types = types::ordered;
   static constexpr auto samples =
       Cases{"(3, 4)", "(3, 4), dim=1", "(3, 4), dim=0, keepdim=True", "(0, 3), dim=1", "()"};
-  static Tensor forward(const Tensor& self, OptionalDim dim, bool keepdim) {
-    return kernels::place_of_extreme(self, dim, keepdim, true, name);
+  static Tensor forward(Into into, const Tensor& self, OptionalDim dim, bool keepdim) {
+    return kernels::place_of_extreme(into, self, dim, keepdim, true, name);
   }
 };
 
@@ -371,8 +372,8 @@ struct Argmin : NoGradient {
   static constexpr TypeSet types = types::ordered;
   static constexpr auto samples =
       Cases{"(3, 4)", "(3, 4), dim=1", "(3, 4), dim=0, keepdim=True", "(0, 3), dim=1", "()"};
-  static Tensor forward(const Tensor& self, OptionalDim dim, bool keepdim) {
-    return kernels::place_of_extreme(self, dim, keepdim, false, name);
+  static Tensor forward(Into into, const Tensor& self, OptionalDim dim, bool keepdim) {
+    return kernels::place_of_extreme(into, self, dim, keepdim, false, name);
   }
 };
 
@@ -382,8 +383,8 @@ struct All : NoGradient {
   static constexpr auto signature = "self, dim=None, keepdim=False";
   static constexpr auto samples =
       Cases{"(3, 4)", "[[0.0, 2.0], [1.0, 3.0]], dim=1", "(0, 3), dim=[0], keepdim=True", "()"};
-  static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim) {
-    return kernels::truth(self, dim, keepdim, true, name);
+  static Tensor forward(Into into, const Tensor& self, OptionalDims dim, bool keepdim) {
+    return kernels::truth(into, self, dim, keepdim, true, name);
   }
 };
 
@@ -393,8 +394,8 @@ struct Any : NoGradient {
   static constexpr auto signature = "self, dim=None, keepdim=False";
   static constexpr auto samples =
       Cases{"(3, 4)", "[[0.0, 0.0], [1.0, 0.0]], dim=1", "(0, 3), dim=[0], keepdim=True", "()"};
-  static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim) {
-    return kernels::truth(self, dim, keepdim, false, name);
+  static Tensor forward(Into into, const Tensor& self, OptionalDims dim, bool keepdim) {
+    return kernels::truth(into, self, dim, keepdim, false, name);
   }
 };
 
@@ -419,8 +420,8 @@ struct CountNonzero : NoGradient {
   static constexpr auto signature = "self, dim=None";
   static constexpr auto samples = Cases{"[[0.0, 2.0], [0.0, 3.0]]", "[[0.0, 2.0], [0.0, 3.0]], dim=0",
                                         "(3, 4), dim=[0, 1]", "(0, 3), dim=0"};
-  static Tensor forward(const Tensor& self, OptionalDims dim) {
-    return kernels::count_nonzero(self, dim, name);
+  static Tensor forward(Into into, const Tensor& self, OptionalDims dim) {
+    return kernels::count_nonzero(into, self, dim, name);
   }
 };
 
@@ -431,8 +432,8 @@ struct LogSumExp : Structured {
   static constexpr auto signature = "self, dim, keepdim=False";
   static constexpr auto samples =
       Cases{"(3, 4), 1", "(3, 4), 0, keepdim=True", "(2, 3, 4), [0, -1]", "(0, 3), 0"};
-  static Tensor forward(const Tensor& self, OptionalDims dim, bool keepdim) {
-    return kernels::logsumexp(self, dim, keepdim, name);
+  static Tensor forward(Into into, const Tensor& self, OptionalDims dim, bool keepdim) {
+    return kernels::logsumexp(into, self, dim, keepdim, name);
   }
   static constexpr auto vjp = Rules{
       [](Grad g, Input<"self"> self, Output<> result, Argument<OptionalInts, "dim"> dim,
@@ -455,8 +456,9 @@ struct VectorNorm : Structured {
                                         "(3, 4), 0.0",
                                         "(0, 3), dim=0",
                                         "()"};
-  static Tensor forward(const Tensor& self, double ord, OptionalDims dim, bool keepdim, OptionalType dtype) {
-    return kernels::vector_norm(self, ord, dim, keepdim, dtype, "linalg.vector_norm");
+  static Tensor forward(Into into, const Tensor& self, double ord, OptionalDims dim, bool keepdim,
+                        OptionalType dtype) {
+    return kernels::vector_norm(into, self, ord, dim, keepdim, dtype, "linalg.vector_norm");
   }
   static constexpr auto vjp =
       Rules{[](Grad g, Input<"self"> self, Output<> result, Argument<double, "ord"> ord,

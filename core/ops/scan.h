@@ -27,8 +27,8 @@ struct Cumsum : Structured {
   static constexpr auto doc = "Cumulative sum along a dimension. Integers add up in int64.";
   static constexpr auto signature = "self, dim, *, dtype=None";
   static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0, dtype=complex128", "(0, 3), 1", "(), 0"};
-  static Tensor forward(const Tensor& self, Dim dim, OptionalType dtype) {
-    return kernels::cumsum(self, dim, dtype, false, name);
+  static Tensor forward(Into into, const Tensor& self, Dim dim, OptionalType dtype) {
+    return kernels::cumsum(into, self, dim, dtype, false, name);
   }
   static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp =
@@ -40,7 +40,9 @@ struct ReversedCumsum : Structured {
   static constexpr auto doc = "Sums of the elements from here to the end of a dimension.";
   static constexpr auto signature = "self, dim";
   static constexpr auto samples = Cases{"(3, 4), 1", "(0, 3), 1", "(), 0"};
-  static Tensor forward(const Tensor& self, Dim dim) { return kernels::cumsum(self, dim, {}, true, name); }
+  static Tensor forward(Into into, const Tensor& self, Dim dim) {
+    return kernels::cumsum(into, self, dim, {}, true, name);
+  }
   static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp =
       Rules{[](Grad g, Argument<int64_t, "dim"> dim) { return call<Cumsum>(g, dim.value, OptionalType()); }};
@@ -54,8 +56,8 @@ struct Cumprod : Structured {
   static constexpr auto signature = "self, dim, *, dtype=None";
   static constexpr auto samples = Cases{"(3, 4), 1", "[[0.0, 2.0, 3.0], [4.0, 0.0, 0.0]], -1",
                                         "(3, 2), 0, dtype=complex128", "(0, 3), 1", "(), 0"};
-  static Tensor forward(const Tensor& self, Dim dim, OptionalType dtype) {
-    return kernels::cumprod(self, dim, dtype, name);
+  static Tensor forward(Into into, const Tensor& self, Dim dim, OptionalType dtype) {
+    return kernels::cumprod(into, self, dim, dtype, name);
   }
   static constexpr auto vjp =
       Rules{[](Grad g, Input<"self"> self, Output<> result, Argument<int64_t, "dim"> dim) {
@@ -69,7 +71,9 @@ struct LogCumSumExp : Structured {
   static constexpr auto signature = "self, dim";
   static constexpr TypeSet types = types::field;
   static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0", "(0, 3), 1", "(), 0"};
-  static Tensor forward(const Tensor& self, Dim dim) { return kernels::logcumsumexp(self, dim, name); }
+  static Tensor forward(Into into, const Tensor& self, Dim dim) {
+    return kernels::logcumsumexp(into, self, dim, name);
+  }
   static constexpr auto vjp =
       Rules{[](Grad g, Input<"self"> self, Output<> result, Argument<int64_t, "dim"> dim) {
         return rules::logcumsumexp(g, self, result, dim);
@@ -90,8 +94,8 @@ struct Cummax : Structured {
   static constexpr TypeSet types = types::ordered;
   static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0", "(0, 3), 1", "(), 0"};
   static constexpr auto returns = "values, indices";
-  static std::tuple<Tensor, Tensor> forward(const Tensor& self, Dim dim) {
-    return kernels::cumulative_extreme(self, dim, true, name);
+  static std::tuple<Tensor, Tensor> forward(Into into, const Tensor& self, Dim dim) {
+    return kernels::cumulative_extreme(into, self, dim, true, name);
   }
   static constexpr auto vjp = Rules{taken_along_rule};
 };
@@ -105,8 +109,8 @@ struct Cummin : Structured {
   static constexpr TypeSet types = types::ordered;
   static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0", "(0, 3), 1", "(), 0"};
   static constexpr auto returns = "values, indices";
-  static std::tuple<Tensor, Tensor> forward(const Tensor& self, Dim dim) {
-    return kernels::cumulative_extreme(self, dim, false, name);
+  static std::tuple<Tensor, Tensor> forward(Into into, const Tensor& self, Dim dim) {
+    return kernels::cumulative_extreme(into, self, dim, false, name);
   }
   static constexpr auto vjp = Rules{taken_along_rule};
 };

@@ -24,8 +24,8 @@ struct Softmax : Structured {
   static constexpr TypeSet types = types::floating;
   static constexpr auto samples =
       Cases{"(3, 4), 1", "(3, 4), 0, dtype=float64", "(0, 3), 1", "(), 0", "(2, 3, 4), -2"};
-  static Tensor forward(const Tensor& self, Dim dim, OptionalType dtype) {
-    return kernels::softmax(self, dim, dtype, false, name);
+  static Tensor forward(Into into, const Tensor& self, Dim dim, OptionalType dtype) {
+    return kernels::softmax(into, self, dim, dtype, false, name);
   }
   static constexpr auto vjp = Rules{
       [](Grad g, Output<> result, Argument<int64_t, "dim"> dim) { return rules::softmax(g, result, dim); }};
@@ -39,8 +39,8 @@ struct LogSoftmax : Structured {
   static constexpr TypeSet types = types::floating;
   static constexpr auto samples =
       Cases{"(3, 4), 1", "(3, 4), 0, dtype=float64", "(0, 3), 1", "(), 0", "(2, 3, 4), -2"};
-  static Tensor forward(const Tensor& self, Dim dim, OptionalType dtype) {
-    return kernels::softmax(self, dim, dtype, true, name);
+  static Tensor forward(Into into, const Tensor& self, Dim dim, OptionalType dtype) {
+    return kernels::softmax(into, self, dim, dtype, true, name);
   }
   static constexpr auto vjp = Rules{[](Grad g, Output<> result, Argument<int64_t, "dim"> dim) {
     return rules::log_softmax(g, result, dim);

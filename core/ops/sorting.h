@@ -55,8 +55,8 @@ struct Sort : Structured {
   static constexpr auto samples =
       Cases{"(3, 4)", "(3, 4), dim=0, descending=True", "(3, 4), stable=True", "(0, 3)", "()"};
   static constexpr auto returns = "values, indices";
-  static kernels::Pair forward(const Tensor& self, Dim dim, bool descending, bool) {
-    return kernels::sort(self, dim, descending, true, name);
+  static kernels::Pair forward(Into into, const Tensor& self, Dim dim, bool descending, bool) {
+    return kernels::sort(into, self, dim, descending, true, name);
   }
   static constexpr auto vjp =
       Rules{[](Grad g, Output<"indices"> indices, Shape<"self"> s, Argument<int64_t, "dim"> dim) {
@@ -72,8 +72,8 @@ struct Argsort : Structured {
   static constexpr auto samples =
       Cases{"(3, 4)", "(3, 4), dim=0, descending=True", "(3, 4), stable=True", "(0, 3)", "()"};
   static constexpr bool differentiable = false;
-  static Tensor forward(const Tensor& self, Dim dim, bool descending, bool) {
-    return std::get<1>(kernels::sort(self, dim, descending, false, name));
+  static Tensor forward(Into into, const Tensor& self, Dim dim, bool descending, bool) {
+    return std::get<1>(kernels::sort(into, self, dim, descending, false, name));
   }
 };
 
@@ -85,8 +85,8 @@ struct TopK : Structured {
   static constexpr auto samples =
       Cases{"(3, 4), 2", "(3, 4), 2, dim=0, largest=False, sorted=True", "(3, 4), 0", "(), 1", "(0, 3), 2"};
   static constexpr auto returns = "values, indices";
-  static kernels::Pair forward(const Tensor& self, int64_t k, Dim dim, bool largest, bool sorted) {
-    return kernels::topk(self, k, dim, largest, sorted, name);
+  static kernels::Pair forward(Into into, const Tensor& self, int64_t k, Dim dim, bool largest, bool sorted) {
+    return kernels::topk(into, self, k, dim, largest, sorted, name);
   }
   static constexpr auto vjp =
       Rules{[](Grad g, Output<"indices"> indices, Shape<"self"> s, Argument<int64_t, "dim"> dim) {
@@ -101,8 +101,8 @@ struct KthValue : Structured {
   static constexpr TypeSet types = types::ordered;
   static constexpr auto samples = Cases{"(3, 4), 2", "(3, 4), 3, dim=0, keepdim=True", "(), 1", "(0, 3), 2"};
   static constexpr auto returns = "values, indices";
-  static kernels::Pair forward(const Tensor& self, int64_t k, Dim dim, bool keepdim) {
-    return kernels::kth_value(self, k, dim, keepdim, name);
+  static kernels::Pair forward(Into into, const Tensor& self, int64_t k, Dim dim, bool keepdim) {
+    return kernels::kth_value(into, self, k, dim, keepdim, name);
   }
   static constexpr auto vjp = Rules{[](Grad g, Output<"indices"> indices, Shape<"self"> s,
                                        Argument<int64_t, "dim"> dim, Argument<bool, "keepdim"> keepdim) {
@@ -125,8 +125,8 @@ struct MedianDim : Structured {
   static constexpr TypeSet types = types::ordered;
   static constexpr auto samples = Cases{"(3, 4), 1", "(3, 4), 0, keepdim=True", "(), 0", "(0, 3), 1"};
   static constexpr auto returns = "values, indices";
-  static kernels::Pair forward(const Tensor& self, Dim dim, bool keepdim) {
-    return kernels::median(self, dim, keepdim, false, "median");
+  static kernels::Pair forward(Into into, const Tensor& self, Dim dim, bool keepdim) {
+    return kernels::median(into, self, dim, keepdim, false, "median");
   }
   static constexpr auto vjp = Rules{median_picked_rule};
 };
@@ -142,8 +142,8 @@ struct NanMedianDim : Structured {
   static constexpr auto samples =
       Cases{"[[1.0, nan, 3.0], [nan, 2.0, 5.0]], 1", "(3, 4), 0, keepdim=True", "(), 0", "(0, 3), 1"};
   static constexpr auto returns = "values, indices";
-  static kernels::Pair forward(const Tensor& self, Dim dim, bool keepdim) {
-    return kernels::median(self, dim, keepdim, true, "nanmedian");
+  static kernels::Pair forward(Into into, const Tensor& self, Dim dim, bool keepdim) {
+    return kernels::median(into, self, dim, keepdim, true, "nanmedian");
   }
   static constexpr auto vjp = Rules{median_picked_rule};
 };
@@ -205,8 +205,8 @@ struct SearchSorted : Structured {
       Cases{"[1.0, 3.0, 5.0], [[0.0, 3.0], [9.0, 4.0]]",
             "[[1.0, 3.0], [2.0, 2.0]], [[1.0, 2.0, 3.0], [2.0, 1.0, 3.0]], right=True", "[1.0, 2.0], (0, 3)"};
   static constexpr bool differentiable = false;
-  static Tensor forward(const Tensor& self, const Tensor& values, bool right) {
-    return kernels::search_sorted(self, values, right, "searchsorted");
+  static Tensor forward(Into into, const Tensor& self, const Tensor& values, bool right) {
+    return kernels::search_sorted(into, self, values, right, "searchsorted");
   }
 };
 

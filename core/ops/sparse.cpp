@@ -157,7 +157,7 @@ Tensor SparseLookup::forward(const Tensor& self, const Tensor&, const Tensor& pa
   const Tensor at =
       kernels::find_positions(kernels::flat_positions(sorted, sizes, name),
                               kernels::flat_positions(position_matrix(pattern), sizes, name), count);
-  return IndexSelect::forward(sums, int64_t{0}, at);
+  return IndexSelect::forward({}, sums, int64_t{0}, at);
 }
 Tensor SparseLookup::gradient(const Tensor& g, const Tensor& own, const Tensor& pattern) {
   return call<SparseWith>(own, looked_up(call<SparseWith>(pattern, g), own));

@@ -28,13 +28,13 @@ Tensor unaliased(const Tensor& values, const Tensor& from) {
   return values->storage == from->storage ? copy_of(values) : values;
 }
 
-Tensor scattered(const Tensor& self, int64_t dim, const Tensor& index, const Tensor* src, const Scalar* value,
-                 Text reduce, const char* op) {
+Tensor scattered(Into into, const Tensor& self, int64_t dim, const Tensor& index, const Tensor* src,
+                 const Scalar* value, Text reduce, const char* op) {
   if (!reduce.empty() && reduce != "add" && reduce != "multiply")
     fail(op, "(): reduce argument must be either add or multiply, but got '", reduce, "'");
   if (value) refuse_overflow(*value, self.dtype(), op);
   const int d = wrap_dim(dim, self.dim(), op);
-  const Tensor where = scatter_index(self, d, index, src, op), out = empty(self.sizes(), self.dtype());
+  const Tensor where = scatter_index(self, d, index, src, op), out = into.empty(self.sizes(), self.dtype());
   const Scattering how = reduce == "add"        ? Scattering::Add
                          : reduce == "multiply" ? Scattering::Multiply
                                                 : Scattering::Write;
@@ -126,19 +126,21 @@ Tensor scatter_source(const Tensor& g, IntList sizes, int64_t dim, const Tensor&
   return call<ConstantPad>(picked_up, pad.span(), Scalar(0));
 }
 
-Tensor Scatter::forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src,
+Tensor Scatter::forward(Into into, const Tensor& self, Dim dim, const Tensor& index, const Tensor& src,
                         std::optional<Text> reduce) {
-  return scattered(self, dim, index, &src, nullptr, reduce.value_or(Text()), "scatter");
+  return scattered(into, self, dim, index, &src, nullptr, reduce.value_or(Text()), "scatter");
 }
-Tensor ScatterValue::forward(const Tensor& self, Dim dim, const Tensor& index, Scalar value,
+Tensor ScatterValue::forward(Into into, const Tensor& self, Dim dim, const Tensor& index, Scalar value,
                              std::optional<Text> reduce) {
-  return scattered(self, dim, index, nullptr, &value, reduce.value_or(Text()), "scatter");
+  return scattered(into, self, dim, index, nullptr, &value, reduce.value_or(Text()), "scatter");
 }
-Tensor ScatterMultiply::forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src) {
-  return scattered(self, dim, index, &src, nullptr, "multiply", "scatter");
+Tensor ScatterMultiply::forward(Into into, const Tensor& self, Dim dim, const Tensor& index,
+                                const Tensor& src) {
+  return scattered(into, self, dim, index, &src, nullptr, "multiply", "scatter");
 }
-Tensor ScatterMultiplyValue::forward(const Tensor& self, Dim dim, const Tensor& index, Scalar value) {
-  return scattered(self, dim, index, nullptr, &value, "multiply", "scatter");
+Tensor ScatterMultiplyValue::forward(Into into, const Tensor& self, Dim dim, const Tensor& index,
+                                     Scalar value) {
+  return scattered(into, self, dim, index, nullptr, &value, "multiply", "scatter");
 }
 Tensor ScatterMultiply::self_gradient(const Tensor& g, int64_t dim, const Tensor& index, const Tensor& src) {
   return call<ScatterMultiply>(g, dim, index, Recorded(src).conj().tensor);
@@ -164,14 +166,14 @@ Tensor ScatterMultiply::source_gradient(const Tensor& g, const Tensor& self, int
   const Recorded all = at_source((Recorded(g) * (Recorded(self) * product).conj()).tensor) / factors.conj();
   return select(at_source(zeros_there) == Recorded(marks), all, none).tensor;
 }
-Tensor ScatterExtreme::forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src,
+Tensor ScatterExtreme::forward(Into into, const Tensor& self, Dim dim, const Tensor& index, const Tensor& src,
                                bool largest) {
   if (!(types & types::bit(self.dtype())))
     fail("scatter_reduce(): the largest and the smallest of ", name_of(self.dtype()),
          " are not defined: expected real numbers");
   const int d = wrap_dim(dim, self.dim(), "scatter");
   const Tensor where = scatter_index(self, d, index, &src, "scatter"),
-               out = empty(self.sizes(), self.dtype());
+               out = into.empty(self.sizes(), self.dtype());
   scatter_into(out, self, d, where, src, Scalar(0), largest ? Scattering::Largest : Scattering::Smallest,
                "scatter");
   return out;
@@ -188,17 +190,18 @@ Tensor ScatterExtreme::share(const Tensor& g, const Tensor& self, int64_t dim, c
   return select(Recorded(src_is), Recorded(scatter_source(each.tensor, src.sizes(), dim, index)), none)
       .tensor;
 }
-Tensor ScatterAdd::forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src) {
-  return scattered(self, dim, index, &src, nullptr, "add", name);
+Tensor ScatterAdd::forward(Into into, const Tensor& self, Dim dim, const Tensor& index, const Tensor& src) {
+  return scattered(into, self, dim, index, &src, nullptr, "add", name);
 }
 
 namespace {
 
 // A new tensor like self and the plan of the slices along a dimension, for self without dimensions too.
 struct AlongDimension {
-  AlongDimension(const Tensor& self, int64_t dim, const Tensor& index, const char* op, bool wrap = false)
+  AlongDimension(Into into, const Tensor& self, int64_t dim, const Tensor& index, const char* op,
+                 bool wrap = false)
       : d(wrap_dim(dim, self.dim(), op)),
-        out(empty(self.sizes(), self.dtype())),
+        out(into.empty(self.sizes(), self.dtype())),
         line(out),
         plan(make(index, op, wrap)) {}
   IndexPlan make(const Tensor& index, const char* op, bool wrap) {
@@ -232,22 +235,22 @@ void need_source(const AlongDimension& s, const Tensor& source, const char* op) 
 
 }  // namespace
 
-Tensor IndexAdd::forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& source,
+Tensor IndexAdd::forward(Into into, const Tensor& self, Dim dim, const Tensor& index, const Tensor& source,
                          Scalar alpha) {
   refuse_overflow(alpha, rounding_dtype(self.dtype()), name);
-  const AlongDimension s(self, dim, index, name);
+  const AlongDimension s(into, self, dim, index, name);
   need_source(s, source, name);
   add_at(s.line, s.plan, Reshape::forward(scaled(source, alpha), s.plan.shape.span()), Before::Other,
          dense(self));
   return s.out;
 }
 
-Tensor IndexFill::forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& value) {
+Tensor IndexFill::forward(Into into, const Tensor& self, Dim dim, const Tensor& index, const Tensor& value) {
   if (value.dim() != 0)
     fail("index_fill(): only supports a 0-dimensional value tensor, but got tensor with ", value.dim(),
          " dimension(s)");
   if (!is_meta(value)) refuse_overflow(item(value), self.dtype(), name);
-  const AlongDimension s(self, dim, index, name, true);
+  const AlongDimension s(into, self, dim, index, name, true);
   copy_into(s.out, self);
   write_at(s.line, s.plan, value);
   return laid_as(s.out, self, self.dtype());
@@ -267,22 +270,22 @@ Tensor slices_source(const Tensor& g, IntList sizes, int64_t dim, const Tensor& 
   return same(slices.sizes(), sizes) ? slices : call<Reshape>(slices, sizes);
 }
 
-Tensor IndexCopy::forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& source) {
-  const AlongDimension s(self, dim, index, name);
+Tensor IndexCopy::forward(Into into, const Tensor& self, Dim dim, const Tensor& index, const Tensor& source) {
+  const AlongDimension s(into, self, dim, index, name);
   need_source(s, source, name);
   copy_into(s.out, self);
   write_at(s.line, s.plan, Reshape::forward(source, s.plan.shape.span()));
   return s.out;
 }
 
-Tensor MaskedScatter::forward(const Tensor& self, const Tensor& mask, const Tensor& source) {
+Tensor MaskedScatter::forward(Into into, const Tensor& self, const Tensor& mask, const Tensor& source) {
   if (mask.dtype() != DType::Bool)
     fail("masked_scatter_ only supports boolean masks, but got mask with dtype ", type_name_of(mask.dtype()));
   if (self.dtype() != source.dtype())
     fail("masked_scatter: expected self and source to have same dtypes but got ", name_of(self.dtype()),
          " and ", name_of(source.dtype()));
   const Dims shape = broadcast_shapes(self.sizes(), mask.sizes(), name);
-  const Tensor out = copy_of(Expand::forward(self, shape.span()));
+  const Tensor out = copy_of(into, Expand::forward(self, shape.span()), self.dtype());
   const Tensor where = dense(Expand::forward(mask, shape.span())), from = dense(source);
   if (is_meta(out)) return out;
   const int64_t count = count_true(where);

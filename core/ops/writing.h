@@ -146,7 +146,7 @@ struct Scatter : Structured {
   static constexpr auto samples =
       Cases{"(3, 4), 0, [[0, 1, 2, 0]], (1, 4)", "(3, 4), 1, [[3, 0], [1, 2], [0, 3]], (3, 2), 'add'",
             "(3, 4), 0, index(0, 4, below=3), (0, 4)", "(), 0, index(below=1), ()"};
-  static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src,
+  static Tensor forward(Into into, const Tensor& self, Dim dim, const Tensor& index, const Tensor& src,
                         std::optional<Text> reduce);
   static constexpr auto vjp =
       Rules{[](Grad g, Argument<int64_t, "dim"> dim, Input<"index"> index,
@@ -166,7 +166,7 @@ struct ScatterValue : Structured {
   static constexpr auto signature = "self, dim, index, value, reduce=None";
   static constexpr auto samples =
       Cases{"(3, 4), 1, [[3, 0], [1, 2], [0, 3]], 2", "(3, 4), 0, index(0, 4, below=3), 2, 'add'"};
-  static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, Scalar value,
+  static Tensor forward(Into into, const Tensor& self, Dim dim, const Tensor& index, Scalar value,
                         std::optional<Text> reduce);
   static constexpr auto vjp = Rules{[](Grad g, Argument<int64_t, "dim"> dim, Input<"index"> index,
                                        Argument<std::optional<Text>, "reduce"> reduce) {
@@ -183,7 +183,7 @@ struct ScatterMultiply : Structured {
   static constexpr auto signature = "self, dim, index, src";
   static constexpr auto samples =
       Cases{"(3, 4), 1, [[3, 0], [1, 1], [0, 3]], (3, 2)", "(3, 4), 0, index(0, 4, below=3), (0, 4)"};
-  static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src);
+  static Tensor forward(Into into, const Tensor& self, Dim dim, const Tensor& index, const Tensor& src);
   static Tensor self_gradient(const Tensor& g, int64_t dim, const Tensor& index, const Tensor& src);
   static Tensor source_gradient(const Tensor& g, const Tensor& self, int64_t dim, const Tensor& index,
                                 const Tensor& src);
@@ -202,7 +202,7 @@ struct ScatterMultiplyValue : Structured {
   static constexpr auto signature = "self, dim, index, value";
   static constexpr auto samples =
       Cases{"(3, 4), 1, [[3, 0], [1, 1], [0, 3]], 2", "(3, 4), 0, index(0, 4, below=3), 2"};
-  static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, Scalar value);
+  static Tensor forward(Into into, const Tensor& self, Dim dim, const Tensor& index, Scalar value);
   static constexpr auto vjp =
       Rules{[](Grad g, Argument<int64_t, "dim"> dim, Input<"index"> index, Argument<Scalar, "value"> value) {
         return call<ScatterMultiplyValue>(g, dim.value, index, value.value.conj());
@@ -220,7 +220,8 @@ struct ScatterExtreme : Structured {
       Cases{"(3, 4), 0, [[0, 1, 2, 0], [0, 0, 1, 1]], (2, 4)",
             "(3, 4), 1, [[3, 0], [1, 1], [0, 3]], (3, 3), largest=False",
             "(3, 4), 0, index(0, 4, below=3), (0, 4)", "(), 0, index(below=1), ()"};
-  static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src, bool largest);
+  static Tensor forward(Into into, const Tensor& self, Dim dim, const Tensor& index, const Tensor& src,
+                        bool largest);
   static Tensor share(const Tensor& g, const Tensor& self, int64_t dim, const Tensor& index,
                       const Tensor& src, const Tensor& result, bool of_self);
   static constexpr auto vjp =
@@ -240,7 +241,7 @@ struct ScatterAdd : Structured {
   static constexpr auto samples =
       Cases{"(3, 4), 0, index(2, 4, below=3), (2, 4)", "(3, 4), -1, index(3, 2, below=4), (3, 5)",
             "(3, 4), 0, index(0, 4, below=3), (0, 4)", "(), 0, index(below=1), ()"};
-  static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& src);
+  static Tensor forward(Into into, const Tensor& self, Dim dim, const Tensor& index, const Tensor& src);
   static constexpr auto linear = LinearIn<"self", "src">{};
   static constexpr auto vjp =
       Rules{[](Grad g) { return Tensor(g); },
@@ -259,7 +260,8 @@ struct IndexAdd : Structured {
   static constexpr auto signature = "self, dim, index, source, *, alpha=1";
   static constexpr auto samples = Cases{"(3, 4), 0, [2, 0, 2], (3, 4)", "(3, 4), -1, [1, 3], (3, 2), alpha=2",
                                         "(3, 4), 0, index(0, below=3), (0, 4)", "(), 0, [0], (1,)"};
-  static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& source, Scalar alpha);
+  static Tensor forward(Into into, const Tensor& self, Dim dim, const Tensor& index, const Tensor& source,
+                        Scalar alpha);
   static constexpr auto linear = LinearIn<"self", "source">{};
   static constexpr auto vjp =
       Rules{[](Grad g) { return Tensor(g); },
@@ -278,7 +280,7 @@ struct IndexFill : Structured {
   static constexpr auto signature = "self, dim, index, value";
   static constexpr auto samples = Cases{"(3, 4), 0, [2, 0], ()", "(3, 4), -1, [1, 3], 2",
                                         "(3, 4), 0, index(0, below=3), ()", "(), 0, [0], ()"};
-  static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& value);
+  static Tensor forward(Into into, const Tensor& self, Dim dim, const Tensor& index, const Tensor& value);
   static Tensor kept(const Tensor& g, int64_t dim, const Tensor& index);
   static Tensor source(const Tensor& g, int64_t dim, const Tensor& index);
   static constexpr auto vjp =
@@ -297,7 +299,7 @@ struct IndexCopy : Structured {
   static constexpr auto signature = "self, dim, index, source";
   static constexpr auto samples = Cases{"(3, 4), 0, [2, 0], (2, 4)", "(3, 4), -1, [1, 3], (3, 2)",
                                         "(3, 4), 0, index(0, below=3), (0, 4)", "(), 0, [0], (1,)"};
-  static Tensor forward(const Tensor& self, Dim dim, const Tensor& index, const Tensor& source);
+  static Tensor forward(Into into, const Tensor& self, Dim dim, const Tensor& index, const Tensor& source);
   static constexpr auto linear = LinearIn<"self", "source">{};
   static constexpr auto vjp =
       Rules{[](Grad g, Argument<int64_t, "dim"> dim, Input<"index"> index) {
@@ -314,7 +316,7 @@ struct MaskedScatter : Structured {
   static constexpr auto signature = "self, mask, source";
   static constexpr auto samples =
       Cases{"(3, 4), mask(3, 4), (12,)", "(3, 4), mask(4), (3, 4)", "(0, 3), mask(0, 3), (0,)"};
-  static Tensor forward(const Tensor& self, const Tensor& mask, const Tensor& source);
+  static Tensor forward(Into into, const Tensor& self, const Tensor& mask, const Tensor& source);
   static Tensor kept(const Tensor& g, IntList sizes, const Tensor& mask);
   static Tensor source_gradient(const Tensor& g, IntList sizes, const Tensor& mask);
   static constexpr auto linear = LinearIn<"self", "source">{};

@@ -21,15 +21,17 @@ void fill(const Tensor& t, const Scalar& value) {
   if (is_meta(t)) return;
   if (device_of(t) == kRecorded) return fill_recorded(t, value);
   const DeviceScope here(Device::CPU);
-  const Tensor filled = empty(t.sizes(), t.dtype());
-  fill(filled, value);
-  runtime::copy_in(device_of(t), t.bytes(), filled.bytes(), static_cast<size_t>(t.numel() * t.itemsize()));
+  const Tensor from = empty(t.sizes(), t.dtype());
+  fill(from, value);
+  runtime::copy_in(device_of(t), t.bytes(), from.bytes(), static_cast<size_t>(t.numel() * t.itemsize()));
 }
 
 }  // namespace
 
-Tensor zeros(IntList sizes, DType dtype) {
-  Tensor t = empty(sizes, dtype);
+Tensor zeros(IntList sizes, DType dtype) { return zeroed(empty(sizes, dtype)); }
+Tensor full(IntList sizes, const Scalar& value, DType dtype) { return filled(empty(sizes, dtype), value); }
+
+Tensor zeroed(Tensor t) {
   if (t->is(TensorImpl::kElsewhere)) [[unlikely]]
     fill_elsewhere(t, Scalar(0));
   else
@@ -41,8 +43,7 @@ Tensor zeros(IntList sizes, DType dtype) {
   return t;
 }
 
-Tensor full(IntList sizes, const Scalar& value, DType dtype) {
-  Tensor t = empty(sizes, dtype);
+Tensor filled(Tensor t, const Scalar& value) {
   if (t->is(TensorImpl::kElsewhere)) [[unlikely]]
     fill_elsewhere(t, value);
   else

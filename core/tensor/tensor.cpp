@@ -9,7 +9,6 @@
 #include "runtime/allocator.h"
 #include "runtime/pages.h"
 #include "state.h"
-#include "tensor/destination.h"
 #include "tensor/device.h"
 #include "tensor/memory_in_use.h"
 #include "tensor/sparse.h"
@@ -35,7 +34,7 @@ struct Block {
 constexpr size_t kHeader = offsetof(Block, bytes);
 constexpr size_t kLargestEmbedded = 272;
 
-TensorImpl* new_embedded(size_t nbytes) {
+[[gnu::always_inline]] inline TensorImpl* new_embedded(size_t nbytes) {
   char* memory = static_cast<char*>(runtime::allocate_small(kHeader + nbytes));
   Block* block = reinterpret_cast<Block*>(memory);
   new (&block->tensor) TensorImpl;
@@ -43,6 +42,8 @@ TensorImpl* new_embedded(size_t nbytes) {
   block->storage.kind = Storage::Kind::Embedded;
   block->storage.data = block->bytes;
   block->storage.nbytes = block->storage.capacity = nbytes;
+  if (thread_state.made_in) [[unlikely]]
+    block->storage.made_in = thread_state.made_in;
   block->tensor.storage = &block->storage;
   block->tensor.data = block->bytes;
   block->tensor.flags = TensorImpl::kEmbedded | thread_state.flags_of_new;
@@ -51,8 +52,8 @@ TensorImpl* new_embedded(size_t nbytes) {
 
 ViewImpl* new_impl() { return new (runtime::allocate_small(sizeof(ViewImpl))) ViewImpl; }
 
-/// Whether new memory lies, or is marked, as it is in ordinary programs.
-bool is_placed() { return thread_state.flags_of_new & (TensorImpl::kElsewhere | TensorImpl::kPlaced); }
+/// Whether new memory is that of another device.
+bool is_elsewhere() { return thread_state.flags_of_new & TensorImpl::kElsewhere; }
 
 TensorImpl* new_over(Ref<Storage> storage, char* data) {
   TensorImpl* impl = new_impl();
@@ -62,25 +63,9 @@ TensorImpl* new_over(Ref<Storage> storage, char* data) {
   return impl;
 }
 
-/// A tensor without geometry where it is to lie.
-[[gnu::cold, gnu::noinline]] TensorImpl* allocate_placed(size_t nbytes, IntList sizes, DType dtype) {
-  if (Destination* d = thread_state.destination)
-    if (const Tensor* t = d->take(sizes, dtype))
-      return new_over(Ref<Storage>::share((*t)->storage), t->bytes());
-  if (thread_state.device == Device::CPU && nbytes <= kLargestEmbedded) {
-    TensorImpl* impl = new_embedded(nbytes);
-    impl->storage->made_in = thread_state.made_in;
-    return impl;
-  }
-  Ref<Storage> storage = allocate_storage(nbytes);
-  char* const data = storage->data;
-  return new_over(std::move(storage), data);
-}
-
-TensorImpl* allocate_tensor(size_t nbytes, IntList sizes, DType dtype) {
-  if (is_placed()) [[unlikely]]
-    return allocate_placed(nbytes, sizes, dtype);
-  if (nbytes <= kLargestEmbedded) return new_embedded(nbytes);
+/// A tensor without geometry.
+TensorImpl* allocate_tensor(size_t nbytes) {
+  if (nbytes <= kLargestEmbedded && !is_elsewhere()) return new_embedded(nbytes);
   Ref<Storage> storage = allocate_storage(nbytes);
   char* const data = storage->data;
   return new_over(std::move(storage), data);
@@ -124,8 +109,8 @@ namespace {
 }  // namespace
 
 Ref<Storage> allocate_storage(size_t nbytes) {
-  if (is_placed()) [[unlikely]]
-    if (thread_state.device != Device::CPU) return allocate_elsewhere(nbytes);
+  if (is_elsewhere()) [[unlikely]]
+    return allocate_elsewhere(nbytes);
   void* bytes = runtime::allocate(nbytes);
   Storage* storage = new (runtime::allocate_small(sizeof(Storage))) Storage;
   storage->data = static_cast<char*>(bytes);
@@ -347,27 +332,16 @@ void TensorImpl::destroy(TensorImpl* impl) noexcept {
 
 Tensor empty(IntList sizes, DType dtype) {
   const int64_t numel = count_of(sizes, "empty");
-  TensorImpl* impl =
-      allocate_tensor(runtime::checked_bytes(numel, static_cast<size_t>(itemsize(dtype))), sizes, dtype);
+  TensorImpl* impl = allocate_tensor(runtime::checked_bytes(numel, static_cast<size_t>(itemsize(dtype))));
   Tensor t = Tensor::steal(impl);
   impl->dtype = dtype;
   impl->set_geometry(sizes, nullptr);
   return t;
 }
 
-namespace {
-/// A number is no result that anybody waits for: those are copied as quickly.
-[[gnu::cold, gnu::noinline]] Tensor empty_scalar_placed(DType dtype) {
-  Destination* const destination = std::exchange(thread_state.destination, nullptr);
-  Tensor t = empty({}, dtype);
-  thread_state.destination = destination;
-  return t;
-}
-}  // namespace
-
 Tensor empty_scalar(DType dtype) {
-  if (is_placed()) [[unlikely]]
-    return empty_scalar_placed(dtype);
+  if (is_elsewhere()) [[unlikely]]
+    return empty({}, dtype);
   TensorImpl* impl = new_embedded(16);
   impl->dtype = dtype;
   impl->numel = 1;

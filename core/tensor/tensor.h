@@ -40,9 +40,6 @@ struct TensorImpl {
     kDual = 8192,          // carries tangents: see transforms/tangents.h
     kBatched = 16384,      // stands for a batch of tensors: see transforms/batching.h
   };
-  /// For ThreadState::flags_of_new: memory is made inside of a vmap(), or where a Destination says. Of a
-  /// tensor it says nothing.
-  static constexpr uint32_t kPlaced = 1u << 31;
   /// What a call with such an input goes to transforms for: see transforms/transformed.h.
   static constexpr uint32_t kTransformed = kDual | kBatched | kElsewhere;
   /// Of these, what a transform gave the tensor, so that there is more to it than its elements.
@@ -179,6 +176,9 @@ Tensor empty_scalar(DType dtype);
 /// A new row-major tensor of zeros, of one value.
 Tensor zeros(IntList sizes, DType dtype);
 Tensor full(IntList sizes, const Scalar& value, DType dtype);
+/// A row-major tensor that is about to be used, filled with zeros, with one value.
+Tensor zeroed(Tensor t);
+Tensor filled(Tensor t, const Scalar& value);
 /// A zero-dimensional tensor of a number in a given type.
 Tensor scalar_tensor(const Scalar& value, DType dtype);
 /// A bare number on its way into an operator: weak in promotion, shared and therefore never to be written.

@@ -24,8 +24,6 @@ namespace {
 /// New memory is made inside of a level; null: of none.
 void mark_new(const BatchLevel* level) {
   thread_state.made_in = level ? std::max<uint32_t>(1, static_cast<uint32_t>(level->number)) : 0;
-  thread_state.flags_of_new =
-      (thread_state.flags_of_new & ~TensorImpl::kPlaced) | (level ? TensorImpl::kPlaced : 0);
 }
 }  // namespace
 

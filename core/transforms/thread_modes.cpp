@@ -37,7 +37,6 @@ ThreadModes::ThreadModes()
       onlookers_(Onlookers::copy(state_.interpreter, state_.observer, state_.autocast)),
       generator_(runtime::generator_here()),
       foreign_(foreign_state ? foreign_state() : nullptr) {
-  state_.destination = nullptr;
   state_.memory_in_use = nullptr;
 }
 

@@ -77,18 +77,19 @@ def test_a_dtype_that_is_left_out_is_that_of_out():
 
 # --- results are made where they are told ---------------------------------------------------------------------------------------
 
-#: Families whose operators are declared in Python: who computes them may keep what they make.
-DECLARED = {"Declared"}
+#: Rows that make their result there in most calls, and in some copy it: scaled sums, and elements of a number.
+SOMETIMES = {"addmm", "baddbmm", "index_select"}
 
-#: Rows that may make something else of the result's shape first, or whose result is a view of what they make, as matrices that LAPACK
-#: made by columns are: their result is copied, in some calls or in all.
-COPIED = {
-    *("rsub", "mse_loss", "addmm", "baddbmm", "addmv", "addr", "roll", "cumsum", "cumprod", "_unique"),
-    *("_bernoulli_each", "_sample_gamma", "_sample_poisson", "_sample_binomial"),
-    *("_standard_gamma_grad", "_recurrence_backward", "_sort_positions"),
-    *("_cholesky", "_solve_triangular", "_lu_factor", "_lu_solve", "_solve", "_inverse", "_det", "_slogdet"),
-    *("_qr", "_geqrf", "_householder_product", "_eigh", "_svd", "_pinv", "_ldl_factor", "_ldl_solve"),
-}
+#: Functions whose result may be as large as what they read: their rows say that they make it in `out`.
+MADE_THERE = set(
+    "cat stack mm bmm mv matmul linear sum mean prod amax _max_dim logsumexp cumsum cumprod cummax softmax "
+    "log_softmax sort argsort topk index_select gather take tril triu _scatter scatter_add index_add index_copy "
+    "index_fill _zeros _full _arange _rand _randn _randperm".split()
+)
+
+
+def test_rows_of_large_results_make_them_in_out():
+    assert {row["name"] for row in OPERATORS if row.get("makes_in_out")} >= MADE_THERE
 
 
 def plain(row):
@@ -98,7 +99,7 @@ def plain(row):
 @pytest.mark.parametrize("row", [r for r in OPERATORS if plain(r)], ids=lambda row: row["name"])
 def test_structured_results_are_made_in_out(row):
     dtype = next(d for d in ("float64", "complex128", "float32", *row["types"]) if d in row["types"])
-    copied = row["name"] in COPIED or row["family"] in DECLARED
+    copied = not row["makes_in_out"] or row["name"] in SOMETIMES
     for case in cases(row, dtype):
         wanted = case.call()
         several = isinstance(wanted, tuple)
@@ -135,6 +136,25 @@ def test_no_memory_is_taken_for_a_result():
     assert more(lambda: ad.sum(x[None].expand(2, 1000, 500), 0, out=out)) < x.nbytes
     # A tensor without elements gets the memory of the result.
     assert more(lambda: ad.cumsum(x, 0, out=ad.empty(0))) < 1.5 * x.nbytes
+
+
+def test_what_is_made_on_the_way_is_no_result():
+    """Halves are added up in float32, and rounded: both to a tensor of halves and to one of float32."""
+    x = ad.rand(64).half()
+    for f in (ad.cumsum, ad.cumprod, ad.logcumsumexp, ad.softmax):
+        out, before = ad.empty_like(x), ad._C._results_copied()
+        assert f(x, 0, out=out) is out and ad.equal(out, f(x, 0))
+        assert ad._C._results_copied() == before
+    assert ad.equal(ad.cumsum(x, 0, out=ad.empty(64)), ad.cumsum(x, 0, dtype=ad.float32))
+    m = ad.rand(4, 5).half()
+    assert ad.equal(ad.mm(m, m.t(), out=ad.empty(4, 4).half()), m @ m.t())
+    # One of two results fits.
+    x = ad.rand(4, 5)
+    values, indices = ad.empty(4), ad.empty(0, dtype=ad.int64)
+    where = values.data_ptr()
+    ad.max(x, 1, out=(values, indices))
+    assert values.data_ptr() == where
+    assert ad.equal(values, x.amax(1)) and ad.equal(indices, x.argmax(1))
 
 
 def test_an_input_in_the_memory_of_out_is_read_first():

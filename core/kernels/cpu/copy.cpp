@@ -125,8 +125,8 @@ void lengthen(const Tensor& to, const Tensor& from) {
   std::memset(to.bytes() + n, 0, static_cast<size_t>(to.numel()) - n);
 }
 
-Tensor copy_of(const Tensor& t, DType dtype) {
-  Tensor to = empty(t.sizes(), dtype);
+Tensor copy_of(Into into, const Tensor& t, DType dtype) {
+  Tensor to = into.empty(t.sizes(), dtype);
   fill(to, t);
   if (thread_state.watched) [[unlikely]]
     announce_copied(to, t, true);

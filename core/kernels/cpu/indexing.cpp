@@ -165,8 +165,8 @@ static void read_places(const Tensor& out, const Tensor& self, const IndexPlan& 
   });
 }
 
-Tensor read_at(const Tensor& self, const IndexPlan& plan) {
-  const Tensor out = empty(plan.shape.span(), self.dtype());
+Tensor read_at(Into into, const Tensor& self, const IndexPlan& plan) {
+  const Tensor out = into.empty(plan.shape.span(), self.dtype());
   if (out.numel() == 0) return out;
   on<&read_places>(Out(out), self, plan);
   return out;

@@ -210,7 +210,7 @@ Tensor class_loss(const Tensor& self, const Tensor& target, const Tensor& weight
   const Tensor x = arranged(self, type);
   const bool none = options.reduce == Reduce::None;
   Tensor out = none ? empty(c.target.sizes(), type) : empty_scalar(type);
-  const Tensor total = logits ? logsumexp(x, OptionalInts(IntList(&c.dim, 1)), false, op) : Tensor();
+  const Tensor total = logits ? logsumexp({}, x, OptionalInts(IntList(&c.dim, 1)), false, op) : Tensor();
   on<&lose>(Out(out), x, total, c, options, logits);
   return as_dtype(out, self.dtype());
 }
@@ -331,7 +331,7 @@ IndexPlan rows_plan(const Tensor& weight, const Tensor& indices, const char* op)
 
 Tensor embedding(const Tensor& weight, const Tensor& indices, const char* op) {
   if (weight.dim() != 2) fail(op, "(): 'weight' must be 2-D, but its shape is ", weight.sizes());
-  return read_at(weight, rows_plan(weight, indices, op));
+  return read_at({}, weight, rows_plan(weight, indices, op));
 }
 
 static void clear_row(const Tensor& out, int64_t row) {

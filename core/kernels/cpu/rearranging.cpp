@@ -69,8 +69,8 @@ static void keep_triangle(const Tensor& out, const Tensor& in, Triangle kept, in
                         });
 }
 
-Tensor triangle(const Tensor& self, Triangle kept, int64_t diagonal) {
-  const Tensor in = dense(self), out = empty(self.sizes(), self.dtype());
+Tensor triangle(Into into, const Tensor& self, Triangle kept, int64_t diagonal) {
+  const Tensor in = dense(self), out = into.empty(self.sizes(), self.dtype());
   if (out.numel() == 0) return out;
   on<&keep_triangle>(Out(out), in, kept, diagonal);
   return out;

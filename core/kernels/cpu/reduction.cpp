@@ -27,8 +27,9 @@ Layout layout(const Tensor& self, const OptionalInts& dim, bool keepdim, const c
   return {mask, reduced_shape(self.sizes(), mask, keepdim)};
 }
 
-Tensor make(const Dims& shape, DType dtype) {
-  return shape.empty() ? empty_scalar(dtype) : empty({shape.data(), shape.size()}, dtype);
+/// Result number i. A number is copied as quickly as it is made anywhere.
+Tensor make(Into into, const Dims& shape, DType dtype, size_t i = 0) {
+  return shape.empty() ? empty_scalar(dtype) : into.empty({shape.data(), shape.size()}, dtype, i);
 }
 
 /// f(TypeTag<T>) with the type that elements of `dtype` are folded in.
@@ -162,10 +163,10 @@ void add_elements(const Tensor& out, const Tensor& self, uint64_t mask, Fold kin
   });
 }
 
-Tensor add_up(const Tensor& self, const OptionalInts& dim, bool keepdim, DType type, Fold kind,
+Tensor add_up(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, DType type, Fold kind,
               double divisor, const char* op) {
   const Layout l = layout(self, dim, keepdim, op);
-  Tensor out = make(l.shape, type);
+  Tensor out = make(into, l.shape, type);
   on<&add_elements>(Out(out), self, l.mask, kind, divisor);
   return out;
 }
@@ -176,19 +177,18 @@ DType additive_type(const Tensor& self, const OptionalType& dtype) {
 
 }  // namespace
 
-Tensor sum(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
+Tensor sum(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
            const char* op) {
-  return add_up(self, dim, keepdim, additive_type(self, dtype), Fold::Sum, 1, op);
+  return add_up(into, self, dim, keepdim, additive_type(self, dtype), Fold::Sum, 1, op);
 }
 
-Tensor nansum(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
+Tensor nansum(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
               const char* op) {
   refuse_complex(self, op);
-  const DType type = additive_type(self, dtype);
-  return add_up(self, dim, keepdim, type, Fold::NonNanSum, 1, op);
+  return add_up(into, self, dim, keepdim, additive_type(self, dtype), Fold::NonNanSum, 1, op);
 }
 
-Tensor mean(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
+Tensor mean(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
             const char* op) {
   const DType type = dtype.value_or(self.dtype());
   if (is_integral(type))
@@ -199,7 +199,7 @@ Tensor mean(const Tensor& self, const OptionalInts& dim, bool keepdim, const Opt
   double n = 1;
   for (int64_t d = 0; d < self.dim(); ++d)
     if (mask >> d & 1) n *= static_cast<double>(self.size(d));
-  return add_up(self, dim, keepdim, type, Fold::Sum, n, op);
+  return add_up(into, self, dim, keepdim, type, Fold::Sum, n, op);
 }
 
 static void multiply_elements(const Tensor& out, const Tensor& self, uint64_t mask) {
@@ -214,11 +214,10 @@ static void multiply_elements(const Tensor& out, const Tensor& self, uint64_t ma
   });
 }
 
-Tensor prod(const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
+Tensor prod(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
             const char* op) {
-  const DType type = additive_type(self, dtype);
   const Layout l = layout(self, dim, keepdim, op);
-  Tensor out = make(l.shape, type);
+  Tensor out = make(into, l.shape, additive_type(self, dtype));
   on<&multiply_elements>(Out(out), self, l.mask);
   return out;
 }
@@ -265,17 +264,17 @@ static void find_moments(const Tensor& out, const Tensor& means, const Tensor& s
   });
 }
 
-Pair moments(const Tensor& self, const OptionalInts& dim, double correction, bool keepdim, bool root,
-             bool with_mean, const char* op) {
+Pair moments(Into into, const Tensor& self, const OptionalInts& dim, double correction, bool keepdim,
+             bool root, bool with_mean, const char* op) {
   if (is_integral(self.dtype()))
     fail(op, "(): std and var only support floating point and complex dtypes, but found ",
          name_of(self.dtype()));
   const Layout l = layout(self, dim, keepdim, op);
-  Tensor out = make(l.shape, real_dtype(self.dtype()));
+  Tensor out = make(into, l.shape, real_dtype(self.dtype()));
   if (out.numel() > 0 && static_cast<double>(self.numel()) / static_cast<double>(out.numel()) <= correction)
       [[unlikely]]
     warn_of_freedom(op);
-  Tensor means = with_mean ? make(l.shape, self.dtype()) : Tensor();
+  Tensor means = with_mean ? make(into, l.shape, self.dtype(), 1) : Tensor();
   on<&find_moments>(Out(out), Out(means), self, l.mask, correction, root);
   return {out, means};
 }
@@ -292,11 +291,12 @@ static void find_extreme(const Tensor& out, const Tensor& self, uint64_t mask, b
   });
 }
 
-Tensor extreme(const Tensor& self, const OptionalInts& dim, bool keepdim, bool max, const char* op) {
+Tensor extreme(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, bool max,
+               const char* op) {
   refuse_complex(self, op);
   const Layout l = layout(self, dim, keepdim, op);
   refuse_empty(self, l.mask, dim && !dim->empty(), op);
-  Tensor out = make(l.shape, self.dtype());
+  Tensor out = make(into, l.shape, self.dtype());
   on<&find_extreme>(Out(out), self, l.mask, max);
   return out;
 }
@@ -307,7 +307,7 @@ Tensor extreme_of_all(const Tensor& self, bool max, const char* op) {
          "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with "
          "the 'dim' argument; the shape is ",
          self.sizes());
-  return extreme(self, {}, false, max, op);
+  return extreme({}, self, {}, false, max, op);
 }
 
 namespace {
@@ -335,22 +335,22 @@ void locate(const Tensor& indices, const Tensor& values, const Tensor& self, uin
 
 }  // namespace
 
-Pair extreme_at(const Tensor& self, int64_t dim, bool keepdim, bool max, const char* op) {
+Pair extreme_at(Into into, const Tensor& self, int64_t dim, bool keepdim, bool max, const char* op) {
   refuse_complex(self, op);
   const uint64_t mask = uint64_t{1} << wrap_dim(dim, self.dim(), op);
   refuse_empty(self, mask, true, op);
   const Dims shape = reduced_shape(self.sizes(), mask, keepdim);
-  Pair out{make(shape, self.dtype()), make(shape, DType::Int64)};
+  Pair out{make(into, shape, self.dtype()), make(into, shape, DType::Int64, 1)};
   on<&locate>(Out(std::get<1>(out)), Out(std::get<0>(out)), self, mask, max);
   return out;
 }
 
-Tensor place_of_extreme(const Tensor& self, const std::optional<int64_t>& dim, bool keepdim, bool max,
-                        const char* op) {
+Tensor place_of_extreme(Into into, const Tensor& self, const std::optional<int64_t>& dim, bool keepdim,
+                        bool max, const char* op) {
   refuse_complex(self, op);
   const uint64_t mask = dim ? uint64_t{1} << wrap_dim(*dim, self.dim(), op) : dim_mask({}, self.dim(), op);
   refuse_empty(self, mask, dim.has_value(), op);
-  Tensor out = make(reduced_shape(self.sizes(), mask, keepdim), DType::Int64);
+  Tensor out = make(into, reduced_shape(self.sizes(), mask, keepdim), DType::Int64);
   on<&locate>(Out(out), Tensor(), dim ? self : dense(self), mask, max);
   return out;
 }
@@ -370,13 +370,14 @@ static void count_truth(const Tensor& out, const Tensor& self, uint64_t mask, bo
     with_compute(self.dtype(), [&](auto tag) { count(tag, self); });
 }
 
-Tensor truth(const Tensor& self, const OptionalInts& dim, bool keepdim, bool all, const char* op) {
+Tensor truth(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, bool all, const char* op) {
   // Over no dimensions: each element by itself.
   if (dim && dim->empty())
-    return copy_of(copy_of(self, DType::Bool), self.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool);
+    return copy_of(into, copy_of(self, DType::Bool),
+                   self.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool);
   const Layout l = layout(self, dim, keepdim, op);
   // As torch has it: uint8 stays uint8.
-  Tensor out = make(l.shape, self.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool);
+  Tensor out = make(into, l.shape, self.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool);
   on<&count_truth>(Out(out), self, l.mask, all);
   return out;
 }
@@ -390,9 +391,9 @@ static void count_elements(const Tensor& out, const Tensor& self, uint64_t mask)
     });
 }
 
-Tensor count_nonzero(const Tensor& self, const OptionalInts& dim, const char* op) {
+Tensor count_nonzero(Into into, const Tensor& self, const OptionalInts& dim, const char* op) {
   const Layout l = layout(self, dim, false, op);
-  Tensor out = make(l.shape, DType::Int64);
+  Tensor out = make(into, l.shape, DType::Int64);
   on<&count_elements>(Out(out), self, l.mask);
   return out;
 }
@@ -413,15 +414,14 @@ static void add_exponentials(const Tensor& out, const Tensor& self, uint64_t mas
   });
 }
 
-Tensor logsumexp(const Tensor& self, const OptionalInts& dim, bool keepdim, const char* op) {
-  if (is_integral(self.dtype())) return logsumexp(copy_of(self, default_dtype()), dim, keepdim, op);
+Tensor logsumexp(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, const char* op) {
+  if (is_integral(self.dtype())) return logsumexp(into, copy_of(self, default_dtype()), dim, keepdim, op);
   const Layout l = layout(self, dim, keepdim, op);
-  Tensor out = make(l.shape, self.dtype());
-  if (self.is_complex()) {
+  Tensor out = make(into, l.shape, self.dtype());
+  if (self.is_complex())
     on<&add_exponentials_of_complex>(Out(out), self, l.mask);
-    return out;
-  }
-  on<&add_exponentials>(Out(out), self, l.mask);
+  else
+    on<&add_exponentials>(Out(out), self, l.mask);
   return out;
 }
 
@@ -447,7 +447,7 @@ static void find_norm(const Tensor& out, const Tensor& self, uint64_t mask, doub
   });
 }
 
-Tensor vector_norm(const Tensor& self, double ord, const OptionalInts& dim, bool keepdim,
+Tensor vector_norm(Into into, const Tensor& self, double ord, const OptionalInts& dim, bool keepdim,
                    const OptionalType& dtype, const char* op) {
   if (is_integral(self.dtype()))
     fail(op, "(): Expected a floating point or complex tensor as input. Got ", name_of(self.dtype()));
@@ -456,7 +456,7 @@ Tensor vector_norm(const Tensor& self, double ord, const OptionalInts& dim, bool
          name_of(self.dtype()), ", but got ", name_of(*dtype));
   const DType type = dtype.value_or(self.dtype());
   const Layout l = layout(self, dim, keepdim, op);
-  Tensor out = make(l.shape, real_dtype(type));
+  Tensor out = make(into, l.shape, real_dtype(type));
   if ((ord < 0 || std::isinf(ord)) && self.numel() == 0) {
     for (int64_t d = 0; d < self.dim(); ++d)
       if ((l.mask >> d & 1) && self.size(d) == 0)

@@ -86,26 +86,27 @@ void accumulate_slices(const Tensor& out, const Tensor& x, int64_t d, bool rever
 }
 
 template <class Combine>
-Tensor accumulate(const Tensor& self, int64_t dim, const OptionalType& dtype, bool reverse, int start,
-                  const char* op, const Combine&) {
+Tensor accumulate(Into into, const Tensor& self, int64_t dim, const OptionalType& dtype, bool reverse,
+                  int start, const char* op, const Combine&) {
   const DType type = dtype ? *dtype : is_integral(self.dtype()) ? DType::Int64 : self.dtype();
   const int d = wrap_dim(dim, self.dim(), op);
   // First to the type asked for, then to the one computed in: what the former cannot hold is lost, as with
   // .to().
   const Tensor x = dense_as(dtype ? as_dtype(self, type) : self, scan_type(type));
-  Tensor out = empty(x.sizes(), x.dtype());
+  Tensor out = into.empty(x.sizes(), x.dtype());
   on<&accumulate_slices<Combine>>(Out(out), x, d, reverse, start);
-  return as_dtype(out, type);
+  return as_dtype(into, out, type);
 }
 
 }  // namespace
 
-Tensor cumsum(const Tensor& self, int64_t dim, const OptionalType& dtype, bool reverse, const char* op) {
-  return accumulate(self, dim, dtype, reverse, 0, op, [](auto a, auto x) { return a + x; });
+Tensor cumsum(Into into, const Tensor& self, int64_t dim, const OptionalType& dtype, bool reverse,
+              const char* op) {
+  return accumulate(into, self, dim, dtype, reverse, 0, op, [](auto a, auto x) { return a + x; });
 }
 
-Tensor cumprod(const Tensor& self, int64_t dim, const OptionalType& dtype, const char* op) {
-  return accumulate(self, dim, dtype, false, 1, op, [](auto a, auto x) { return a * x; });
+Tensor cumprod(Into into, const Tensor& self, int64_t dim, const OptionalType& dtype, const char* op) {
+  return accumulate(into, self, dim, dtype, false, 1, op, [](auto a, auto x) { return a * x; });
 }
 
 static void add_exponentials(const Tensor& out, const Tensor& x, int64_t d) {
@@ -160,15 +161,15 @@ static void add_exponentials(const Tensor& out, const Tensor& x, int64_t d) {
   }
 }
 
-Tensor logcumsumexp(const Tensor& self, int64_t dim, const char* op) {
+Tensor logcumsumexp(Into into, const Tensor& self, int64_t dim, const char* op) {
   if (is_integral(self.dtype()))
     fail(op, "(): not implemented for '", name_of(self.dtype()),
          "'; convert the input to a floating-point type");
   const int d = wrap_dim(dim, self.dim(), op);
   const Tensor x = dense_as(self, compute_dtype(self.dtype()));
-  Tensor out = empty(x.sizes(), x.dtype());
+  Tensor out = into.empty(x.sizes(), x.dtype());
   on<&add_exponentials>(Out(out), x, d);
-  return as_dtype(out, self.dtype());
+  return as_dtype(into, out, self.dtype());
 }
 
 namespace {
@@ -217,14 +218,15 @@ static void find_extremes(const Tensor& values, const Tensor& indices, const Ten
   });
 }
 
-std::tuple<Tensor, Tensor> cumulative_extreme(const Tensor& self, int64_t dim, bool max, const char* op) {
+std::tuple<Tensor, Tensor> cumulative_extreme(Into into, const Tensor& self, int64_t dim, bool max,
+                                              const char* op) {
   if (self.is_complex())
     fail(op, "(): not implemented for '", name_of(self.dtype()), "': complex numbers have no order");
   const int d = wrap_dim(dim, self.dim(), op);
   const Tensor x = dense_as(self, scan_type(self.dtype()));
-  Tensor values = empty(x.sizes(), x.dtype()), indices = empty(x.sizes(), DType::Int64);
+  Tensor values = into.empty(x.sizes(), x.dtype()), indices = into.empty(x.sizes(), DType::Int64, 1);
   on<&find_extremes>(Out(values), Out(indices), x, d, max);
-  return {as_dtype(values, self.dtype()), indices};
+  return {as_dtype(into, values, self.dtype()), indices};
 }
 
 static void scan_linearly(const Tensor& out, const Tensor& x, const Tensor& y, int64_t d, bool reverse) {

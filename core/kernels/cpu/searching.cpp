@@ -26,7 +26,7 @@ static void search_rows(const Tensor& out, const Tensor& rows, const Tensor& x, 
   });
 }
 
-Tensor search_sorted(const Tensor& sequence, const Tensor& values, bool right, const char* op) {
+Tensor search_sorted(Into into, const Tensor& sequence, const Tensor& values, bool right, const char* op) {
   if (sequence.is_complex())
     fail(op, "(): not implemented for '", name_of(sequence.dtype()), "': complex numbers have no order");
   const size_t lead = static_cast<size_t>(sequence.dim()) - 1;
@@ -37,10 +37,10 @@ Tensor search_sorted(const Tensor& sequence, const Tensor& values, bool right, c
          name_of(values.dtype()));
   const DType type = is_integral(values.dtype()) ? DType::Int64 : compute_dtype(values.dtype());
   const Tensor rows = dense_as(sequence, type), x = dense_as(values, type);
-  const Tensor out = empty(x.sizes(), DType::Int64);
+  const Tensor out = into.empty(x.sizes(), DType::Int64);
   const int64_t each = product(x.sizes().subspan(lead));
   if (out.numel() == 0) return out;
-  if (sequence.size(-1) == 0) return zeros(x.sizes(), DType::Int64);
+  if (sequence.size(-1) == 0) return zeroed(out);
   on<&search_rows>(Out(out), rows, x, each, right);
   return out;
 }

@@ -22,7 +22,8 @@ static void softmax_slices(const Tensor& y, const Tensor& x, const Slices& s, bo
   });
 }
 
-Tensor softmax(const Tensor& self, int64_t dim, const OptionalType& dtype, bool log, const char* op) {
+Tensor softmax(Into into, const Tensor& self, int64_t dim, const OptionalType& dtype, bool log,
+               const char* op) {
   const DType type = dtype.value_or(self.dtype());
   if (!is_floating(type))
     fail(op, "(): not implemented for '", name_of(type),
@@ -31,10 +32,10 @@ Tensor softmax(const Tensor& self, int64_t dim, const OptionalType& dtype, bool 
   const DType c = compute_dtype(type);
   // As in torch, results lie row by row.
   const Tensor x = dense_as(dtype && type != c ? as_dtype(self, type) : self, c);
-  Tensor y = empty_as(x, c);
+  Tensor y = into.empty(x.sizes(), c);
   const Slices s(x, d);
   on<&softmax_slices>(Out(y), x, s, log);
-  return as_dtype(y, type);
+  return as_dtype(into, y, type);
 }
 
 static void softmax_slices_backward(const Tensor& gx, const Tensor& gy, const Tensor& y, const Slices& s,

@@ -203,18 +203,18 @@ Dims without(IntList sizes, int64_t dim, bool keepdim) {
   }
   return out;
 }
-Pair make_pair_of(const Dims& shape, DType dtype) {
-  const IntList sizes(shape.data(), shape.size());
-  return {empty(sizes, dtype), empty(sizes, DType::Int64)};
+Pair make_pair_of(Into into, const Dims& shape, DType dtype) {
+  return {into.empty(shape.span(), dtype), into.empty(shape.span(), DType::Int64, 1)};
 }
 
 }  // namespace
 
-Pair sort(const Tensor& self, int64_t dim, bool descending, bool with_values, const char* op) {
+Pair sort(Into into, const Tensor& self, int64_t dim, bool descending, bool with_values, const char* op) {
   refuse_complex(self, op);
   const int d = wrap_dim(dim, self.dim(), op);
   const Tensor x = dense(self);
-  Pair out{with_values ? empty(x.sizes(), x.dtype()) : Tensor(), empty(x.sizes(), DType::Int64)};
+  Pair out{with_values ? into.empty(x.sizes(), x.dtype()) : Tensor(),
+           into.empty(x.sizes(), DType::Int64, with_values)};
   if (x.numel() == 0) return out;
   each_row(x, d, descending, std::get<0>(out), std::get<1>(out), Slices(x.sizes(), d).n,
            [](auto* e, auto* other, const auto*, const Slices& s, const auto& put) {
@@ -227,14 +227,14 @@ Pair sort(const Tensor& self, int64_t dim, bool descending, bool with_values, co
           laid_as(std::get<1>(out), self, DType::Int64)};
 }
 
-Pair topk(const Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted, const char* op) {
+Pair topk(Into into, const Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted, const char* op) {
   refuse_complex(self, op);
   const int d = wrap_dim(dim, self.dim(), op);
   const int64_t n = self.dim() ? self.size(d) : 1;
   if (k < 0 || k > n)
     fail(op, "(): selected index k out of range: k is ", k, ", but dimension ", d, " has size ", n);
   const Tensor x = dense(self);
-  Pair out = make_pair_of(with_size(x.sizes(), d, k), x.dtype());
+  Pair out = make_pair_of(into, with_size(x.sizes(), d, k), x.dtype());
   if (std::get<0>(out).numel() == 0) return out;
   each_row(x, d, largest, std::get<0>(out), std::get<1>(out), k,
            [k, sorted](auto* e, auto*, const auto*, const Slices& s, const auto& put) {
@@ -258,7 +258,7 @@ Pair topk(const Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted,
   return out;
 }
 
-Pair kth_value(const Tensor& self, int64_t k, int64_t dim, bool keepdim, const char* op) {
+Pair kth_value(Into into, const Tensor& self, int64_t k, int64_t dim, bool keepdim, const char* op) {
   refuse_complex(self, op);
   const int d = wrap_dim(dim, self.dim(), op);
   const int64_t n = self.dim() ? self.size(d) : 1;
@@ -269,7 +269,7 @@ Pair kth_value(const Tensor& self, int64_t k, int64_t dim, bool keepdim, const c
     fail(op, "(): selected number k out of range for dimension ", d, ": k is ", k,
          ", but the dimension has size ", n);
   const Tensor x = dense(self);
-  Pair out = make_pair_of(without(x.sizes(), d, keepdim), x.dtype());
+  Pair out = make_pair_of(into, without(x.sizes(), d, keepdim), x.dtype());
   if (x.numel() == 0) return out;
   each_row(x, d, false, std::get<0>(out), std::get<1>(out), 1,
            [k](auto* e, auto*, const auto*, const Slices& s, const auto& put) {
@@ -278,11 +278,11 @@ Pair kth_value(const Tensor& self, int64_t k, int64_t dim, bool keepdim, const c
   return out;
 }
 
-Pair median(const Tensor& self, int64_t dim, bool keepdim, bool skip_nan, const char* op) {
+Pair median(Into into, const Tensor& self, int64_t dim, bool keepdim, bool skip_nan, const char* op) {
   refuse_complex(self, op);
   const int d = wrap_dim(dim, self.dim(), op);
   const Tensor x = dense(self);
-  Pair out = make_pair_of(without(x.sizes(), d, keepdim), x.dtype());
+  Pair out = make_pair_of(into, without(x.sizes(), d, keepdim), x.dtype());
   if (self.dim() && self.size(d) == 0)
     fail<IndexError>(op, "(): Expected reduction dim ", d, " to have non-zero size, but the shape is ",
                      self.sizes());
@@ -374,7 +374,7 @@ Tensor median_of_all(const Tensor& self, bool skip_nan, const char* op) {
   }
   const Tensor x = dense(self);
   const int64_t size = x.numel(), stride = 1;
-  return std::get<0>(median(alias(x, {&size, 1}, {&stride, 1}, x.offset()), 0, false, skip_nan, op));
+  return std::get<0>(median({}, alias(x, {&size, 1}, {&stride, 1}, x.offset()), 0, false, skip_nan, op));
 }
 
 static std::tuple<Tensor, Tensor, Tensor> unique_of(const Tensor& self, bool return_inverse,
@@ -382,7 +382,7 @@ static std::tuple<Tensor, Tensor, Tensor> unique_of(const Tensor& self, bool ret
   const Tensor x = dense(self);
   const int64_t n = x.numel(), stride = 1;
   const Tensor flat = alias(x, {&n, 1}, {&stride, 1}, x.offset());
-  const auto [values, order] = sort(flat, 0, false, true, op);
+  const auto [values, order] = sort({}, flat, 0, false, true, op);
   Tensor inverse = return_inverse ? empty(x.sizes(), DType::Int64) : Tensor();
   const int64_t* from = order.data<int64_t>();
   Tensor starts = empty({&n, 1}, DType::Int64);  // where each value's run begins

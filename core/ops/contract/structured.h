@@ -8,6 +8,7 @@
 #include "kernels/cpu/math/bits.h"
 #include "ops/contract/arguments.h"
 #include "state.h"
+#include "tensor/into.h"
 
 namespace adjoint::inline ADJOINT_ISA::types {
 /// What can be sorted.
@@ -22,6 +23,9 @@ template <class Op, class... A>
 Tensor call(A&&... args);
 template <class Op, class... A>
 Tensors call_all(A&&... args);
+/// The same for a row whose result is that of another.
+template <class Op, class... A>
+Tensor call_into(Into into, A&&... args);
 
 /// Whether a rule must express itself in operators that can be differentiated again, in either mode; else it
 /// may call a fused one.
