@@ -103,3 +103,27 @@ def test_nextafter_has_the_type_of_what_has_dimensions(dtype):
         assert (result - 1).tolist() == [ad.finfo(dtype).eps] * 2
     assert ad.nextafter(ad.tensor(1.0), ad.full((2,), 2.0, dtype=dtype)).dtype is dtype
     assert ad.nextafter(x, ad.ones(2, dtype=ad.float64)).dtype is ad.float64
+
+
+def test_powers_that_are_numbers_are_exact():
+    """Of whole bases and exponents: nothing is lost to the logarithm."""
+    exponents = np.arange(-1074, 1024)
+    of_two = ad.pow(2.0, ad.tensor(exponents, dtype=ad.float64))
+    np.testing.assert_array_equal(of_two.numpy(), np.ldexp(1.0, exponents))
+    pairs = [(b, e) for b in range(2, 200) for e in range(60) if b**e < 2**53]
+    base, exponent = (ad.tensor(v, dtype=ad.float64) for v in zip(*pairs))
+    assert (base**exponent).tolist() == [float(b**e) for b, e in pairs]
+    roots = ad.arange(1, 3000, dtype=ad.float64)
+    assert (roots ** ad.full_like(roots, 2.0)).equal(roots * roots)
+    assert ((roots * roots) ** ad.full_like(roots, 0.5)).equal(roots)
+    assert (roots ** ad.full_like(roots, -1.0)).equal(1 / roots)
+
+
+def test_the_factor_of_addcmul_comes_first():
+    """As in torch: a product that would overflow without it is finite."""
+    for dtype in (ad.float32, ad.float64):
+        big = ad.tensor([ad.finfo(dtype).max], dtype=dtype)
+        one, two, half = (ad.tensor([v], dtype=dtype) for v in (1.0, 2.0, 0.5))
+        assert ad.addcmul(one, big, two, value=0.5).equal(big)
+        assert ad.addcmul(one, two, big, value=0.25).equal(big / 2)
+        assert ad.addcdiv(one, big, half, value=0.5).equal(big)
