@@ -172,7 +172,9 @@ def test_a_size_is_a_node_of_trees():
 
     leaves, form = pytree.tree_flatten({"a": ad.ones(2, 3).shape})
     assert leaves == [2, 3]
-    assert pytree.tree_unflatten(leaves, form) == {"a": (2, 3)}
+    assert pytree.tree_unflatten(leaves, treespec=form) == {"a": (2, 3)}
+    assert pytree.str_to_pytree(json=pytree.pytree_to_str(treespec=form)) == form
+    assert pytree.treespec_pprint(treespec=form) == "{'a': (*, *)}"
     assert pytree.treespec_loads(pytree.treespec_dumps(form)) == form
 
 

@@ -109,6 +109,9 @@ def test_named_results_print_as_torch_s():
     assert torch_program("import torch; print(torch.tensor([[1, 3]]).max(1))") == (
         "torch.return_types.max(\nvalues=tensor([3]),\nindices=tensor([1]))\n"
     )
+    assert torch_program("import torch; print(torch.mode(torch.tensor([3, 3])))") == (
+        "torch.return_types.mode(\nvalues=tensor(3),\nindices=tensor(1))\n"
+    )
 
 
 def test_what_torch_says_of_memory():

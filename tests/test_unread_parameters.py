@@ -198,3 +198,57 @@ def test_ways_of_attention():
     for ways in (SDPBackend.CUDNN_ATTENTION, [], [SDPBackend.OVERRIDEABLE]):
         with pytest.raises(RuntimeError, match="No viable backend"), sdpa_kernel(ways):
             pass
+
+
+def without_out(function):
+    """The lines of a function that takes `out` where it returns something else than what came from there."""
+    given = {"out"}
+
+    def named(expression):
+        return any(isinstance(node, ast.Name) and node.id in given for node in ast.walk(expression))
+
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and named(node.value):
+            given.update(n.id for target in node.targets for n in ast.walk(target) if isinstance(n, ast.Name))
+
+    def lines(block, seen):
+        for statement in block:
+            if isinstance(statement, ast.Return):
+                value = statement.value
+                if not (seen or value is None or isinstance(value, ast.Constant) or named(value)):
+                    yield statement.lineno
+            elif isinstance(statement, ast.If):
+                asks = named(statement.test)
+                yield from lines(statement.body, seen or asks)
+                yield from lines(statement.orelse, seen or asks)
+                seen = seen or (asks and isinstance(statement.body[-1], (ast.Return, ast.Raise)))
+            else:
+                for name in ("body", "orelse", "finalbody"):
+                    if not isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+                        yield from lines(getattr(statement, name, []), seen)
+
+    return list(lines(function.body, False))
+
+
+def test_every_way_through_a_function_gives_to_out():
+    """A way that forgets it leaves what the program reads afterwards as it was."""
+    found, functions = [], 0
+    for path in sorted(ROOT.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                if any(a.arg == "out" for a in (*node.args.args, *node.args.kwonlyargs)):
+                    functions += 1
+                    found += [f"{path.relative_to(ROOT)}:{line}" for line in without_out(node)]
+    assert functions > 100 and found == []
+
+
+def test_out_is_written_where_a_function_goes_another_way():
+    z = ad.tensor([1 + 2j, 0])
+    for function, arguments in ((ad.special.xlog1py, (z, z)), (ad.nn.functional.hardshrink, (z, 0.5))):
+        out = ad.empty(2, dtype=z.dtype)
+        assert function(*arguments, out=out) is out and ad.allclose(out, function(*arguments))
+    with pytest.raises(TypeError, match="leave one of the two out"):
+        ad.nonzero(ad.ones(2), as_tuple=True, out=ad.empty(0, dtype=ad.int64))
+    x = ad.ones(2, dtype=ad.float16, requires_grad=True)
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        ad.nextafter(x, x.detach() + 1, out=ad.empty(2, dtype=ad.float16))

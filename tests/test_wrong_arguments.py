@@ -213,3 +213,16 @@ def test_every_composition_that_a_module_defines_is_published_so():
         assert plain == []
     # Several results, or none: what a chain of keyword translations gives is the call's own.
     assert list(itertools.chain(*[ad.median(ad.ones(2, 2), axis=0)]))
+
+
+@pytest.mark.parametrize("name", ["stride", "padding", "dilation"])
+def test_a_list_that_holds_itself(name):
+    endless = []
+    endless.append(endless)
+    for function, shape in (
+        (ad.conv1d, (1, 1, 4)),
+        (ad.conv2d, (1, 1, 4, 4)),
+        (ad.conv_transpose2d, (1, 1, 4, 4)),
+    ):
+        with pytest.raises(TypeError, match=function.__name__):
+            function(ad.ones(shape), ad.ones(shape), **{name: endless})

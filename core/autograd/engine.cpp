@@ -1,6 +1,7 @@
 #include "autograd/engine.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "autograd/arithmetic.h"
@@ -393,6 +394,7 @@ class Pass {
     crew_->work(
         number, [this](uint32_t t) { add(tasks_[t], crew_->arrived(t)), step(t); },
         [number] {
+          MemoryInUse::pause();
           if (number == 0) runtime::check_interrupt();
         });
   }
@@ -418,10 +420,15 @@ class Pass {
     for (uint32_t t : ready_) crew.push(t);
     ready_.clear();
     const ThreadModes modes;
+    std::optional<MemoryInUse::Away> waiting;
     runtime::share(runtime::Helping::Passes, threads - 1, [&](int number) {
-      if (number == 0) return work(0);
+      if (number == 0) {
+        work(0);
+        waiting.emplace();  // for the others
+        return;
+      }
       const ThreadModes::Here here(modes);
-      const MemoryInUse memory(true);
+      const MemoryInUse memory(true, MemoryInUse::Pass);
       Pass* const outer = std::exchange(running, this);
       work(static_cast<size_t>(number));
       running = outer;

@@ -85,9 +85,10 @@ Tensors run_somewhere(std::span<const GraphEnd> roots, const Tensors& gs, std::s
   Tensors result;
   std::exception_ptr error;
   const ThreadModes modes;
+  const MemoryInUse::Away waiting;
   std::thread([&, sequence = &thread_state.sequence] {
     const ThreadModes::Here here(modes);
-    const MemoryInUse memory(true);
+    const MemoryInUse memory(true, MemoryInUse::Pass);
     try {
       result = backward(roots, gs, ends, options, allow_unused);
     } catch (...) {
@@ -119,7 +120,7 @@ nb::object run(nb::handle tensors, nb::handle cotangents, nb::handle inputs, boo
     }
   } hooks;
   {
-    Unlocked u(true);
+    Unlocked u(true, MemoryInUse::Pass);
     result = run_somewhere(roots, gs, ends, options, allow_unused);
   }
   if (accumulate) return nb::none();

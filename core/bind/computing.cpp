@@ -62,13 +62,16 @@ void Computing::end() {
   PyEval_RestoreThread(state_);
 }
 
-void wait_until_unused(const Tensor& t) {
+Replacing::Replacing(const Tensor& t) {
   using namespace std::chrono;
-  while (all.use(t.get())) {
-    // Calls end without the lock, and cannot begin; but some ask for it in between.
+  // A rule that is not done by then may wait for this thread in a way that cannot be seen.
+  const auto latest = steady_clock::now() + seconds(5);
+  const auto used = [&] { return all.use(t.get()) || (!passes_.complete() && steady_clock::now() < latest); };
+  while (used()) {
+    // Calls and rules end without the lock, and calls cannot begin; but some ask for it in between.
     for (const auto until = steady_clock::now() + milliseconds(2); steady_clock::now() < until;) {
       std::this_thread::sleep_for(microseconds(20));
-      if (!all.use(t.get())) return;
+      if (!used()) return;
     }
     {
       const Unlocked moment(true);

@@ -2,8 +2,8 @@
 //
 // They may write `x.data = y` meanwhile, and a call that reads the sizes of one memory and the address of
 // another leaves both. So such a call says what it computes on, and who gives a tensor other memory or
-// another shape waits until no call of another thread does (`wait_until_unused`). What backward passes have
-// saved is looked at where it is unpacked. Start reading at `Computing`.
+// another shape waits until no call of another thread does, and makes their backward passes stand still
+// (`Replacing`). Start reading at `Computing`.
 #pragma once
 
 #include <optional>
@@ -46,9 +46,15 @@ class Computing {
   Computing *next_, **link_;
 };
 
-/// With Python's lock, before a tensor gets other memory: wait for the calls of other threads that compute on
-/// it. Until this thread lets the lock go, no other begins. It does not wait in a call of its own, for which
-/// another might wait in turn.
-void wait_until_unused(const Tensor& t);
+/// With Python's lock, while a tensor gets other memory: waits for the calls of other threads that compute on
+/// it, and until their passes stand still. Until this thread lets the lock go, no other call begins. It does
+/// not wait for calls in a call of its own, for which another might wait in turn.
+class Replacing {
+ public:
+  explicit Replacing(const Tensor& t);
+
+ private:
+  MemoryInUse::Halt passes_;
+};
 
 }  // namespace adjoint::bind

@@ -37,6 +37,7 @@ class InPython {
   InPython(const InPython&) = delete;
 
  private:
+  const MemoryInUse::Away away_;
   const Locked lock_;
   const DeviceScope cpu_{Device::CPU};
 };
@@ -45,7 +46,8 @@ class InPython {
 /// works on stays.
 class Unlocked {
  public:
-  explicit Unlocked(bool when) : in_use_(when), state_(when ? PyEval_SaveThread() : nullptr) {}
+  explicit Unlocked(bool when, MemoryInUse::Kind kind = MemoryInUse::Call)
+      : in_use_(when, kind), state_(when ? PyEval_SaveThread() : nullptr) {}
   ~Unlocked() {
     if (state_) PyEval_RestoreThread(state_);
   }

@@ -257,7 +257,7 @@ PyObject* node_call(PyObject* o, PyObject* args, PyObject* keywords) {
     const auto edges = node.edges();
     Gradients out(edges.size());
     {
-      Unlocked u(true);
+      Unlocked u(true, MemoryInUse::Pass);
       ReadLock reading(node, ReadLock::Keep);
       if (std::any_of(in.begin(), in.end(), [](const Tensor& g) { return g.defined(); }) ||
           node.wants_undefined())

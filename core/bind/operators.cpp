@@ -267,7 +267,8 @@ PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObje
   const auto operands = [&](auto&& add) { each_tensor(op, v, [&](const Tensor& t, int) { add(t.get()); }); };
   Results r;
   if (o->style == Style::InPlace) {
-    if (op.view) wait_until_unused(*v[0].tensor);  // it may get another shape
+    std::optional<Replacing> replacing;
+    if (op.view) replacing.emplace(*v[0].tensor);  // it may get another shape
     {
       const Computing c(unlock, operands);
       perform({op, CallForm::InPlace, {v, op.kinds.size()}, {}}, r);

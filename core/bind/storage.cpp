@@ -44,7 +44,7 @@ nb::object retype(nb::handle type, nb::handle object) {
 }
 
 void resize_storage(const Tensor& t, int64_t bytes) {
-  wait_until_unused(t);
+  const Replacing replacing(t);
   Storage& old = *t->storage;
   if (bytes < 0) fail("resize_(): a storage cannot have ", bytes, " bytes");
   if (owner_of_bytes(&old)->loans)
@@ -170,8 +170,9 @@ void bind_storage(nb::module_& m) {
       },
       "A tensor over given bytes.");
   m.def("_swap", [](nb::handle a, nb::handle b) {
-    for (const nb::handle h : {a, b})
-      if (is_tensor(h.ptr())) wait_until_unused(unwrap(h.ptr()));
+    std::optional<Replacing> first, second;
+    if (is_tensor(a.ptr())) first.emplace(unwrap(a.ptr()));
+    if (is_tensor(b.ptr())) second.emplace(unwrap(b.ptr()));
     swap_objects(a.ptr(), b.ptr());
   });
   m.def("_retype", &retype);
@@ -203,7 +204,7 @@ void bind_storage(nb::module_& m) {
   m.def(
       "_stand_on",
       [](const Tensor& t, const Tensor& from) {
-        wait_until_unused(t);
+        const Replacing replacing(t);
         if (!are_of_one_batch(t, from))
           fail<NotImplemented>("vmap: a tensor of shape ", t.sizes(),
                                " cannot stand on the memory of one of shape ", from.sizes(),

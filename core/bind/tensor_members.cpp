@@ -108,7 +108,7 @@ int set_data(PyObject* s, PyObject* v, void*) {
     if (!is_tensor(v)) fail<TypeError>("Variable data has to be a tensor, but got ", Py_TYPE(v)->tp_name);
     const Tensor& t = unwrap(s);
     const Tensor& from = unwrap(v);
-    wait_until_unused(t);
+    const Replacing replacing(t);
     if (is_batched(t) || is_batched(from))
       fail<NotImplemented>(
           "vmap: mutating directly with `.data` under vmap transform is not allowed: it or what it is set to "

@@ -364,7 +364,7 @@ struct Addcmul : Ternary {
   static constexpr TypeSet types = types::numeric;
   template <class T, class P>
   ADJOINT_INLINE static T forward(T a, T b, T c, P value) {
-    return Add::forward(a, Mul::forward(convert<T>(value), Mul::forward(b, c)));
+    return Add::forward(a, Mul::forward(Mul::forward(convert<T>(value), b), c));
   }
   template <class T>
   static One derivative(Wrt<0>, T) {
@@ -389,7 +389,7 @@ struct Addcdiv : Ternary {
   static constexpr Domain samples{0.5, 3};
   template <class T>
   ADJOINT_INLINE static T forward(T a, T b, T c, T value) {
-    return a + value * (b / c);
+    return a + value * b / c;
   }
   template <class T>
   static One derivative(Wrt<0>, T) {

@@ -37,11 +37,12 @@ struct RareFunction : RealFunction {
   static constexpr bool method = false;
 };
 
-/// y / x, and another number at 0.
+/// y / x, and another number at 0 and where a subnormal y has lost its digits.
 template <class T>
 ADJOINT_INLINE T over(T y, T x, double at_zero) {
-  const auto zero = x == T(0);
-  return select(zero, T(at_zero), y / select(zero, T(1), x));
+  constexpr double small = 1e-37;
+  const T ratio = y / select(x == T(0), T(1), x);
+  return select(x > T(small), ratio, select(x < T(-small), ratio, T(at_zero)));
 }
 
 struct BesselJ1;

@@ -1,11 +1,14 @@
 #include "tensor/memory_in_use.h"
 
 #include <algorithm>
+#include <chrono>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "runtime/lock.h"
+#include "runtime/system.h"
 #include "state.h"
 
 namespace adjoint {
@@ -22,7 +25,22 @@ struct UsedMemory {
   uint64_t clock = 0;
   MemoryInUse* first = nullptr;
   std::vector<Waiting> waiting;
+  int halts = 0;
 
+  /// A process that is forked has this thread alone.
+  void keep_own() {
+    new (&lock) runtime::SmallLock;
+    halts = 0;
+    first = nullptr;
+    for (MemoryInUse* m = thread_state.memory_in_use; m; m = m->outer_) insert(*m);
+  }
+  void insert(MemoryInUse& m) {
+    m.next_ = first;
+    m.link_ = &first;
+    if (first) first->link_ = &m.next_;
+    first = &m;
+  }
+  void tell_of_waiting() { memory_waits.store(!waiting.empty() || halts > 0, std::memory_order_relaxed); }
   /// With the lock: takes what was given up before any that is here came.
   std::vector<Waiting> take_unused() {
     uint64_t oldest = UINT64_MAX;
@@ -31,8 +49,18 @@ struct UsedMemory {
                                               [&](const Waiting& w) { return w.since >= oldest; });
     std::vector<Waiting> taken(unused, waiting.end());
     waiting.erase(unused, waiting.end());
-    memory_waits.store(!waiting.empty(), std::memory_order_relaxed);
+    tell_of_waiting();
     return taken;
+  }
+  /// With the lock, which it lets go in between: until no halt is left.
+  void stand_still(std::unique_lock<runtime::SmallLock>& held, MemoryInUse& pass) {
+    while (halts > 0 && pass.kind_ == MemoryInUse::Pass && pass.away_ == 0) {
+      pass.still_ = true;
+      held.unlock();
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+      held.lock();
+    }
+    pass.still_ = false;
   }
   /// Without it: the memory may be another language's.
   static void let_go(const std::vector<Waiting>& taken) {
@@ -42,17 +70,17 @@ struct UsedMemory {
 
 namespace {
 /// Never destroyed: threads may work when the program ends.
-UsedMemory& all = *new UsedMemory;
+UsedMemory& all = *[] {
+  runtime::system::at_fork(nullptr, nullptr, [] { all.keep_own(); });
+  return new UsedMemory;
+}();
 }  // namespace
 
 void MemoryInUse::enter() {
   outer_ = std::exchange(thread_state.memory_in_use, this);
   const std::lock_guard held(all.lock);
   since_ = ++all.clock;
-  next_ = all.first;
-  link_ = &all.first;
-  if (next_) next_->link_ = &next_;
-  all.first = this;
+  all.insert(*this);
 }
 
 void MemoryInUse::leave() {
@@ -70,11 +98,47 @@ void MemoryInUse::leave() {
 void MemoryInUse::begin_again() {
   std::vector<UsedMemory::Waiting> unused;
   if (MemoryInUse* const here = thread_state.memory_in_use) {
-    const std::lock_guard held(all.lock);
+    std::unique_lock held(all.lock);
     here->since_ = ++all.clock;
     unused = all.take_unused();
+    all.stand_still(held, *here);
   }
   all.let_go(unused);
+}
+
+MemoryInUse::Away::Away() : from_(thread_state.memory_in_use) {
+  if (!from_) return;
+  const std::lock_guard held(all.lock);
+  ++from_->away_;
+}
+
+void MemoryInUse::Away::back() {
+  std::unique_lock held(all.lock);
+  --from_->away_;
+  all.stand_still(held, *from_);
+}
+
+bool MemoryInUse::Halt::complete() {
+  const std::lock_guard held(all.lock);
+  const auto own = [](const MemoryInUse* m) {
+    const MemoryInUse* here = thread_state.memory_in_use;
+    while (here && here != m) here = here->outer_;
+    return here == m;
+  };
+  bool still = true;
+  for (const MemoryInUse* m = all.first; m; m = m->next_) {
+    if (m->kind_ != Pass || own(m)) continue;
+    if (!std::exchange(asked_, true)) ++all.halts;
+    still &= m->still_ || m->away_ > 0;
+  }
+  if (asked_) all.tell_of_waiting();
+  return still;
+}
+
+void MemoryInUse::Halt::end() {
+  const std::lock_guard held(all.lock);
+  --all.halts;
+  all.tell_of_waiting();
 }
 
 void give_up(Storage* storage) {

@@ -5,6 +5,11 @@
 // is given up meanwhile goes when each of those who stood there at that moment has left, or has come to a
 // `pause`. Nobody names operands, so none can be forgotten; a call that nobody works beside gives memory back
 // at once.
+//
+// Sizes and address of a tensor have to be of one memory, too, for who reads both. The rules of a pass read
+// what was saved, with no list of it; so who replaces memory makes the passes of other threads stand still
+// (`Halt`) at their next `pause`. A pass that waits or that has called another language (`Away`) reads
+// nothing, and is not waited for: it may wait for the very thread that replaces memory.
 #pragma once
 
 #include <atomic>
@@ -19,7 +24,9 @@ extern std::atomic<bool> memory_waits;
 
 class MemoryInUse {
  public:
-  explicit MemoryInUse(bool when) {
+  /// What a thread does: one call, or a backward pass.
+  enum Kind : uint8_t { Call, Pass };
+  explicit MemoryInUse(bool when, Kind kind = Call) : kind_(kind) {
     if (when) enter();
   }
   ~MemoryInUse() {
@@ -33,6 +40,36 @@ class MemoryInUse {
       begin_again();
   }
 
+  /// For its scope this thread reads no tensor in its pass.
+  class Away {
+   public:
+    Away();
+    ~Away() {
+      if (from_) back();
+    }
+    Away(const Away&) = delete;
+
+   private:
+    void back();
+    MemoryInUse* const from_;
+  };
+
+  /// The passes of other threads stand still once this is `complete`, until it ends.
+  class Halt {
+   public:
+    Halt() = default;
+    ~Halt() {
+      if (asked_) end();
+    }
+    Halt(const Halt&) = delete;
+    /// Asks them to, and whether all do.
+    bool complete();
+
+   private:
+    void end();
+    bool asked_ = false;
+  };
+
  private:
   friend struct UsedMemory;
   void enter();
@@ -41,6 +78,10 @@ class MemoryInUse {
 
   /// 0: this one does not count.
   uint64_t since_ = 0;
+  const Kind kind_;
+  /// Of a pass, with the lock: it waits for the end of a halt; how many `Away` are open.
+  bool still_ = false;
+  uint16_t away_ = 0;
   /// All of them, in no order; and the one around this in its thread.
   MemoryInUse *next_, **link_, *outer_;
 };

@@ -48,7 +48,14 @@ def __getattr__(name: str) -> Any:
     if name not in _FIELDS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     made = globals()[name] = namedtuple(name, _FIELDS[name], module=__name__)  # type: ignore[misc]
+    made.__repr__ = lambda self: _shown(self)  # type: ignore[method-assign]
     return made
+
+
+def _shown(self: Any) -> str:
+    """As the core prints its own."""
+    kind = type(self)
+    return f"{kind.__module__}.{kind.__name__}({', '.join(map('{}={!r}'.format, kind._fields, self))})"
 
 
 def __dir__() -> list[str]:

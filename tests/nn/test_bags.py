@@ -349,3 +349,12 @@ def test_weighted_sums_of_halves_are_rounded_once_under_vmap_too(dtype):
     assert ad.vmap(sums)(ad.stack([given, given]))[1].tolist() == one.tolist()
     exact = table[bag].double() * given.double().unsqueeze(1)
     assert one.tolist() == exact.sum(0, keepdim=True).to(dtype).tolist()
+
+
+@pytest.mark.parametrize("dtype", [ad.float32, ad.bool, ad.complex64])
+def test_indices_and_offsets_are_integers(dtype):
+    table, whole = ad.ones(3, 2), ad.tensor([0, 1])
+    for indices, offsets in ((whole.to(dtype), ad.tensor([0])), (whole, ad.tensor([0]).to(dtype))):
+        with pytest.raises(RuntimeError, match="following scalar types: Long, Int; but got"):
+            F.embedding_bag(indices, table, offsets)
+    assert F.embedding_bag(whole.int(), table, ad.tensor([0])).tolist() == [[1, 1]]

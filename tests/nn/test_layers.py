@@ -157,6 +157,7 @@ def test_layer_norm_options():
 
 def test_rms_norm():
     layer = nn.RMSNorm(4, eps=1e-3).double()
+    assert layer(x=ad.ones(4).double()).shape == (4,)
     x = normal(3, 4)
     expected = x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-3)
     np.testing.assert_allclose(array(layer(tensor(x))), expected, rtol=1e-12)

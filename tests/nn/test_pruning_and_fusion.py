@@ -281,6 +281,10 @@ def test_sync_batch_norm():
     assert converted[1].weight is model[1].weight
     with pytest.raises(ValueError, match="expected at least 2D input"):
         nn.SyncBatchNorm(3)(ad.ones(3))
+    plain = nn.SyncBatchNorm(3, bias=False)
+    assert plain.bias is None and [n for n, _ in plain.named_parameters()] == ["weight"]
+    converted = nn.SyncBatchNorm.convert_sync_batchnorm(nn.BatchNorm1d(3, bias=False))
+    assert converted.bias is None and converted.weight is not None
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes that share memory come from a fork")

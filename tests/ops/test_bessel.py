@@ -44,3 +44,33 @@ def test_other_types(name):
     assert whole.dtype is ad.float32
     out = ad.empty(3, dtype=ad.float64)
     assert BESSEL[name].call(ad.tensor(x, dtype=ad.float64), out=out) is out
+
+
+def test_airy_far_from_zero():
+    """On the left the phase is known as long as twice the digits of a double tell it, and the amplitude is always."""
+    import mpmath as mp
+
+    x = np.array([-1e5, -1e8, -1e10, -1e13])
+    with mp.workdps(60):
+        phase = [2 * mp.mpf(-v) ** 1.5 / 3 - mp.pi / 4 for v in x]
+        wanted = [
+            (mp.cos(p) + 5 * mp.sin(p) / (72 * p)) / mp.sqrt(mp.pi) / mp.mpf(-v) ** 0.25
+            for p, v in zip(phase, x)
+        ]
+    np.testing.assert_allclose(ad.special.airy_ai(ad.tensor(x)).numpy(), np.array(wanted, float), rtol=1e-6)
+    far = ad.tensor([-1e20, -1e50, -1e150, -1e199, -1e201, -1.7e308], dtype=ad.float64)
+    assert (ad.special.airy_ai(far).abs() <= 0.565 * far.abs() ** -0.25).all()
+    right = ad.tensor([200.0, 1e10, 1e200, 1e300], dtype=ad.float64, requires_grad=True)
+    y = ad.special.airy_ai(right)
+    (g,) = ad.autograd.grad(y.sum(), right)
+    assert y.tolist() == [0, 0, 0, 0] and g.tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("function", [ad.special.i1, ad.special.i1e, ad.special.bessel_j1])
+@pytest.mark.parametrize("dtype", [ad.float32, ad.float64])
+def test_slopes_of_order_one_where_values_have_lost_their_digits(function, dtype):
+    least = ad.finfo(dtype).smallest_normal * ad.finfo(dtype).eps
+    x = ad.tensor([least, 3 * least, -5 * least, 0.0, ad.finfo(dtype).tiny], dtype=dtype, requires_grad=True)
+    for create_graph in (False, True):
+        (g,) = ad.autograd.grad(function(x).sum(), x, create_graph=create_graph)
+        assert g.tolist() == [0.5] * 5

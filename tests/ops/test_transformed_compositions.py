@@ -464,6 +464,7 @@ def test_named_results(call):
     found = call(x[0])
     assert type(found).__module__ == "adjoint.return_types"
     assert type(found) is getattr(ad.return_types, type(found).__name__)
+    assert repr(found).startswith(f"adjoint.return_types.{type(found).__name__}(")
     for copied in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
         assert type(copied) is type(found) and all(a.equal(b) for a, b in zip(copied, found))
     leaves, spec = tree_flatten(found)

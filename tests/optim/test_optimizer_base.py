@@ -180,8 +180,11 @@ def test_step_hooks():
     pre.remove()
     optimizer.step()
     assert [what for what, _ in seen] == ["pre", "post", "post"]
-    optimizer.register_step_pre_hook(lambda o, args, kwargs: ((lambda: "mine",), {}))
+    optimizer.register_step_pre_hook(lambda o, args, kwargs: ((args[0], lambda: "mine"), {}))
     assert optimizer.step() == "mine"
+    optimizer.register_step_post_hook(lambda o, args, kwargs: seen.append((args[0] is o, len(args), kwargs)))
+    optimizer.step()
+    assert seen[-1] == (True, 2, {})
     optimizer.register_step_pre_hook(lambda o, args, kwargs: 3)
     with pytest.raises(RuntimeError, match="must return None or a tuple of"):
         optimizer.step()

@@ -7,29 +7,11 @@
 
 #include "for_loops.h"
 #include "kernels/cpu/lanes.h"
+#include "kernels/cpu/moments.h"
 #include "kernels/cpu/variants.h"
 
 namespace adjoint::inline ADJOINT_ISA {
 namespace {
-
-// Elements that are added up in T before they go into the accumulator.
-constexpr int64_t kBlock = 1024;
-// Rows that moments and sums of exponentials take in at a time: twice over, so that they should stay in the
-// cache.
-constexpr int64_t kRows = 16;
-
-ADJOINT_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
-template <class T>
-struct RealPart {
-  using type = T;
-};
-template <class T>
-struct RealPart<Complex<T>> {
-  using type = T;
-};
-template <class T>
-using real_part_t = typename RealPart<T>::type;
 
 ADJOINT_INLINE float magnitude(float x) { return math::abs(x); }
 ADJOINT_INLINE double magnitude(double x) { return math::abs(x); }
@@ -283,84 +265,6 @@ struct First {
       }
     }
     for (int64_t j = 0; j < columns; ++j) a[j] = {value[j], index[j]};
-  }
-};
-
-// --- Mean and variance ----------------------------------------------------------------------------
-
-// A block's mean first, then the squares of the distances from it, then Chan's formula to join two blocks:
-// T. F. Chan, G. H. Golub, R. J. LeVeque, Algorithms for computing the sample variance (1983).
-template <class T>
-struct MomentsFold {
-  using W = wide_t<T>;
-  using A = MomentsOf<W>;
-  ADJOINT_INLINE static double norm(double x) { return x * x; }
-  ADJOINT_INLINE static double norm(Complex<double> z) { return z.re * z.re + z.im * z.im; }
-  template <class X>
-  ADJOINT_INLINE static auto squared(X x) {
-    if constexpr (requires { x.re; })
-      return x.re * x.re + x.im * x.im;
-    else
-      return x * x;
-  }
-  ADJOINT_INLINE static A join(A a, A b) {
-    const double n = a.count + b.count, share = n > 0 ? b.count / n : 0;
-    const W d = b.mean - a.mean;
-    // The plain mean of two equally large blocks, and a mean that is exact for one empty block.
-    return {n, a.count > 0 ? a.mean + d * share : b.mean,
-            a.squares + b.squares + norm(d) * (a.count * share)};
-  }
-
-  static void rows(void* acc, const void* from, int64_t row_stride, int64_t rows, int64_t n, int64_t,
-                   double) {
-    A* a = static_cast<A*>(acc);
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t at = 0; at < n; at += 2 * kBlock) {
-        const T* p = static_cast<const T*>(from) + r * row_stride + at;
-        const int64_t m = least(2 * kBlock, n - at);
-        const W mean = W(lane_sum<T>(m, [p](int64_t i) { return p[i]; })) / double(m);
-        const T c = T(mean);
-        const T shift = lane_sum<T>(m, [p, c](int64_t i) { return p[i] - c; });
-        const auto squares = lane_sum<real_part_t<T>>(m, [p, c](int64_t i) { return squared(p[i] - c); });
-        const W off = W(shift) / double(m);
-        const double s = double(squares) - norm(off) * double(m);
-        a[r] = join(a[r], {double(m), W(c) + off, s < 0 ? 0.0 : s});
-      }
-  }
-
-  static void columns(void* acc, const void* from, int64_t s, int64_t rows, int64_t columns, int64_t,
-                      double) {
-    A* a = static_cast<A*>(acc);
-    constexpr int64_t kTile = 256;
-    for (int64_t tile = 0; tile < columns; tile += kTile) {
-      const int64_t width = least(kTile, columns - tile);
-      T mean[kTile], off[kTile];
-      real_part_t<T> squares[kTile];
-      for (int64_t r = 0; r < rows; r += kRows) {
-        const int64_t m = least(kRows, rows - r);
-        const T* p = static_cast<const T*>(from) + r * s + tile;
-        for (int64_t j = 0; j < width; ++j) mean[j] = p[j];
-        for (int64_t k = 1; k < m; ++k) ADJOINT_INDEPENDENT
-        for (int64_t j = 0; j < width; ++j) mean[j] = mean[j] + p[k * s + j];
-        const real_part_t<T> scale = real_part_t<T>(1) / real_part_t<T>(m);
-        for (int64_t j = 0; j < width; ++j) {
-          mean[j] = mean[j] * scale;
-          off[j] = T(0);
-          squares[j] = 0;
-        }
-        for (int64_t k = 0; k < m; ++k) ADJOINT_INDEPENDENT
-        for (int64_t j = 0; j < width; ++j) {
-          const T d = p[k * s + j] - mean[j];
-          off[j] = off[j] + d;
-          squares[j] = squares[j] + squared(d);
-        }
-        for (int64_t j = 0; j < width; ++j) {
-          const W o = W(off[j]) / double(m);
-          const double q = double(squares[j]) - norm(o) * double(m);
-          a[tile + j] = join(a[tile + j], {double(m), W(mean[j]) + o, q < 0 ? 0.0 : q});
-        }
-      }
-    }
   }
 };
 

@@ -12,8 +12,8 @@ from adjoint._types import Callable, F
 __all__ = ["dimension", "give", "give_all", "ignores", "need_tensors", "whole"]
 
 
-def whole(value, tensors=True):
-    """An `int` for a 0-d integer tensor (if `tensors`) or one of NumPy's integers; in sequences too.
+def whole(value, tensors=True, depth=3):
+    """An `int` for a 0-d integer tensor (if `tensors`) or one of NumPy's integers; in sequences too, of sequences as well.
 
     What is no such integer is given back as it is. The core reads integers likewise (core/bind/convert.h).
     """
@@ -21,7 +21,7 @@ def whole(value, tensors=True):
     if kind is int or kind is float or kind is bool or value is None:
         return value
     if kind is tuple or kind is list:
-        each = [whole(v, tensors) for v in value]
+        each = [whole(v, tensors, depth - 1) for v in value] if depth else value  # it may hold itself
         return value if all(a is b for a, b in zip(each, value)) else kind(each)
     if isinstance(value, Tensor):
         number = tensors and value.ndim == 0 and not (value.is_floating_point() or value.is_complex())

@@ -242,6 +242,7 @@ def _print_as_torch():
     change(adjoint.Size, "__repr__", lambda self: f"torch.Size({[*self]})")
     for kind in adjoint._C._return_types().values():
         change(kind, "__repr__", _named_results)
+    change(import_module("adjoint.return_types"), "_shown", _named_results)
     # ``type(x).__module__.startswith("torch")`` is how programs know a tensor without importing torch.
     change(adjoint.Tensor, "__module__", "torch")
 

@@ -90,7 +90,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
 def _pad_with_own(input, pad, mode, value):
     """What `functional.pad` does in the modes 'reflect', 'replicate' and 'circular'."""
     if value is not None:
-        raise ValueError(f"Padding mode {mode!r} doesn't take in value argument")
+        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument, but got value={value!r}')
     padded = len(pad) // 2
     if len(pad) % 2:
         raise RuntimeError(f"Padding length must be divisible by 2, but got {tuple(pad)}")

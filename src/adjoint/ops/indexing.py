@@ -26,6 +26,10 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None)
             [2]])
     """
     if as_tuple:
+        if out is not None:
+            raise TypeError(
+                "nonzero(): out= takes one tensor, and as_tuple=True gives one per dimension; leave one of the two out"
+            )
         return _C._nonzero(input if input.ndim else input.reshape(1)).unbind(1)
     result = _C._nonzero(input)
     return give(out, result, "nonzero", converts=False)

@@ -6,7 +6,9 @@ import builtins
 
 from adjoint import _C
 from adjoint._C import Tensor
+from adjoint._publish.arguments import give
 from adjoint._publish.register import Members, composition, extend
+from adjoint._tensor.dtypes import result_type
 from adjoint._types import Number
 
 
@@ -38,4 +40,24 @@ class Power(Members):
 @composition(inplace=True)
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input * 2**other``."""
-    return _C.mul(input, _C.pow(2.0, other), out=out)
+    dtype = result_type(input, other)
+    if dtype.is_complex:
+        return _C.mul(input, _C.pow(2.0, other), out=out)
+    if not dtype.is_floating_point:
+        dtype = _C.get_default_dtype()
+    x, n = (t.to(_C.float64) if isinstance(t, Tensor) else t for t in (input, other))
+    if dtype is not _C.float64:
+        # Elements of smaller types, by any power that does not take all of them to 0 or infinity, are normal here: one rounding.
+        return give(out, (x * _C.pow(2.0, _bounded(n, 600))).to(dtype), "ldexp")
+    # In steps that are exact, but for the last: the result may be finite where the power is not.
+    n = _bounded(n, 3000)
+    last = _bounded(n, 1000)
+    middle = _bounded(n - last, 1000)
+    steps = (_C.pow(2.0, step) for step in (n - last - middle, middle, last))
+    for step in steps:
+        x = x * step
+    return give(out, x, "ldexp")
+
+
+def _bounded(n, most):
+    return n.clamp(-most, most) if isinstance(n, Tensor) else min(max(n, -most), most)

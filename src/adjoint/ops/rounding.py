@@ -6,6 +6,7 @@ from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._publish.arguments import give, need_tensors
 from adjoint._publish.register import composition
+from adjoint._tensor.dtypes import result_type
 
 _BITS = {_C.float16: _C.int16, _C.bfloat16: _C.int16, _C.float32: _C.int32, _C.float64: _C.int64}
 
@@ -24,11 +25,11 @@ def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Ten
     True
     """
     need_tensors("nextafter", input=input, other=other)
-    dtype = _C.promote_types(input.dtype, other.dtype)
+    dtype = result_type(input, other)
     if dtype is _C.float32 or dtype is _C.float64:
         return _C._nextafter(input.to(dtype), other.to(dtype), out=out)
     if _C._is_differentiated(input, other):
-        return _nextafter_function().apply(input, other)
+        return give(out, _nextafter_function().apply(input, other), "nextafter")
     if dtype not in _BITS:
         raise RuntimeError(
             f"nextafter(): expected floating-point tensors, but got {input.dtype} and {other.dtype}"

@@ -284,6 +284,8 @@ def histc(
         return give(out, _C._empty((bins,), input.dtype), "histc", converts=False)
     if _C._is_batched(flat):
         result = _histc_of_each(flat, bins, min, max)
+        if out is not None:
+            return give(out, result, "histc", converts=False)
         return _without_derivative("histc", result, input) if _C._is_differentiated(input) else result
     whole = min == max and flat.numel() > 0
     if whole:

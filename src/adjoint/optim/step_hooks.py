@@ -63,19 +63,22 @@ def _with_hooks(step):
         if self._hooks is None or self._in_hooked_step:
             return step(self, *args, **kwargs)
         pre, post = self._hooks[0], self._hooks[1]
+        args = (self, *args)  # what hooks see, and what they may replace
         self._in_hooked_step = True  # a step may call that of its base class: the hooks run once
         try:
             for hook in [*_global_optimizer_pre_hooks.values(), *pre.values()]:
                 result = hook(self, args, kwargs)
                 if result is None:
                     continue
-                if not (isinstance(result, tuple) and len(result) == 2):
+                if not (
+                    isinstance(result, tuple) and len(result) == 2 and result[0] and result[0][0] is self
+                ):
                     raise RuntimeError(
                         f"{type(self).__name__}.step: a step pre-hook must return None or a tuple of (new_args, new_kwargs), "
-                        f"but got {result}."
+                        f"of which new_args begins with the optimizer, but got {result}."
                     )
                 args, kwargs = result
-            output = step(self, *args, **kwargs)
+            output = step(*args, **kwargs)
             for hook in [*post.values(), *_global_optimizer_post_hooks.values()]:
                 hook(self, args, kwargs)
             return output
@@ -113,6 +116,8 @@ class StepHooks:
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> Any:
         """Run ``hook(optimizer, args, kwargs)`` before each step; it may return new (args, kwargs).
 
+        `args` is ``(optimizer, …)`` with what `step` was called with.
+
         Examples
         --------
         >>> import adjoint as ad
@@ -126,6 +131,8 @@ class StepHooks:
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> Any:
         """Run ``hook(optimizer, args, kwargs)`` after each step.
+
+        `args` is ``(optimizer, …)`` with what `step` was called with.
 
         Examples
         --------

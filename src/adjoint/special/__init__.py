@@ -26,6 +26,7 @@ from adjoint._C import (
     xlogy,
 )
 from adjoint._publish import register
+from adjoint._publish.arguments import give
 from adjoint._publish.register import listing
 from adjoint._types import DType, Number
 from adjoint.ops.special import mvlgamma as multigammaln
@@ -118,7 +119,7 @@ def xlog1py(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None)
     """``input * log1p(other)``, and 0 where the input is 0 unless the other is NaN."""
     if any(isinstance(x, complex) or isinstance(x, Tensor) and x.is_complex() for x in (input, other)):
         zero = (input == 0) & ~(other != other)
-        return _C.where(zero, 0.0, input * log1p(_C.where(zero, 0.0, other)))
+        return give(out, _C.where(zero, 0.0, input * log1p(_C.where(zero, 0.0, other))), "special.xlog1py")
     return _C._xlog1py(input, other, out=out)
 
 

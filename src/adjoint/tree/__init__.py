@@ -208,14 +208,14 @@ def _keys(spec):
     return spec._context[1] if spec.type is defaultdict else spec._context
 
 
-def shown(spec: TreeSpec) -> str:
+def shown(treespec: TreeSpec) -> str:
     """A structure as the tree, with stars for leaves."""
 
     class Star:
         def __repr__(self) -> str:
             return "*"
 
-    return repr(spec.unflatten([Star()] * spec.num_leaves))
+    return repr(treespec.unflatten([Star()] * treespec.num_leaves))
 
 
 # --- apart, together, and functions of leaves -------------------------------------------------------------------------
@@ -253,13 +253,13 @@ def flatten_arguments(tree: Any) -> tuple[list[Any], TreeSpec]:
     return found, _take_apart(tree, found, WITH_DATACLASSES, None)
 
 
-def unflatten(leaves: Iterable[Any], spec: TreeSpec) -> Any:
+def unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
     """The tree of a structure with the leaves given, in order.
 
     Parameters
     ----------
     leaves : iterable
-    spec : TreeSpec
+    treespec : TreeSpec
         What `flatten` or `structure` gave.
 
     Returns
@@ -277,11 +277,11 @@ def unflatten(leaves: Iterable[Any], spec: TreeSpec) -> Any:
     >>> ad.tree.unflatten([5, 6], ad.tree.structure({"x": 0, "y": 0}))
     {'x': 5, 'y': 6}
     """
-    if not isinstance(spec, TreeSpec):
+    if not isinstance(treespec, TreeSpec):
         raise TypeError(
-            f"Expected `treespec` to be an instance of PyTreeSpec but got item of type {type(spec)}."
+            f"Expected `treespec` to be an instance of PyTreeSpec but got item of type {type(treespec)}."
         )
-    return spec.unflatten(leaves)
+    return treespec.unflatten(leaves)
 
 
 def leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:

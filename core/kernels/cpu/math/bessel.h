@@ -198,6 +198,9 @@ template <bool slope>
     return y;
   }
   const double y = abs(x), root = sqrt(y);
+  // Far on the right e^-zeta is 0; far on the left zeta is infinite, and its sine and cosine are not known.
+  if (x > 1000) return slope ? -0.0 : 0.0;
+  if (x < -1e200) return slope ? not_a_number<double> : 0.0;
   // zeta = 2/3 y root, and what it was rounded by.
   const double root_error = -0.5 * (product_error(root, root, root * root) - (y - root * root)) / root;
   const double cube = y * root, cube_error = product_error(y, root, cube) + y * root_error;
@@ -215,9 +218,10 @@ template <bool slope>
   const double t = inverse * inverse;
   const double even = either<slope>(t, P::airy_even_value, P::airy_even_slope);
   const double odd = either<slope>(t, P::airy_odd_value, P::airy_odd_slope) * inverse;
-  const double c = cos(zeta), s = sin(zeta);
-  const double cosine = 0.70710678118654752440 * ((c - low * s) + (s + low * c)),
-               sine = 0.70710678118654752440 * ((s + low * c) - (c - low * s));
+  // The rounding of a large zeta is no small angle.
+  const double c = cos(zeta) * cos(low) - sin(zeta) * sin(low),
+               s = sin(zeta) * cos(low) + cos(zeta) * sin(low);
+  const double cosine = 0.70710678118654752440 * (c + s), sine = 0.70710678118654752440 * (s - c);
   return 0.56418958354775628695 *
          (slope ? fourth * (sine * even - cosine * odd) : (cosine * even + sine * odd) / fourth);
 }

@@ -332,8 +332,11 @@ ADJOINT_INLINE double pow(double x, double y) {
   const double low = product_error(power, h.value, product) + power * h_low;
   const double limited = limit(product, E::lowest, E::highest);
   const Reduced<double> r = reduce_exponent(limited);
-  const double e = exp_reduced(r.r);
-  const double result = scale(e + e * (r.error + select(limited == product, low, 0.0)), r.n);
+  // 1 + r as a pair: what follows is small enough for powers that are numbers to be exact.
+  const Pair<double> linear = fast_two_sum(1.0, r.r);
+  const double rest = r.r * r.r * polynomial(r.r, coefficients::Polynomials<double>::exp);
+  const double correction = (linear.value + rest) * (r.error + select(limited == product, low, 0.0));
+  const double result = scale(linear.value + (linear.error + (rest + correction)), r.n);
   return pow_special(x, y, result);
 }
 

@@ -359,7 +359,14 @@ def treespec_loads(serialized: str) -> TreeSpec:
     return _spec(described)
 
 
-pytree_to_str, str_to_pytree = treespec_dumps, treespec_loads
+def pytree_to_str(treespec: TreeSpec) -> str:
+    """`treespec_dumps` under its older name."""
+    return treespec_dumps(treespec)
+
+
+def str_to_pytree(json: str) -> TreeSpec:
+    """`treespec_loads` under its older name."""
+    return treespec_loads(json)
 
 
 def _described(spec):

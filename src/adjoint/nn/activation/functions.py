@@ -243,7 +243,7 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
 def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """x where |x| is above `lambd`, elsewhere 0."""
     if input.is_complex():
-        return ad.where(input.abs() <= lambd, 0, input)
+        return give(out, ad.where(input.abs() <= lambd, 0, input), "hardshrink")
     return _C.hardshrink(input, lambd, out=out)
 
 

@@ -206,6 +206,14 @@ def embedding_bag(
             "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, BFloat16, Float, Double; "
             f"but got {weight.type().rpartition('.')[2]} instead (while checking arguments for embedding_bag)"
         )
+    for name, indices in (("indices", input), ("offsets", offsets)):
+        if indices is not None and (
+            indices.is_floating_point() or indices.is_complex() or indices.dtype is ad.bool
+        ):
+            raise RuntimeError(
+                f"Expected tensor for argument #1 '{name}' to have one of the following scalar types: Long, Int; but got "
+                f"{indices.type()} instead (while checking arguments for embedding_bag)"
+            )
     starts = _starts(input, offsets, include_last_offset)
     if mode not in ("sum", "mean", "max"):
         raise ValueError("mode has to be one of sum, mean or max")

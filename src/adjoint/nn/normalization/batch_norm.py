@@ -245,7 +245,7 @@ class SyncBatchNorm(_BatchNorm):
 
     Parameters
     ----------
-    num_features, eps, momentum, affine, track_running_stats, device, dtype
+    num_features, eps, momentum, affine, track_running_stats, device, dtype, bias
         Like those of `BatchNorm1d`.
     process_group : ProcessGroup, optional
         The default group, where there is one; a module in a single process is a `BatchNorm1d` to `3d`.
@@ -272,12 +272,13 @@ class SyncBatchNorm(_BatchNorm):
         process_group: Any = None,
         device: Device | None = None,
         dtype: DType | None = None,
+        bias: bool = True,
     ) -> None:
         if process_group is not None and not hasattr(process_group, "allreduce"):
             raise TypeError(
                 f"SyncBatchNorm(): process_group must be a ProcessGroup, as distributed.new_group() makes, or None, found {process_group!r}"
             )
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
         self.process_group = process_group
 
     def _check_input_dim(self, input):
