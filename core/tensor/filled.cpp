@@ -5,9 +5,7 @@
 
 namespace adjoint {
 
-namespace {
-
-void fill(const Tensor& t, const Scalar& value) {
+void fill_here(const Tensor& t, const Scalar& value) {
   alignas(16) char bytes[16];
   write_element(bytes, t.dtype(), value);
   const int64_t item = t.itemsize();
@@ -16,13 +14,15 @@ void fill(const Tensor& t, const Scalar& value) {
   });
 }
 
+namespace {
+
 /// By way of the host.
 [[gnu::cold, gnu::noinline]] void fill_elsewhere(const Tensor& t, const Scalar& value) {
   if (is_meta(t)) return;
   if (device_of(t) == kRecorded) return fill_recorded(t, value);
   const DeviceScope here(Device::CPU);
   const Tensor filled = empty(t.sizes(), t.dtype());
-  fill(filled, value);
+  fill_here(filled, value);
   runtime::copy_in(device_of(t), t.bytes(), filled.bytes(), static_cast<size_t>(t.numel() * t.itemsize()));
 }
 
@@ -46,7 +46,7 @@ Tensor full(IntList sizes, const Scalar& value, DType dtype) {
   if (t->is(TensorImpl::kElsewhere)) [[unlikely]]
     fill_elsewhere(t, value);
   else
-    fill(t, value);
+    fill_here(t, value);
   if (thread_state.watched) [[unlikely]]
     announce_filled(t, value);
   return t;
