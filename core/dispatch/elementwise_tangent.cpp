@@ -10,11 +10,12 @@
 #include "autograd/arithmetic.h"
 #include "dispatch/elementwise.h"
 #include "for_size.h"
-#include "kernels/dual_walk.h"
+#include "kernels/chain.h"
 #include "kernels/run_loop.h"
 #include "ops/arithmetic.h"
 #include "ops/complex.h"
 #include "ops/shape.h"
+#include "runtime/parallel.h"
 #include "tensor/device.h"
 #include "transforms/forward.h"
 #include "transforms/transformed.h"
@@ -113,36 +114,56 @@ bool elementwise_dual(DualCall& c, std::span<const Tensor> all, Results& results
   if (n <= StraightCall::kSerial || (type != DType::Float32 && type != DType::Float64)) return false;
   const Ref<DualLevel> level = next_level(all, 0);
   if (!level || next_level(all, level->number)) return false;
-  // The inputs, and then those tangents that count.
-  DualWalk walk;
-  for (int i = 0; i < op.arity; ++i)
-    if (!walk.add(in[i], n)) return false;
-  DualWalk::Term of[kMostInputs];
+  const auto lies_well = [n](const Tensor& t) {
+    return !(t->flags & TensorImpl::kNotAsTheyLie) && t.is_contiguous() &&
+           (t.numel() == n || t.numel() == 1);
+  };
+  // What makes a term of the result's tangent of each input's; null: it is one.
+  Loop loops[kMostInputs] = {};
   int terms = 0;
   bool computes = false;
   for (int i = 0; i < op.arity; ++i) {
-    const Tensor t =
-        i == op.condition || op.rules[i] == RuleKind::Zero ? Tensor() : tangent_of(in[i], *level);
+    if (!lies_well(in[i])) return false;
+    if (i == op.condition || op.rules[i] == RuleKind::Zero) continue;
+    const Tensor& t = c.tangents[i] = tangent_of(in[i], *level);  // held while its memory is read
     if (!t.defined()) continue;
     if (op.rules[i] == RuleKind::Missing || t.dtype() != type || t.numel() != in[i].numel() ||
-        (thread_state.grad && t.requires_grad()))
+        (thread_state.grad && t.requires_grad()) || !lies_well(t))
       return false;
-    of[terms].tangent = walk.count;
-    if (!walk.add(t, n)) return false;
-    if (op.rules[i] != RuleKind::One) {
-      const bool negative = op.rules[i] == RuleKind::MinusOne;
-      of[terms].loop = negative ? info_of<Neg>().loops.forward[slot] : op.loops.backward[i][slot];
-      of[terms].takes = op.takes[i];
-      computes = true;
-    }
+    if (op.rules[i] != RuleKind::One)
+      loops[i] =
+          op.rules[i] == RuleKind::MinusOne ? info_of<Neg>().loops.forward[slot] : op.loops.backward[i][slot];
+    computes |= loops[i] != nullptr;
     ++terms;
-    c.tangents[i] = t;  // held while its memory is read
   }
   // One term is a walk of its own as quickly: processors read few streams ahead better than many.
   if (terms < 2 || !computes) return false;
   const Tensor value = empty(r.sizes, type), tangent = empty(r.sizes, type);
-  walk.run(op.loops.forward[slot], info_of<Add>().loops.forward[slot], parameters, op.arity,
-           {of, static_cast<size_t>(terms)}, value, tangent);
+  runtime::parallel_for(0, n, StraightCall::kSerial, [&](int64_t begin, int64_t end) {
+    Chain chain;
+    Chain::Link& function = chain.then(op.loops.forward[slot], parameters, chain.elements(value, n));
+    for (int i = 0; i < op.arity; ++i) function.in[i] = chain.elements(in[i], n);
+    const Chain::Place sum = chain.elements(tangent, n), other = chain.block();
+    Chain::Place before{};  // the sum of the terms so far
+    for (int i = 0; i < op.arity; ++i) {
+      if (!c.tangents[i].defined()) continue;
+      Chain::Place term = chain.elements(c.tangents[i], n);
+      if (loops[i]) {
+        Chain::Link& slope = chain.then(loops[i], parameters, before.at ? other : sum);
+        slope.in[0] = term;
+        for (int k = 0; k < 4; ++k)
+          if (op.takes[i] >> k & 1) slope.in[k + 1] = k == 3 ? function.out : function.in[k];
+        term = slope.out;
+      }
+      if (before.at) {
+        Chain::Link& add = chain.then(info_of<Add>().loops.forward[slot], nullptr, sum);
+        add.in[0] = before, add.in[1] = term;
+        term = sum;
+      }
+      before = term;
+    }
+    chain.run(begin, end);
+  });
   results.one = value;
   set_tangent(value, *level, tangent, true);
   return true;

@@ -8,7 +8,6 @@
 #include "for_size.h"
 #include "kernels/copy.h"
 #include "kernels/slices.h"
-#include "runtime/repeat.h"
 #include "tensor/checked.h"
 #include "tensor/sparse.h"
 
@@ -86,12 +85,6 @@ class Copied {
 };
 
 thread_local Recorder* recorder = nullptr;
-
-void fill_with(const Tensor& t, const Scalar& value) {
-  alignas(16) char bytes[16];
-  write_element(bytes, t.dtype(), value);
-  runtime::repeat(t.bytes(), bytes, t.itemsize(), t.numel());
-}
 
 /// f(first byte, bytes) for stretches that are elements of a tensor, and no bytes between them.
 using Stretches = runtime::FunctionRef<void(char*, size_t)>;
@@ -205,6 +198,6 @@ void bring(Tensor& t, const Tensor& first) {
 
 }  // namespace launch
 
-void fill_recorded(const Tensor& t, const Scalar& value) { on<&launch::fill_with>(Out(t), value); }
+void fill_recorded(const Tensor& t, const Scalar& value) { on<&fill_here>(Out(t), value); }
 
 }  // namespace adjoint

@@ -82,7 +82,4 @@ struct LoopCall {
 
 void run_loop(const LoopCall& call, const Tensor& out);
 
-/// a = loop(a, b) for one after another of `many`, all of its shape and type, and row-major.
-void fold_in_blocks(const Tensor& a, TensorList many, Loop loop);
-
 }  // namespace adjoint

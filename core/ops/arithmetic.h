@@ -332,6 +332,8 @@ struct Rsqrt : FloatFunction {
 };
 
 struct Lerp : Ternary {
+  // Of several NaN the result has the same one in the last elements of a vector as in all others.
+  static constexpr bool in_vectors = true;
   static constexpr auto name = "lerp";
   static constexpr auto doc =
       "self + weight * (end - self): the point that lies weight of the way from self to end.";

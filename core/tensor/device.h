@@ -39,7 +39,9 @@ class DeviceScope {
   Device before_;
 };
 
-/// Fill a tensor on kRecorded: a launch. Defined in kernels/, which knows what that is.
+/// Fill a row-major tensor of the host.
+void fill_here(const Tensor& t, const Scalar& value);
+/// Fill one on kRecorded: a launch. Defined in kernels/, which knows what that is.
 void fill_recorded(const Tensor& t, const Scalar& value);
 
 /// Refuse, in the name of `op`, to look at elements that there are not.

@@ -5,9 +5,7 @@
 
 namespace adjoint {
 
-namespace {
-
-void fill(const Tensor& t, const Scalar& value) {
+void fill_here(const Tensor& t, const Scalar& value) {
   alignas(16) char bytes[16];
   write_element(bytes, t.dtype(), value);
   const int64_t item = t.itemsize();
@@ -16,13 +14,15 @@ void fill(const Tensor& t, const Scalar& value) {
   });
 }
 
+namespace {
+
 /// By way of the host.
 [[gnu::cold, gnu::noinline]] void fill_elsewhere(const Tensor& t, const Scalar& value) {
   if (is_meta(t)) return;
   if (device_of(t) == kRecorded) return fill_recorded(t, value);
   const DeviceScope here(Device::CPU);
   const Tensor from = empty(t.sizes(), t.dtype());
-  fill(from, value);
+  fill_here(from, value);
   runtime::copy_in(device_of(t), t.bytes(), from.bytes(), static_cast<size_t>(t.numel() * t.itemsize()));
 }
 
@@ -47,7 +47,7 @@ Tensor filled(Tensor t, const Scalar& value) {
   if (t->is(TensorImpl::kElsewhere)) [[unlikely]]
     fill_elsewhere(t, value);
   else
-    fill(t, value);
+    fill_here(t, value);
   if (thread_state.watched) [[unlikely]]
     announce_filled(t, value);
   return t;

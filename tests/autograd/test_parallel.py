@@ -36,6 +36,19 @@ def test_the_same_bit_for_bit():
             x.grad = w.grad = None
 
 
+def test_many_gradients_of_a_large_tensor():
+    """They are added up a block of elements at a time, a few of them at once, by several threads."""
+    w = ad.linspace(-1, 1, 40_001, requires_grad=True)
+
+    def loss():
+        return sum(((w * (0.1 * k)).sin().sum() for k in range(1, 36)), ad.zeros(()))
+
+    (expected,) = ad.autograd.grad(loss(), w)
+    with ad.autograd.set_parallel_backward(True):
+        for _ in range(3):
+            assert ad.equal(ad.autograd.grad(loss(), w)[0], expected)
+
+
 def test_hooks_and_functions():
     class Double(ad.autograd.Function):
         @staticmethod

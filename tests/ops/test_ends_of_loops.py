@@ -63,6 +63,44 @@ def test_the_same_bits_wherever_an_element_lies(row, dtype):
                 assert one.tobytes() == expected.tobytes() or np.array_equal(one, expected, equal_nan=True), n
 
 
+def with_nan(inputs):
+    """Other NaN in places of each input: its number, and the element's."""
+    made = []
+    for k, x in enumerate(inputs):
+        if x.ndim and x.dtype.is_floating_point:
+            values = array(x).copy()
+            bits = values.view(f"u{values.itemsize}")
+            where = np.arange(k, MOST, 3) if k < 2 else np.arange(0, MOST, 2)
+            bits[where] = np.full(1, np.nan, values.dtype).view(bits.dtype) + (100 * k + where).astype(
+                bits.dtype
+            )
+            x = ad.from_numpy(values)
+        made.append(x)
+    return made
+
+
+def without_sign_of_nan(x):
+    return np.where(np.isnan(x), np.abs(x), x)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("row", ELEMENTWISE, ids=lambda row: row["name"])
+def test_of_several_nan_the_same_one_wherever_an_element_lies(row, dtype):
+    """Else ad.jit could not run a loop in other pieces than it has by itself. (Signs of NaN mean nothing.)"""
+    if dtype not in row["types"]:
+        return
+    inputs, slope = with_nan(inputs_of(row, dtype_of(dtype))), ad.linspace(-2, 2, MOST, dtype=dtype_of(dtype))
+    whole = values_and_gradients(row, inputs, slope)
+    for n in LENGTHS:
+        for start in {0, MOST - n}:
+            part = [x[start : start + n].clone() if x.ndim else x for x in inputs]
+            found = values_and_gradients(row, part, slope[start : start + n].clone())
+            for one, all_of_it in zip(found, whole, strict=True):
+                if one.dtype == dtype:
+                    expected = without_sign_of_nan(all_of_it[start : start + n])
+                    assert without_sign_of_nan(one).tobytes() == expected.tobytes(), n
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
     "row", [row for row in ELEMENTWISE if row["inplace"] and row["method"]], ids=lambda row: row["name"]

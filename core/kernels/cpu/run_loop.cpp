@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "kernels/chain.h"
 #include "kernels/copy.h"
 #include "kernels/cpu/copying.h"
 #include "kernels/cpu/variants.h"
@@ -13,9 +14,7 @@ namespace adjoint {
 
 namespace {
 
-// Elements per block of operands that need converting or gathering: inputs and result stay in the first-level
-// cache.
-constexpr int64_t kBlock = 512;
+constexpr int64_t kBlock = Chain::kBlock;
 
 /// Rows shorter than this are gathered into blocks: a call of the loop costs as much as some tens of
 /// elements.
@@ -158,21 +157,12 @@ void repeat_value(char* to, const void* value, int64_t item, int64_t n) {
 }
 
 void StraightCall::run_long(void* out, int64_t n) const {
-  // A block of each constant, long enough for the longest piece.
-  alignas(64) char blocks[kOperands][kBlock * sizeof(Complex<double>)];
+  Chain chain;
+  Chain::Link& link = chain.then(loop, parameters, {static_cast<char*>(out), out_item});
   for (int k = 0; k < kOperands; ++k)
-    if (constant >> k & 1) repeat_value(blocks[k], data[k], item[k], std::min(n, kBlock));
-  runtime::parallel_for(0, n, kSerial, [&](int64_t begin, int64_t end) {
-    const int64_t step = constant ? kBlock : end - begin;
-    for (int64_t at = begin; at < end; at += step) {
-      const void* p[kOperands];
-      for (int k = 0; k < kOperands; ++k)
-        p[k] = constant >> k & 1 ? blocks[k]
-               : data[k]         ? static_cast<const char*>(data[k]) + at * item[k]
-                                 : nullptr;
-      loop(static_cast<char*>(out) + at * out_item, p, std::min(step, end - at), parameters);
-    }
-  });
+    link.in[k] = constant >> k & 1 ? chain.number(data[k], item[k], n)
+                                   : Chain::Place{static_cast<char*>(const_cast<void*>(data[k])), item[k]};
+  runtime::parallel_for(0, n, kSerial, [&](int64_t begin, int64_t end) { chain.run(begin, end); });
 }
 
 namespace {
@@ -222,28 +212,24 @@ void run_loop(const LoopCall& call, const Tensor& out) {
     }
   walk.plan();
   const DType out_type = out.dtype();
-  const int64_t out_item = itemsize(out_type);
   if (run_short_rows(call, walk, slots, n_inputs, out_type)) return;
   if (n_inputs <= 3 && run_turned(call, walk, slots, n_inputs, out_type)) return;
+  // All runs lie alike: what the loop takes where it is, and what is one number throughout a run.
+  const size_t inner = walk.shape().size() - 1;
+  const bool direct_out = out_type == call.out_type && walk.stride(0, inner) == itemsize(out_type);
+  bool direct[5], constant[5], direct_all = direct_out;
+  for (int k = 0; k < n_inputs; ++k) {
+    const DType have = call.inputs[slots[k]]->dtype();
+    const int64_t stride = walk.stride(k + 1, inner);
+    direct_all &= direct[k] = have == call.types[slots[k]] && stride == itemsize(have);
+    constant[k] = stride == 0;
+  }
   walk.run(StraightCall::kSerial, [&](char* const* p, const int64_t* strides, int64_t n) {
     const void* in[5] = {};
+    for (int k = 0; k < n_inputs; ++k) in[slots[k]] = p[k + 1];
+    if (direct_all) return call.loop(p[0], in, n, call.parameters);
     // A block per operand that cannot be used where it lies.
     alignas(64) char blocks[6][kBlock * sizeof(Complex<double>)];
-    bool direct_all = out_type == call.out_type && strides[0] == out_item;
-    bool direct[5], constant[5];
-    for (int k = 0; k < n_inputs; ++k) {
-      const int s = slots[k];
-      const DType have = call.inputs[s]->dtype();
-      direct[k] = have == call.types[s] && strides[k + 1] == itemsize(have);
-      constant[k] = strides[k + 1] == 0;
-      direct_all &= direct[k];
-      in[s] = p[k + 1];
-    }
-    if (direct_all) {
-      call.loop(p[0], in, n, call.parameters);
-      return;
-    }
-    const bool direct_out = out_type == call.out_type && strides[0] == out_item;
     for (int64_t at = 0; at < n; at += kBlock) {
       const int64_t m = std::min(kBlock, n - at);
       for (int k = 0; k < n_inputs; ++k) {
@@ -261,12 +247,9 @@ void run_loop(const LoopCall& call, const Tensor& out) {
         }
       }
       char* to = p[0] + at * strides[0];
-      if (direct_out) {
-        call.loop(to, in, m, call.parameters);
-      } else {
-        call.loop(blocks[5], in, m, call.parameters);
+      call.loop(direct_out ? to : blocks[5], in, m, call.parameters);
+      if (!direct_out)
         convert_strided(to, out_type, strides[0], blocks[5], call.out_type, itemsize(call.out_type), m);
-      }
     }
   });
 }
@@ -334,18 +317,6 @@ void GatheredCall::run() const {
     loop(static_cast<char*>(out) + at * out_item, in, step, parameters);
     for (int k = 0; k < StraightCall::kOperands; ++k)
       if (in[k]) in[k] = static_cast<const char*>(in[k]) + step * item[k];
-  }
-}
-
-void fold_in_blocks(const Tensor& a, TensorList many, Loop loop) {
-  constexpr int64_t kBlock = 2048;  // stays in the nearest cache while all are added to it
-  const int64_t n = a.numel(), item = a.itemsize();
-  for (int64_t begin = 0; begin < n; begin += kBlock) {
-    void* out = a.bytes() + begin * item;
-    for (const Tensor& b : many) {
-      const void* in[StraightCall::kOperands] = {out, b.bytes() + begin * item};
-      loop(out, in, std::min(kBlock, n - begin), nullptr);
-    }
   }
 }
 
