@@ -107,7 +107,7 @@ def emulate(target: Target, version: str, arguments: argparse.Namespace) -> None
     if sha256(made) != seen["sha256"]:
         proofs.refuse(f"{made.name} is not the wheel that was made last")
     note = functools.partial(page.note, name)
-    emulation.prove(made, arguments.root, BUILD, arguments.tests, note, seen.get("tests", {}))
+    emulation.prove(target, made, arguments.root, BUILD, arguments.tests, note, seen.get("tests", {}))
     refuse_failures(name)
 
 

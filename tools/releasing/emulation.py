@@ -9,7 +9,7 @@ import stat
 import sys
 
 from releasing import proofs
-from releasing.targets import Missing, run
+from releasing.targets import ROOT, Missing, Target, gnu_compiler, run
 
 #: What qemu emulates: a processor with NEON. On that of its own making, which has SVE, OpenBLAS's SVE loops gave wrong products.
 PROCESSOR = "cortex-a72"
@@ -62,7 +62,17 @@ def lay_out_others(root: pathlib.Path, machine: str, version: str) -> None:
             os.mknod(root / "dev" / name, 0o666 | stat.S_IFCHR, os.makedev(1, number))
 
 
+def lay_out_device(place: pathlib.Path, target: Target) -> str:
+    """The device of the tests, which they compile where there is a compiler."""
+    compiler, _ = gnu_compiler(target)
+    sources = sorted((ROOT / "tests" / "far").glob("*.cpp"))
+    command = [compiler, "-std=c++20", "-O1", "-shared", "-fPIC", "-static-libstdc++", "-static-libgcc"]
+    run([*command, f"-I{ROOT / 'core'}", *sources, "-o", place / "libfar.so"])
+    return "ADJOINT_FAR_DEVICE=/release/libfar.so"
+
+
 def prove(
+    target: Target,
     wheel: pathlib.Path,
     root: pathlib.Path,
     folder: pathlib.Path,
@@ -81,7 +91,7 @@ def prove(
     proofs.refuse_compilers(f"{root}/usr/bin:{root}/bin")
     lay_out_others(root, machine, version)
     inside = ["chroot", root, "/usr/bin/env", "-i", "-C", "/release", "LC_ALL=C.UTF-8", "PATH=/usr/bin:/bin"]
-    inside += ["HOME=/release", f"QEMU_CPU={PROCESSOR}"]
+    inside += ["HOME=/release", f"QEMU_CPU={PROCESSOR}", lay_out_device(place, target)]
     run([*inside, "python3", "-m", "venv", "venv"])
     run([*inside, "venv/bin/pip", "install", "--quiet", "--no-index", "--find-links", ".", wheel.name])
     python = [*inside, "PYTHONPATH=/others", "venv/bin/python"]
