@@ -69,7 +69,7 @@ def linux(
     metadata = wheel.metadata(sdist)
     stubs = BUILD / "stubs"
     for version, python in pythons.items():
-        installed = build.build(target, python, arguments.jobs)
+        installed = build.build(target, python, arguments.jobs, arguments.ccache)
         if target.native:
             shutil.rmtree(stubs, ignore_errors=True)
             stubs.mkdir(parents=True)
@@ -135,7 +135,7 @@ def compiles(target: Target, pythons: dict[str, build.Python], arguments: argpar
         "compiles without warnings, with portable loops; not linked, not run",
     )
     try:
-        if arguments.cpython and target.headers:
+        if arguments.cpython and (target.headers or arguments.cpython.is_dir()):
             version = build.version_of(arguments.cpython)
             what = f"the core and the bindings, with CPython {version}'s headers"
             build.build_bindings(
@@ -175,11 +175,16 @@ def main() -> None:
         "--tests", nargs="*", default=[], help="paths for pytest, which run on each wheel that can be run"
     )
     parser.add_argument(
+        "--ccache", action="store_true", help="compile by ccache, which is quicker where it knows the sources"
+    )
+    parser.add_argument(
         "--resume", action="store_true", help="only test on in the root, where an earlier run was cut off"
     )
     parser.add_argument("--page", action="store_true", help="only write the page, of what was seen so far")
     parser.add_argument(
-        "--cpython", type=pathlib.Path, help="CPython's source package, which has headers for Windows"
+        "--cpython",
+        type=pathlib.Path,
+        help="CPython's source package, which has headers for Windows, or a folder of its headers for the target",
     )
     parser.add_argument(
         "--check", action="store_true", help="only look at what is in dist/, and make the source package"
