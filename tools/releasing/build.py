@@ -62,8 +62,9 @@ def environment(target: Target, cache: bool = False) -> dict[str, str]:
         for key, value in zig_environment(target).items()
         if key not in ("CFLAGS", "CXXFLAGS", "LDFLAGS")
     }
-    # Headers are compiled beforehand, which is quicker than a compiler's cache that is empty.
-    return kept | {"LC_ALL": "C", "TZ": "UTC"} | ({} if cache else {"CCACHE_DISABLE": "1"})
+    # Headers are compiled beforehand, which is quicker than a compiler's cache that is empty. One that is full was filled with the
+    # language as it is.
+    return kept | {"TZ": "UTC"} | ({} if cache else {"LC_ALL": "C", "CCACHE_DISABLE": "1"})
 
 
 def compile(
