@@ -148,7 +148,7 @@ def compiles(target: Target, pythons: dict[str, build.Python], arguments: argpar
             raise  # configuring failed, which says nothing of the sources
         state = "does not compile yet"
         print(str(error)[-3000:])
-    page.begin(target.name, what=what, state=state)
+    page.begin(target.name, what=what, state=state, commit=wheel.commit())
     print(f"{target.name}: {what}: {state}")
 
 

@@ -137,12 +137,12 @@ def parts(seen: dict[str, dict]) -> list[str]:
 
 
 def compiled(seen: dict[str, dict]) -> list[str]:
-    lines = ["| system | what | state |", "|---|---|---|"]
+    lines = ["| system | what | of commit | state |", "|---|---|---|---|"]
     for target in TARGETS.values():
         if target.tag is None:
             of = {"what": "the core, without the bindings", "state": "not tried in this release"}
             of |= seen.get(target.name, {})
-            lines.append(f"| {target.name} | {of['what']} | {of['state']} |")
+            lines.append(f"| {target.name} | {of['what']} | {of.get('commit', '')} | {of['state']} |")
     return lines
 
 
