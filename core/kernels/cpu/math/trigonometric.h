@@ -91,21 +91,23 @@ ADJOINT_INLINE std::int32_t table_index(std::int32_t exponent, std::int32_t leas
   return i & ~(i >> 31);
 }
 
-/// x*y + u*v. Which product is part of a fused operation is said here: left to the compiler, it may be one of
-/// them in loops over vectors and the other in those over what is left, so that bits would depend on an
-/// element's place.
+/// x*y + u*v and x*y - u*v. Which product is part of a fused operation is said on aarch64: left to GCC, it is
+/// one of them in loops over vectors, and the other over what is left, so that bits would depend on an
+/// element's place. On x86-64 it chooses the same in both.
 ADJOINT_INLINE double sum_of_products(double x, double y, double u, double v) {
-#if ADJOINT_HAS_FMA
-  return __builtin_fma(x, y, u * v);
+#if defined(__ARM_FEATURE_FMA)
+  return __builtin_fma(u, v, x * y);
 #else
   return x * y + u * v;
 #endif
 }
-ADJOINT_INLINE float sum_of_products(float x, float y, float u, float v) {
-#if ADJOINT_HAS_FMA
-  return __builtin_fmaf(x, y, u * v);
+template <class T>
+ADJOINT_INLINE T difference_of_products(T x, T y, T u, T v) {
+#if defined(__ARM_FEATURE_FMA)
+  return sizeof(T) == sizeof(float) ? T(__builtin_fmaf(-float(u), float(v), float(x * y)))
+                                    : T(__builtin_fma(-double(u), double(v), double(x * y)));
 #else
-  return x * y + u * v;
+  return x * y - u * v;
 #endif
 }
 
@@ -193,8 +195,9 @@ ADJOINT_INLINE Pair<T> sin_reduced(Angle<T> a) {
 template <class T>
 ADJOINT_INLINE Pair<T> cos_reduced(Angle<T> a) {
   const T z = a.r * a.r, half = T(0.5) * z, w = T(1) - half;
-  const T tail = sum_of_products(-a.r, a.error, z * z, polynomial(z, coefficients::Polynomials<T>::cos));
-  return {w, ((T(1) - w) - half) + tail};
+  return {w,
+          ((T(1) - w) - half) +
+              difference_of_products(z * z, polynomial(z, coefficients::Polynomials<T>::cos), a.r, a.error)};
 }
 
 /// y with the sign flipped where bit 1 of the quadrant is set, and again where `negative`.
