@@ -57,6 +57,7 @@ def lay_out_others(root: pathlib.Path, machine: str, version: str) -> None:
     command += ["--target", str(root / "others"), f"--python-version={version}"]
     if not (root / "others").is_dir():
         run([*command, "numpy", "scipy", "mpmath", "pytest", "hypothesis"])
+    (root / "dev" / "shm").mkdir(exist_ok=True)  # semaphores of processes are files there
     for name, number in {"null": 3, "zero": 5, "full": 7, "urandom": 9}.items():
         if not (root / "dev" / name).exists():
             os.mknod(root / "dev" / name, 0o666 | stat.S_IFCHR, os.makedev(1, number))
