@@ -91,7 +91,24 @@ def prove(
         shutil.copy(path, place)
     proofs.refuse_compilers(f"{root}/usr/bin:{root}/bin")
     lay_out_others(root, machine, version)
-    inside = ["chroot", root, "/usr/bin/env", "-i", "-C", "/release", "LC_ALL=C.UTF-8", "PATH=/usr/bin:/bin"]
+    # Seen by what is started here alone, and gone with it: what a process has, which tests look up.
+    with_processes = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        'mount --bind /proc "$0/proc" && exec chroot "$0" "$@"',
+    ]
+    inside = [
+        *with_processes,
+        root,
+        "/usr/bin/env",
+        "-i",
+        "-C",
+        "/release",
+        "LC_ALL=C.UTF-8",
+        "PATH=/usr/bin:/bin",
+    ]
     inside += ["HOME=/release", f"QEMU_CPU={PROCESSOR}", lay_out_device(place, target)]
     run([*inside, "python3", "-m", "venv", "venv"])
     run([*inside, "venv/bin/pip", "install", "--quiet", "--no-index", "--find-links", ".", wheel.name])
