@@ -124,9 +124,9 @@ def installed(seen: dict[str, dict]) -> list[str]:
 
 
 def parts(seen: dict[str, dict]) -> list[str]:
-    """Where the bytes are, of the wheel that was installed first."""
-    of = next((of for of in seen.values() if "installed_parts" in of), None)
-    if of is None:
+    """Where the bytes are, of the wheel that takes most when it is installed."""
+    of = max(seen.values(), key=lambda of: of.get("installed", 0), default={})
+    if "installed_parts" not in of:
         return ["Nothing was installed in this release."]
     lines = [f"Of `{of['wheel']}`:", "", "| what | in the wheel | installed |", "|---|---|---|"]
     of["parts"]["together"], of["installed_parts"]["together"] = of["size"], of["installed"]
