@@ -1,10 +1,12 @@
 """The test device: importing this lets there be `far:0` and `far:1`, whose memory the host cannot read (far/far.cpp).
 
-It is a library of its own, which comes to the core as one for real hardware would; a C++ compiler has to be there.
+It is a library of its own, which comes to the core as one for real hardware would; a C++ compiler has to be there, or the
+library, compiled elsewhere, as the file that the variable ADJOINT_FAR_DEVICE names.
 """
 
 import ctypes
 import itertools
+import os
 import pathlib
 import subprocess
 import sysconfig
@@ -28,7 +30,7 @@ def build(folder):
 
 def register():
     with tempfile.TemporaryDirectory() as folder:
-        library = ctypes.CDLL(str(build(folder)))
+        library = ctypes.CDLL(os.environ.get("ADJOINT_FAR_DEVICE") or str(build(folder)))
     make = ctypes.pythonapi.PyCapsule_New
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 

@@ -8,6 +8,7 @@ import io
 import json
 import pathlib
 import re
+import shutil
 import sys
 import zipfile
 
@@ -22,6 +23,7 @@ def releasing(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     import releasing.build
+    import releasing.emulation
     import releasing.page
     import releasing.proofs
     import releasing.targets
@@ -91,7 +93,7 @@ def test_the_page_names_what_was_not_made_and_not_run(releasing):
     page = releasing.page
     made = {"wheel": "w.whl", "size": 3_900_000, "auditwheel": "manylinux_2_28_aarch64"}
     lines = page.wheels({"linux-aarch64 3.11": made})
-    assert any("`w.whl` | 3.90 MB" in line and "built, not run" in line for line in lines)
+    assert any("`w.whl` | unknown | 3.90 MB" in line and "built, not run" in line for line in lines)
     not_made = {line for line in lines if line.startswith("Not made and proven")}
     every = ", ".join(releasing.build.VERSIONS)
     assert not_made == {
@@ -102,22 +104,34 @@ def test_the_page_names_what_was_not_made_and_not_run(releasing):
     assert all("not tried" in line for line in page.compiled({})[2:])
 
 
-def test_the_page_says_which_tests_ran(releasing):
-    ran = {"tests/ops": "1200 passed, 3 skipped", "tests/nn": "90 passed, 1 xfailed"}
-    made = {
-        "linux-aarch64 3.11": {
-            "wheel": "w.whl",
-            "size": 1,
-            "auditwheel": "a",
-            "first": "the tour",
-            "tests": ran,
-        }
+def test_the_page_says_which_tests_ran_and_which_did_not(releasing):
+    ran = {
+        "tests/ops/test_sorting.py": "1200 passed, 3 skipped",
+        "tests/ops/test_table.py": "90 passed, 1 xfailed",
+        "tests/nn/test_layers.py": "2 failed, 8 passed",
     }
-    (line,) = [line for line in releasing.page.wheels(made) if line.startswith("| `w.whl`")]
-    assert "the tour; tests: 1,290 passed, 3 skipped, 1 xfailed" in line
-    assert releasing.page.tested(made)[2:] == [
-        f"| `w.whl` | `{path}` | {said} |" for path, said in ran.items()
+    where = "qemu-user 7.2 (cortex-a72)"
+    made = {"wheel": "w.whl", "size": 1, "auditwheel": "a", "first": "the tour", "tests": ran, "where": where}
+    made["commit"] = "0123abc"
+    (line,) = [
+        line for line in releasing.page.wheels({"linux-aarch64 3.11": made}) if line.startswith("| `w.whl`")
     ]
+    assert "the tour; tests: 1,298 passed, 3 skipped, 1 xfailed, 2 failed" in line and "0123abc" in line
+    lines = releasing.page.tested({"linux-aarch64 3.11": made})
+    assert "| `tests/ops` | `sorting`, `table` | 1,290 passed, 3 skipped, 1 xfailed |" in lines
+    assert "| | `tests/nn/test_layers.py` | **2 failed, 8 passed** |" in lines
+    # Each file of tests has run, is left out for a reason, or is said not to have run.
+    named = re.findall(r"`([\w/]+)`", "\n".join(line for line in lines if line.startswith(("Left", "Not"))))
+    assert {"typing", "layers"} & set(named) == {"typing"} and "convolution" in named
+    every = releasing.proofs.files_of(["tests"])
+    assert len(every) > 300 and releasing.emulation.left_out().keys() <= set(every)
+    listed = [line for line in lines if line.startswith(("Left out", "Not run yet, of `tests/nn`"))]
+    assert len(listed) == len(releasing.emulation.LEFT_OUT) + 1
+    assert releasing.page.names(["tests/nn/test_a.py", "tests/nn/b_test.py"]) == "`a`, `b_test`"
+    assert (
+        releasing.proofs.files_of(["tests/nn/test_layers.py", "tests/nn"]).count("tests/nn/test_layers.py")
+        == 1
+    )
 
 
 def test_what_runs_tests_tells_failures(releasing, tmp_path, monkeypatch):
@@ -125,16 +139,25 @@ def test_what_runs_tests_tells_failures(releasing, tmp_path, monkeypatch):
     (tmp_path / "test_one.py").write_text("def test_a(): pass\ndef test_b(): assert False\n")
     (tmp_path / "test_two.py").write_text("def test_a(): pass\n")
     (tmp_path / "test_crash.py").write_text("import os\ndef test_a(): os.abort()\n")
+    (tmp_path / "test_hang.py").write_text("import time\ndef test_a(): time.sleep(60)\n")
+    (tmp_path / "test_skip.py").write_text("import pytest\npytest.skip('no', allow_module_level=True)\n")
+    shutil.copy(ROOT / "tools" / "releasing" / "suite.py", tmp_path)
+    monkeypatch.setattr(releasing.proofs, "PATIENCE", 3)
     page, log, name = releasing.page, tmp_path / "log", "linux-x86_64 3.11"
     monkeypatch.setattr(page, "SEEN", tmp_path / "seen.json")
     page.begin(name, wheel="old.whl", tests={"test_old.py": "9 passed"})
     page.begin(name, wheel="w.whl")
     assert "tests" not in page.load()[name]  # what an earlier wheel passed says nothing of this one
-    note, paths = functools.partial(page.note, name), ["test_one.py", "test_crash.py", "test_two.py"]
-    releasing.proofs.run_tests([sys.executable], paths, log, note, cwd=tmp_path)
+    note = functools.partial(page.note, name)
+    paths = [f"test_{what}.py" for what in "one crash hang skip two".split()]
+    releasing.proofs.run_tests([sys.executable], paths, log, note, {"test_zero.py": "1 passed"}, cwd=tmp_path)
     said = page.load()[name]["tests"]
     assert (said["test_one.py"], said["test_two.py"]) == ("1 failed, 1 passed", "1 passed")
-    assert re.fullmatch(r"failed: ended with -?\d+", said["test_crash.py"])
+    assert (said["test_skip.py"], said["test_zero.py"]) == ("1 skipped", "1 passed")
+    assert (said["test_crash.py"], said["test_hang.py"]) == (
+        "failed: ended with -6",
+        "failed: ended with -14",
+    )
     assert "assert False" in log.read_text()
 
 

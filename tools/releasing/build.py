@@ -55,19 +55,24 @@ def find_pythons(versions: list[str]) -> dict[str, Python]:
     return found
 
 
-def environment(target: Target) -> dict[str, str]:
+def environment(target: Target, cache: bool = False) -> dict[str, str]:
     # With a zone, a language or flags of somebody's own the same sources would make another file.
     kept = {
         key: value
         for key, value in zig_environment(target).items()
         if key not in ("CFLAGS", "CXXFLAGS", "LDFLAGS")
     }
-    # Headers are compiled beforehand, which is quicker than a compiler's cache that is empty.
-    return kept | {"LC_ALL": "C", "TZ": "UTC", "CCACHE_DISABLE": "1"}
+    # Headers are compiled beforehand, which is quicker than a compiler's cache that is empty. One that is full was filled with the
+    # language as it is.
+    return kept | {"TZ": "UTC"} | ({} if cache else {"LC_ALL": "C", "CCACHE_DISABLE": "1"})
 
 
 def compile(
-    target: Target, arguments: list[str | os.PathLike[str]], jobs: int, link: bool = True
+    target: Target,
+    arguments: list[str | os.PathLike[str]],
+    jobs: int,
+    link: bool = True,
+    cache: bool = False,
 ) -> pathlib.Path:
     """Configures and compiles; warnings are errors."""
     folder = target.folder
@@ -82,21 +87,23 @@ def compile(
         *toolchain(target),
         *arguments,
     ]
-    command.append("-DCMAKE_BUILD_TYPE=Release")
-    run(command, env=environment(target))
+    command += ["-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_CXX_COMPILER_LAUNCHER={'ccache' if cache else ''}"]
+    run(command, env=environment(target, cache))
     log = target.folder / "build.log"
     known = "" if link else run(["ninja", "-C", folder, "-t", "targets", "all"])
-    objects = re.findall(r"^(\S+\.obj): CXX", known, re.M)
+    objects = re.findall(r"^(\S+\.o(?:bj)?): CXX", known, re.M)
     with log.open("w") as stream:
         command = ["ninja", "-C", folder, f"-j{jobs}", *objects]
-        done = subprocess.run(command, env=environment(target), stdout=stream, stderr=subprocess.STDOUT)
+        done = subprocess.run(
+            command, env=environment(target, cache), stdout=stream, stderr=subprocess.STDOUT
+        )
     words = log.read_text()
     if done.returncode or "warning:" in words:
         raise SystemExit(f"the build for {target.name} failed or has warnings ({log}):\n{words[-6000:]}")
     return folder
 
 
-def build(target: Target, python: Python, jobs: int) -> pathlib.Path:
+def build(target: Target, python: Python, jobs: int, cache: bool = False) -> pathlib.Path:
     """A folder with what the build installs into the package: the module and, where it can be imported, its stubs."""
     import nanobind
 
@@ -108,7 +115,7 @@ def build(target: Target, python: Python, jobs: int) -> pathlib.Path:
         f"-DPython_EXECUTABLE={python.executable}",
     ]
     arguments += [f"-DPython_INCLUDE_DIR={python.include}", f"-Dnanobind_DIR={nanobind.cmake_dir()}"]
-    folder, installed = compile(target, arguments, jobs), target.folder / "installed"
+    folder, installed = compile(target, arguments, jobs, cache=cache), target.folder / "installed"
     shutil.rmtree(installed, ignore_errors=True)
     run(["cmake", "--install", folder, "--strip", "--prefix", installed], env=environment(target))
     return installed / "adjoint"
@@ -120,17 +127,25 @@ def build_core(target: Target, jobs: int) -> None:
 
 
 def version_of(sources: pathlib.Path) -> str:
-    """Of CPython's source package: 3.11.2."""
+    """Of CPython's source package, or of a folder of its headers: 3.11.2."""
+    if sources.is_dir():
+        return stated_version((sources / "patchlevel.h").read_text())
     with tarfile.open(sources) as archive:
         name = next(name for name in archive.getnames() if name.endswith("/Include/patchlevel.h"))
         content = archive.extractfile(name)
         assert content
-        (said,) = re.findall(r'^#define PY_VERSION\s+"([\d.]+)', content.read().decode(), re.M)
+        return stated_version(content.read().decode())
+
+
+def stated_version(patchlevel: str) -> str:
+    (said,) = re.findall(r'^#define PY_VERSION\s+"([\d.]+)', patchlevel, re.M)
     return said
 
 
 def headers(target: Target, sources: pathlib.Path) -> pathlib.Path:
-    """CPython's headers for Windows, from its source package. For other systems configuring writes one of them."""
+    """CPython's headers for Windows, from its source package. For other systems configuring writes one of them: a folder has all."""
+    if sources.is_dir():
+        return sources
     folder = target.folder / "python"
     with tarfile.open(sources) as archive:
         for member in archive:
@@ -150,7 +165,7 @@ def build_bindings(target: Target, python: Python, sources: pathlib.Path, jobs: 
     import nanobind
 
     include = headers(target, sources)
-    library = include / f"{python.tag.replace('cp', 'python')}.lib"  # CMake wants one
+    library = target.folder / f"{python.tag.replace('cp', 'python')}.lib"  # CMake wants one
     library.touch()
     arguments: list[str | os.PathLike[str]] = [f"-DPython_EXECUTABLE={python.executable}"]
     arguments += [f"-DPython_INCLUDE_DIR={include}", f"-DPython_LIBRARY={library}"]

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable
 
 from releasing.build import VERSIONS
+from releasing.emulation import LEFT_OUT, left_out
+from releasing.proofs import FAILED, files_of
 from releasing.targets import BUILD, ROOT, TARGETS
 
 PAGE = ROOT / "docs" / "platforms.md"
@@ -34,7 +36,7 @@ def megabytes(count: int) -> str:
 
 
 def wheels(seen: dict[str, dict]) -> list[str]:
-    lines = ["| wheel | size | auditwheel | what was run | where |", "|---|---|---|---|---|"]
+    lines = ["| wheel | of commit | size | auditwheel | what was run | where |", "|---|---|---|---|---|---|"]
     missing: dict[str, list[str]] = {}
     for target in TARGETS.values():
         for version in VERSIONS if target.tag else ():
@@ -46,7 +48,7 @@ def wheels(seen: dict[str, dict]) -> list[str]:
             if of.get("tests"):
                 ran += "; tests: " + counts(of["tests"].values())
             lines.append(
-                f"| `{of['wheel']}` | {megabytes(of['size'])} | `{of['auditwheel']}` | {ran} | {where} |"
+                f"| `{of['wheel']}` | {of.get('commit', 'unknown')} | {megabytes(of['size'])} | `{of['auditwheel']}` | {ran} | {where} |"
             )
     source = seen.get("sdist", {}).get(
         "state", "the source package was not built without a network in this release"
@@ -66,10 +68,45 @@ def counts(said: Iterable[str]) -> str:
 
 
 def tested(seen: dict[str, dict]) -> list[str]:
-    lines = ["| wheel | tests | result |", "|---|---|---|"]
+    """Which tests ran, by folders; files with failures by themselves; what did not run where others did, by name."""
+    lines: list[str] = []
     for of in seen.values():
-        lines += [f"| `{of['wheel']}` | `{path}` | {said} |" for path, said in of.get("tests", {}).items()]
-    return lines
+        ran = of.get("tests", {})
+        if not ran:
+            continue
+        lines += [f"On `{of['wheel']}`, of commit {of.get('commit', 'unknown')}:", ""]
+        lines += ["| folder | files | result |", "|---|---|---|"]
+        failed = {path: said for path, said in ran.items() if FAILED.search(said)}
+        folders: dict[str, list[str]] = {}
+        for path in sorted(ran.keys() - failed.keys()):
+            folders.setdefault(path.rpartition("/")[0], []).append(path)
+        for folder, paths in folders.items():
+            lines.append(f"| `{folder}` | {names(paths)} | {counts(ran[path] for path in paths)} |")
+        lines += [f"| | `{path}` | **{said}** |" for path, said in failed.items()]
+        if "qemu" in of.get("where", ""):
+            lines += ["", *not_run(ran), ""]
+    return lines or ["None, in this release."]
+
+
+def names(paths: Iterable[str]) -> str:
+    """The names of files of tests: test_this.py and test_that.py are `this`, `that`."""
+    return ", ".join(f"`{re.sub(r'.*/(test_)?|[.]py$', '', path)}`" for path in paths)
+
+
+def not_run(ran: Iterable[str]) -> list[str]:
+    """What of tests/ did not run under emulation, and why."""
+    every = set(files_of(["tests"])) - set(ran)
+    lines = [
+        f"Left out, since they {why}: {names(f'tests/{name}' for name in listed.split())}."
+        for why, listed in LEFT_OUT.items()
+    ]
+    rest = sorted(every - left_out().keys())
+    folders = sorted({path.rpartition("/")[0] for path in rest})
+    lines += [
+        f"Not run yet, of `{folder}`: {names(path for path in rest if path.rpartition('/')[0] == folder)}."
+        for folder in folders
+    ]
+    return [line for each in lines for line in (each, "")][:-1]
 
 
 def installed(seen: dict[str, dict]) -> list[str]:
@@ -87,9 +124,9 @@ def installed(seen: dict[str, dict]) -> list[str]:
 
 
 def parts(seen: dict[str, dict]) -> list[str]:
-    """Where the bytes are, of the wheel that was installed first."""
-    of = next((of for of in seen.values() if "installed_parts" in of), None)
-    if of is None:
+    """Where the bytes are, of the wheel that takes most when it is installed."""
+    of = max(seen.values(), key=lambda of: of.get("installed", 0), default={})
+    if "installed_parts" not in of:
         return ["Nothing was installed in this release."]
     lines = [f"Of `{of['wheel']}`:", "", "| what | in the wheel | installed |", "|---|---|---|"]
     of["parts"]["together"], of["installed_parts"]["together"] = of["size"], of["installed"]
@@ -100,12 +137,12 @@ def parts(seen: dict[str, dict]) -> list[str]:
 
 
 def compiled(seen: dict[str, dict]) -> list[str]:
-    lines = ["| system | what | state |", "|---|---|---|"]
+    lines = ["| system | what | of commit | state |", "|---|---|---|---|"]
     for target in TARGETS.values():
         if target.tag is None:
             of = {"what": "the core, without the bindings", "state": "not tried in this release"}
             of |= seen.get(target.name, {})
-            lines.append(f"| {target.name} | {of['what']} | {of['state']} |")
+            lines.append(f"| {target.name} | {of['what']} | {of.get('commit', '')} | {of['state']} |")
     return lines
 
 

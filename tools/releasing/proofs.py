@@ -10,7 +10,6 @@ import pathlib
 import re
 import resource
 import shutil
-import stat
 import subprocess
 import sys
 import tarfile
@@ -24,14 +23,18 @@ from releasing.targets import ROOT, Missing, Target, run
 #: Most that a wheel without BLAS may take, and most that is installed with what it needs and bytecode, in bytes. Wanted are
 #: 4 and 40 MB: these may only become less.
 WHEEL, INSTALLED = 4_370_000, 43_800_000
-#: What qemu emulates: a processor with NEON. On that of its own making, which has SVE, OpenBLAS's SVE loops gave wrong products.
-PROCESSOR = "cortex-a72"
+#: Most seconds of the clock that one path of tests may take.
+PATIENCE = 2400
 #: Most seconds of a processor that installing a wheel may take, and milliseconds that importing takes above a bare interpreter.
 SECONDS, MILLISECONDS = 3.0, 15.0
 #: Where wheels are installed none of these is found.
 COMPILERS = ("cc", "c++", "gcc", "g++", "clang", "clang++", "cmake", "ninja", "make")
 #: What users read first, and what it shows runs.
 FIRST_PAGES = ("install.md", "ten_minutes.md", "tour.py")
+
+
+#: What pytest's last line, or `run_tests` for it, says of tests that did not pass.
+FAILED = re.compile(r"\b(failed|error)")
 
 
 #: Takes what was seen, by its name on the page.
@@ -200,7 +203,9 @@ def install(
             run([interpreter, "-m", "pip", "install", "--quiet", *needed], env=reached)
             suite = pathlib.Path(scratch) / "suite"
             copy_suite(suite)
-            run_tests([interpreter], tests, folder / f"tests-{version}.log", note, env=alone, cwd=suite)
+            run_tests(
+                [interpreter], files_of(tests), folder / f"tests-{version}.log", note, env=alone, cwd=suite
+            )
 
 
 def builds_offline(sdist: pathlib.Path, log: pathlib.Path, jobs: int) -> None:
@@ -244,121 +249,62 @@ def builds_offline(sdist: pathlib.Path, log: pathlib.Path, jobs: int) -> None:
 def closing_line(said: str) -> str:
     """How many tests passed, failed and were skipped, in pytest's words."""
     found = re.findall(r"^=*\s*(\d+ \w+(?:, \d+ \w+)*) in [\d.]+s", said, re.M)
-    if not found or not re.search("passed|failed|error", found[-1]):
+    if not found or not re.search("passed|failed|error|skipped", found[-1]):
         refuse(f"no test has run:\n{said[-2000:]}")
     return found[-1]
 
 
+def files_of(tests: list[str]) -> list[str]:
+    """Paths of tests, each once, folders by their files."""
+    found: dict[str, None] = {}
+    for path in tests:
+        inside = sorted((ROOT / path).rglob("test_*.py")) if (ROOT / path).is_dir() else []
+        found |= dict.fromkeys([file.relative_to(ROOT).as_posix() for file in inside] or [path])
+    return list(found)
+
+
 def run_tests(
-    command: list[str | os.PathLike[str]], tests: list[str], log: pathlib.Path, note: Note, **options: object
+    command: list[str | os.PathLike[str]],
+    tests: list[str],
+    log: pathlib.Path,
+    note: Note,
+    known: dict[str, str] | None = None,
+    **options: object,
 ) -> None:
     """Runs each path by itself, and notes after each how its tests went: what was seen stays known if the rest takes too long. What
-    each said is in the log."""
-    found = {}
-    with log.open("w") as stream:
-        for path in tests:
-            done = subprocess.run(
-                [*command, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:warnings", path],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                **options,  # type: ignore[call-overload]
-            )
-            stream.write(f"== {path}\n{done.stdout}\n")
+    each said is in the log; `known` is what an earlier run saw of the same wheel."""
+    found, said, path = dict(known or {}), "", ""
+    command = [*command, "suite.py", str(PATIENCE), *tests]
+    with (
+        log.open("a" if known else "w") as stream,
+        subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            **options,  # type: ignore[call-overload]
+        ) as running,
+    ):
+        for line in running.stdout:
+            stream.write(line)
             stream.flush()
-            ended = 0 <= done.returncode <= 1
-            found[path] = closing_line(done.stdout) if ended else f"failed: ended with {done.returncode}"
-            note(tests=found)
+            if line.startswith("suite.py: ended with "):
+                status = int(line.split()[-1])
+                # A file that skips itself as a whole has no tests for pytest, which then ends with 5.
+                ended = status in (0, 1) or (status == 5 and re.search(r"^=*\s*\d+ skipped in", said, re.M))
+                found[path] = closing_line(said) if ended else f"failed: ended with {status}"
+                note(tests=found)
+            elif line.startswith("suite.py: runs "):
+                said, path = "", line.split()[-1]
+            else:
+                said += line
+    if running.returncode:
+        refuse(f"what runs tests ended with {running.returncode}; {log} has its words")
 
 
 def copy_suite(folder: pathlib.Path) -> None:
-    """The tests alone, so that what they find of the package is what is installed."""
-    shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", folder)
-
-
-def make_root(root: pathlib.Path, architecture: str = "arm64") -> None:
-    """A root of Debian 12 for another machine. Its packages are laid out, not configured, which no program of ours needs and
-    which would take emulated minutes."""
-    if not shutil.which("debootstrap"):
-        raise Missing("debootstrap and qemu-user-static (apt-get install)")
-    command = [
-        "debootstrap",
-        "--foreign",
-        f"--arch={architecture}",
-        "--variant=minbase",
-        "--include=python3-venv",
-    ]
-    run([*command, "bookworm", root, "http://deb.debian.org/debian"])
-    for package in sorted((root / "var/cache/apt/archives").glob("*.deb")):
-        run(["dpkg-deb", "-x", package, root])
-
-
-def version_in(root: pathlib.Path) -> str:
-    return run(
-        ["chroot", root, "/usr/bin/python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
-    ).strip()
-
-
-def emulated(
-    wheel: pathlib.Path, root: pathlib.Path, folder: pathlib.Path, tests: list[str], note: Note
-) -> None:
-    """Installs and tests in a root of another machine, whose programs qemu-user runs (binfmt_misc knows it)."""
-    machine, version = run(["chroot", root, "/bin/uname", "-m"]).strip(), version_in(root)
-    wheels = requirements(folder, machine, version)
-    place = root / "release"
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir()
-    for path in [wheel, *wheels.glob("*.whl"), *(ROOT / "docs" / page for page in FIRST_PAGES)]:
-        shutil.copy(path, place)
-    copy_suite(place)
-    refuse_compilers(f"{root}/usr/bin:{root}/bin")
-    # What tests need is laid out by this machine's pip, which is quicker; the wheel by the root's own.
-    others = root / "others"
-    if not others.is_dir():
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--only-binary=:all:",
-            "--target",
-            others,
-        ]
-        platforms = [f"--platform=manylinux_2_{minor}_{machine}" for minor in (17, 27, 28)]
-        run(
-            [
-                *command,
-                *platforms,
-                f"--python-version={version}",
-                "numpy",
-                "scipy",
-                "mpmath",
-                "pytest",
-                "hypothesis",
-            ]
-        )
-    for name, number in {"null": 3, "zero": 5, "urandom": 9}.items():
-        if not (root / "dev" / name).exists():
-            os.mknod(root / "dev" / name, 0o666 | stat.S_IFCHR, os.makedev(1, number))
-    inside = [
-        "chroot",
-        root,
-        "/usr/bin/env",
-        "-i",
-        "-C",
-        "/release",
-        "LC_ALL=C.UTF-8",
-        "PATH=/usr/bin:/bin",
-        "HOME=/release",
-        f"QEMU_CPU={PROCESSOR}",
-    ]
-    run([*inside, "python3", "-m", "venv", "venv"])
-    run([*inside, "venv/bin/pip", "install", "--quiet", "--no-index", "--find-links", ".", wheel.name])
-    inside.append("PYTHONPATH=/others")
-    python = [*inside, "venv/bin/python"]
-    first = first_steps(python, ".")
-    qemu = run(["qemu-aarch64-static", "--version"]).split()[2]
-    note(first=first, where=f"qemu-user {qemu} ({PROCESSOR}), Debian 12 arm64, Python {version}")
-    run_tests(python, tests, folder / "emulated.log", note)
+    """The tests and the pages and examples that they run, so that what they find of the package is what is installed."""
+    for name in ("tests", "docs", "examples"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE", "tools/releasing/suite.py"):
+        shutil.copy(ROOT / name, folder)

@@ -40,6 +40,12 @@ def date() -> int:
     return int(stated or run(["git", "log", "-1", "--format=%ct"], cwd=ROOT))
 
 
+def commit() -> str:
+    """Of what the commit is, and whether it has been changed since."""
+    changed = run(["git", "status", "--porcelain", "--untracked-files=no", "src", "core", "tests"], cwd=ROOT)
+    return run(["git", "rev-parse", "--short=10", "HEAD"], cwd=ROOT).strip() + ("+" if changed else "")
+
+
 def tracked(folder: str) -> list[pathlib.Path]:
     names = run(["git", "ls-files", "-z", folder], cwd=ROOT).split("\0")
     return sorted(ROOT / name for name in names if name and (ROOT / name).is_file())

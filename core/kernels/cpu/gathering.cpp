@@ -366,7 +366,10 @@ static void scatter_all(const Tensor& out, const Tensor& base, int64_t d, const 
   visit(out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T number = fixed ? value.to<T>() : T();
-    if (how == Scattering::Add)
+    if constexpr (is_half_v<T>)  // sums and products were made of another type
+      scatter_with<T, false>(lines, bounds, begin, fixed, number,
+                             [how](T a, T b) { return extreme(a, b, how == Scattering::Largest); });
+    else if (how == Scattering::Add)
       scatter_with<T, true>(lines, bounds, begin, fixed, number, [](T a, T b) { return added<T>(a, b); });
     else
       scatter_with<T, false>(lines, bounds, begin, fixed, number, [how](T a, T b) {

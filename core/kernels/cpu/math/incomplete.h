@@ -115,7 +115,7 @@ inline double gamma_near_turning_point(double a, double x, bool upper, bool sing
 /// one quotient for several steps; what changes is then much more than what is missing.
 inline double gamma_fraction(double a, double x, double tolerance) {
   double b = x + 1 - a, before = 1 / b;
-#ifndef __FMA__
+#if !ADJOINT_HAS_FMA
   // Without fused steps that loses three bits where x is small: Steed's way, whose terms fall (A. R. Barnett
   // et al., 1974).
   if (tolerance < 1e-12) {

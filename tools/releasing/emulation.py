@@ -1,0 +1,121 @@
+"""Wheels for another machine, installed and tested in a root of that machine, whose programs qemu-user runs (binfmt_misc knows it)."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import stat
+import sys
+
+from releasing import proofs
+from releasing.targets import ROOT, Missing, Target, gnu_compiler, run
+
+#: What qemu emulates: a processor with NEON. On that of its own making, which has SVE, OpenBLAS's SVE loops gave wrong products.
+PROCESSOR = "cortex-a72"
+#: Tests that say nothing there, by why they do not.
+LEFT_OUT = {
+    "read the repository, which is the same on every machine": (
+        "test_benchmarks.py test_coverage.py test_measured.py test_names_in_texts.py test_pages.py test_reference.py test_release.py "
+        "test_rooms.py test_site.py test_structure.py test_unread_parameters.py typing/test_type_hints.py typing/test_typing.py"
+    ),
+    "run packages that are not laid out there (scikit-learn, matplotlib, torchvision, torchcrepe, Pyro)": (
+        "examples/test_examples.py examples/test_gallery.py examples/test_jitted_examples.py test_demo.py test_pyro.py "
+        "test_torchcrepe.py test_torchvision.py"
+    ),
+    "need an MPI library, which is not laid out there": "distributed/test_mpi.py",
+    "measure time": "test_benchmark.py",
+}
+
+
+def left_out() -> dict[str, str]:
+    """Paths, and why they are left out."""
+    return {f"tests/{name}": why for why, names in LEFT_OUT.items() for name in names.split()}
+
+
+def make_root(root: pathlib.Path, architecture: str = "arm64") -> None:
+    """A root of Debian 12 for another machine. Its packages are laid out, not configured, which no program of ours needs and
+    which would take emulated minutes."""
+    if not shutil.which("debootstrap"):
+        raise Missing("debootstrap and qemu-user-static (apt-get install)")
+    command = ["debootstrap", "--foreign", f"--arch={architecture}", "--variant=minbase"]
+    run([*command, "--include=python3-venv", "bookworm", root, "http://deb.debian.org/debian"])
+    for package in sorted((root / "var/cache/apt/archives").glob("*.deb")):
+        run(["dpkg-deb", "-x", package, root])
+
+
+def version_in(root: pathlib.Path) -> str:
+    """The version of the root's Python."""
+    asked = "import sys; print('%d.%d' % sys.version_info[:2])"
+    return run(["chroot", root, "/usr/bin/python3", "-c", asked]).strip()
+
+
+def lay_out_others(root: pathlib.Path, machine: str, version: str) -> None:
+    """What tests need, by this machine's pip, which is quicker; the wheel is installed by the root's own."""
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--only-binary=:all:"]
+    command += [f"--platform=manylinux_2_{minor}_{machine}" for minor in (17, 27, 28)]
+    command += ["--target", str(root / "others"), f"--python-version={version}"]
+    if not (root / "others").is_dir():
+        run([*command, "numpy", "scipy", "mpmath", "pytest", "hypothesis"])
+    (root / "dev" / "shm").mkdir(exist_ok=True)  # semaphores of processes are files there
+    for name, number in {"null": 3, "zero": 5, "full": 7, "urandom": 9}.items():
+        if not (root / "dev" / name).exists():
+            os.mknod(root / "dev" / name, 0o666 | stat.S_IFCHR, os.makedev(1, number))
+
+
+def lay_out_device(place: pathlib.Path, target: Target) -> str:
+    """The device of the tests, which they compile where there is a compiler."""
+    compiler, _ = gnu_compiler(target)
+    sources = sorted((ROOT / "tests" / "far").glob("*.cpp"))
+    command = [compiler, "-std=c++20", "-O1", "-shared", "-fPIC", "-static-libstdc++", "-static-libgcc"]
+    run([*command, f"-I{ROOT / 'core'}", *sources, "-o", place / "libfar.so"])
+    return "ADJOINT_FAR_DEVICE=/release/libfar.so"
+
+
+def prove(
+    target: Target,
+    wheel: pathlib.Path,
+    root: pathlib.Path,
+    folder: pathlib.Path,
+    tests: list[str],
+    note: proofs.Note,
+    known: dict[str, str],
+) -> None:
+    """Installs the wheel and runs what users are shown first, then those of the tests that are not known to pass."""
+    machine, version = run(["chroot", root, "/bin/uname", "-m"]).strip(), version_in(root)
+    wheels = proofs.requirements(folder, machine, version)
+    place = root / "release"
+    shutil.rmtree(place, ignore_errors=True)
+    proofs.copy_suite(place)
+    for path in [wheel, *wheels.glob("*.whl")]:
+        shutil.copy(path, place)
+    proofs.refuse_compilers(f"{root}/usr/bin:{root}/bin")
+    lay_out_others(root, machine, version)
+    # Seen by what is started here alone, and gone with it: what a process has, which tests look up.
+    with_processes = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        'mount --bind /proc "$0/proc" && exec chroot "$0" "$@"',
+    ]
+    inside = [
+        *with_processes,
+        root,
+        "/usr/bin/env",
+        "-i",
+        "-C",
+        "/release",
+        "LC_ALL=C.UTF-8",
+        "PATH=/usr/bin:/bin",
+    ]
+    inside += ["HOME=/release", f"QEMU_CPU={PROCESSOR}", lay_out_device(place, target)]
+    run([*inside, "python3", "-m", "venv", "venv"])
+    run([*inside, "venv/bin/pip", "install", "--quiet", "--no-index", "--find-links", ".", wheel.name])
+    python = [*inside, "PYTHONPATH=/others", "venv/bin/python"]
+    first = proofs.first_steps(python, "docs")
+    qemu = run(["qemu-aarch64-static", "--version"]).split()[2]
+    note(first=first, where=f"qemu-user {qemu} ({PROCESSOR}), Debian 12 arm64, Python {version}")
+    passed = {path for path, said in known.items() if not proofs.FAILED.search(said)}
+    tests = [path for path in proofs.files_of(tests) if path not in passed and path not in left_out()]
+    proofs.run_tests(python, tests, folder / "emulated.log", note, known)
