@@ -148,6 +148,7 @@ SYSTEMS_ELSEWHERE = {
     "bind/lock.cpp": {"unistd.h", "unwind.h"},  # where glibc unwinds the stack of a thread that ends
     "kernels/cpu/grid_sampling.isa.cpp": {"immintrin.h"},  # the processor's
     "kernels/cpu/copying.isa.cpp": {"immintrin.h"},
+    "kernels/cpu/in_registers.isa.cpp": {"immintrin.h"},
     "runtime/allocator.h": {"__linux__"},  # the model of a thread-local variable
     "runtime/philox.h": {"__linux__"},  # copies of a function for each instruction set
 }

@@ -115,8 +115,7 @@ bool elementwise_dual(DualCall& c, std::span<const Tensor> all, Results& results
   const Ref<DualLevel> level = next_level(all, 0);
   if (!level || next_level(all, level->number)) return false;
   const auto lies_well = [n](const Tensor& t) {
-    return !(t->flags & TensorImpl::kNotAsTheyLie) && t.is_contiguous() &&
-           (t.numel() == n || t.numel() == 1);
+    return !(t->flags & TensorImpl::kNotAsTheyLie) && t.is_contiguous() && (t.numel() == n || t.numel() == 1);
   };
   // What makes a term of the result's tangent of each input's; null: it is one.
   Loop loops[kMostInputs] = {};

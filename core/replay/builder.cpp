@@ -77,7 +77,14 @@ void Builder::build(Picture* picture) {
   std::vector<Step>().swap(t_.steps);
   std::vector<Argument>().swap(t_.arguments);
   std::vector<Value>().swap(t_.plains);
-  if (p_.rows_.empty()) std::vector<Place>().swap(t_.places);
+  // Of places those stay that rows give.
+  std::vector<Place> given;
+  for (const auto& row : p_.rows_) {
+    const auto places = t_.at(row->results);
+    row->results = {static_cast<uint32_t>(given.size()), static_cast<uint32_t>(given.size() + places.size())};
+    given.insert(given.end(), places.begin(), places.end());
+  }
+  t_.places = std::move(given);
   p_.pointers_.shrink_to_fit();
 }
 
@@ -89,7 +96,7 @@ void Builder::find_inputs_and_outputs() {
     if (m.input >= 0) continue;
     m.home = Home::Outside;
     m.input = static_cast<int32_t>(k);
-    m.input_offset = p.offset;
+    m.offset = p.offset;
     p_.outside_.push_back(p.slot);
   }
   for (size_t i = 0; i < p_.ends_.outputs.size(); ++i) {
@@ -363,10 +370,10 @@ void Builder::lay_out_arena() {
         }
       }
       if (takes >= 0 && !taken_over[static_cast<size_t>(takes)]) {
-        own ? void(m.takes = takes) : void(m.arena = memory(takes).arena);
+        own ? void(m.takes = takes) : void(m.offset = memory(takes).offset);
         taken_over[static_cast<size_t>(takes)] = true;
       } else if (!own) {
-        m.arena = take(bytes);
+        m.offset = static_cast<int64_t>(take(bytes));
       }
     }
     for (int32_t s = at[i].dies; s >= 0; s = next[static_cast<size_t>(s)].dies) {
@@ -374,7 +381,7 @@ void Builder::lay_out_arena() {
       if (memory(s).home == Home::Own)
         given_.push_back({position, s});
       else
-        give(memory(s).arena, rounded(slot(s).nbytes));
+        give(static_cast<size_t>(memory(s).offset), rounded(slot(s).nbytes));
     }
   }
   std::ranges::stable_sort(taken_, {}, &Birth::position);

@@ -233,7 +233,7 @@ Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> 
     Memory& m = memory_[static_cast<size_t>(s)];
     const Tensor& t = inputs[static_cast<size_t>(m.input)];
     if (trace_.slots[static_cast<size_t>(s)].writes && t->storage->readonly) return Outcome::Undone;
-    char* const base = t.bytes() - m.input_offset;
+    char* const base = t.bytes() - m.offset;
     if (base != m.base) place(s, base);
   }
   if (!chained_.empty() && overlap(inputs)) return Outcome::Undone;
@@ -245,7 +245,7 @@ Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> 
     if (at != arena_at_) {
       arena_at_ = at;
       for (size_t s = 0; s < memory_.size(); ++s)
-        if (memory_[s].home == Home::Arena) place(static_cast<int32_t>(s), at + memory_[s].arena);
+        if (memory_[s].home == Home::Arena) place(static_cast<int32_t>(s), at + memory_[s].offset);
     }
   }
   for (const int32_t s : fresh_) supply({Supply::Kind::Take, s}, nullptr);

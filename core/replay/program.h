@@ -279,15 +279,14 @@ class Program {
   struct Memory {
     Home home = Home::None;
     bool escapes = false, touched = false;
-    char* base = nullptr;
     int32_t first = -1, last = -1;  // in the schedule
     int32_t input = -1;             // of Outside: which input lies in it
     int32_t takes = -1;             // of Own: whose memory it takes over
-    int64_t input_offset = 0;
-    size_t arena = 0;
-    int32_t made_as = -1;   // of fresh memory: in which geometry, if it is not as many bytes
-    int32_t pointers = -1;  // the last of its pointers, of its tensors
+    int32_t made_as = -1;           // of fresh memory: in which geometry, if it is not as many bytes
+    int32_t pointers = -1;          // the last of its pointers, of its tensors
     int32_t tensors = -1;
+    int64_t offset = 0;  // of Outside: of the input in it; of Arena: of it in the arena
+    char* base = nullptr;
     Ref<Storage> frame;  // what operands of rows stand on
     Tensor keep;         // what a row made, fresh or own memory, or a constant
     const char* writer = "jit";

@@ -248,7 +248,10 @@ def test_a_dead_sum_is_not_computed():
 def test_what_explain_says_of_rows():
     x = ad.randn(64, 128)
     for f, words in [
-        (softmax, "blocks of 8192 in rows of 128: amax (sub) exp sum (div); nothing else takes what it makes"),
+        (
+            softmax,
+            "blocks of 8192 in rows of 128: amax (sub) exp sum (div); nothing else takes what it makes",
+        ),
         (lambda x: softmax(x) @ x.T, "mm is no loop over elements"),
         (lambda x: (softmax(x) * 2).reshape(32, 256).sum(1), "sum takes rows of 256"),
     ]:
