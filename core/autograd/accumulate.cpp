@@ -130,7 +130,7 @@ void forget_history(const Tensor& t) {
   if (old) release_count(old);
 }
 
-Edge gradient_edge(const Tensor& t) {
+[[gnu::hot]] Edge gradient_edge(const Tensor& t) {
   if (is_stale(t)) [[unlikely]]
     refresh_view(t);
   if (t->grad_fn) return {Ref<Node>::share(t->grad_fn), t->output_nr};
@@ -214,7 +214,7 @@ static Tensor home_of(AutogradMeta& m, const Tensor& g) {
                                                                                             : Tensor();
 }
 
-void accumulate_gradient(const Tensor& t, Tensor g) {
+[[gnu::hot]] void accumulate_gradient(const Tensor& t, Tensor g) {
   if ((g->flags ^ t->flags) & TensorImpl::kNotAsTheyLie) [[unlikely]] {
     if (device_of(g) != device_of(t)) g = moved_to(std::move(g), device_of(t));
     refuse_gradient_per_sample(t, g);

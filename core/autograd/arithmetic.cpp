@@ -33,7 +33,7 @@ void write_gradient(const Tensor& home, const Tensor& g) {
   const GradMode off(false);
   call<Copy>(home, g);
 }
-void add_in_place(const Tensor& a, const Tensor& b) {
+[[gnu::hot]] void add_in_place(const Tensor& a, const Tensor& b) {
   GradMode off(false);
   if (is_sparse(b)) [[unlikely]] {
     // Indices go after indices; to a dense tensor, only what is named is written.

@@ -50,8 +50,9 @@ std::string described(const GraphEnd& end, size_t i) {
 
 }  // namespace
 
-Tensors backward(std::span<const GraphEnd> given, TensorList cotangents, std::span<const GraphEnd> inputs,
-                 const BackwardOptions& options, bool allow_unused) {
+[[gnu::hot]] Tensors backward(std::span<const GraphEnd> given, TensorList cotangents,
+                              std::span<const GraphEnd> inputs, const BackwardOptions& options,
+                              bool allow_unused) {
   if (!cotangents.empty() && cotangents.size() != given.size())
     fail("got ", given.size(), " tensors and ", cotangents.size(),
          " gradients: give one gradient per tensor, or None");

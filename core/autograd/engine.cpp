@@ -145,7 +145,7 @@ class Pass {
 
   // Depth first without recursion: counts each node's dependencies, and with given inputs, which nodes lead
   // to one.
-  void discover(Node* root) {
+  [[gnu::hot]] void discover(Node* root) {
     struct Frame {
       uint32_t task;
       uint32_t edge;
@@ -337,7 +337,7 @@ class Pass {
     return !extras->prehooks.empty() || !extras->posthooks.empty();
   }
 
-  void step(uint32_t number) {
+  [[gnu::hot]] void step(uint32_t number) {
     MemoryInUse::pause();
     Node& node = *tasks_[number].node;
     Gradients in = std::move(tasks_[number].gradients);
@@ -466,8 +466,8 @@ class Pass {
 
 }  // namespace
 
-Tensors run_backward(std::span<const Edge> roots, Tensors cotangents, std::span<const Edge> inputs,
-                     const BackwardOptions& options) {
+[[gnu::hot]] Tensors run_backward(std::span<const Edge> roots, Tensors cotangents,
+                                  std::span<const Edge> inputs, const BackwardOptions& options) {
   runtime::release_rested_memory();
   return Pass(options, inputs).run(roots, std::move(cotangents));
 }

@@ -155,7 +155,7 @@ void before_first_view(const Tensor& base) {
     replace_in_program(base);
 }
 
-void register_view(const Tensor& base, const Tensor& result, bool several) {
+[[gnu::hot]] void register_view(const Tensor& base, const Tensor& result, bool several) {
   if (result->storage != base->storage || result.get() == base.get() || result->is(TensorImpl::kEmbedded) ||
       !as_view(result.get()).can_be_view)
     return;

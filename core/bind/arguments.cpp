@@ -193,7 +193,7 @@ int Alternate::position_of(PyObject* name) const {
   return -1;
 }
 
-Fit Alternate::match(const Given& given, Match& m, Refusal& refusal) const {
+[[gnu::hot]] Fit Alternate::match(const Given& given, Match& m, Refusal& refusal) const {
   const std::vector<Parameter>& parameters = signature->parameters;
   const int n = static_cast<int>(parameters.size()), positional = signature->positional,
             last = positional - 1;
@@ -316,7 +316,7 @@ bool Arguments::plain_ints(PyObject* o, Value& v) {
   return true;
 }
 
-void Arguments::set(const Parameter& p, PyObject* o) {
+[[gnu::hot]] void Arguments::set(const Parameter& p, PyObject* o) {
   Value& v = values_[p.index];
   v.present = !(o == Py_None && p.kind->optional);
   if (!v.present) return;
@@ -407,7 +407,7 @@ void Arguments::set(const Parameter& p, PyObject* o) {
   }
 }
 
-void Arguments::read(const Alternate& alternate, const Match& m) {
+[[gnu::hot]] void Arguments::read(const Alternate& alternate, const Match& m) {
   const Signature& s = *alternate.signature;
   const std::deque<Default>& defaults = *alternate.defaults;
   const size_t n = s.parameters.size();

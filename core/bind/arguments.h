@@ -84,7 +84,7 @@ class Arguments {
     std::uninitialized_default_construct_n(values_, count_);
     std::uninitialized_default_construct_n(tensors_, count_);
   }
-  ~Arguments() { std::destroy_n(tensors_, count_); }
+  [[gnu::hot]] ~Arguments() { std::destroy_n(tensors_, count_); }
   Arguments(const Arguments&) = delete;
   /// Throws a core error, or PythonError, where a value cannot be read.
   void read(const Alternate& alternate, const Match& m);

@@ -137,7 +137,7 @@ bool is_int(PyObject* o) {
   return t.dim() == 0 && is_integral(t.dtype()) && t.dtype() != DType::Bool;
 }
 
-std::optional<Scalar> as_scalar(PyObject* o) {
+[[gnu::hot]] std::optional<Scalar> as_scalar(PyObject* o) {
   if (PyFloat_Check(o)) return Scalar(PyFloat_AS_DOUBLE(o));
   if (PyBool_Check(o)) return Scalar(o == Py_True);
   if (PyLong_Check(o)) {

@@ -31,7 +31,7 @@ TensorObject* free_objects[kFreeObjects];
 int free_count = 0;
 #endif
 
-TensorObject* new_object(PyTypeObject* type) {
+[[gnu::hot]] TensorObject* new_object(PyTypeObject* type) {
 #ifndef Py_GIL_DISABLED
   if (type == tensor_type && free_count > 0) {
     TensorObject* o = free_objects[--free_count];
@@ -109,7 +109,7 @@ void drop_impl(TensorObject* o) {
   }
 }
 
-void tensor_dealloc(PyObject* self) {
+[[gnu::hot]] void tensor_dealloc(PyObject* self) {
   auto* o = reinterpret_cast<TensorObject*>(self);
   PyTypeObject* type = Py_TYPE(self);
   if (o->weakrefs || o->dict) {
@@ -255,7 +255,7 @@ PyMethodDef init_subclass_method[] = {
 
 }  // namespace
 
-PyObject* wrap(Tensor t) {
+[[gnu::hot]] PyObject* wrap(Tensor t) {
   if (!t.defined()) Py_RETURN_NONE;
   if (void* existing = t->wrapper) {
     PyObject* o = static_cast<PyObject*>(existing);

@@ -228,7 +228,7 @@ const Alternate* choose(OperatorObject* o, const Given& g, Match& chosen) {
   return best;
 }
 
-PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+[[gnu::hot]] PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   // What the package calls among itself has been answered where it was called.
   if (overridden(args, nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0)) &&
       *PyUnicode_AsUTF8(o->name) != '_')
@@ -290,7 +290,8 @@ PyObject* run(OperatorObject* o, PyObject* const* args, Py_ssize_t nargs, PyObje
   return wrap_results(r, op);
 }
 
-PyObject* operator_call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+[[gnu::hot]] PyObject* operator_call(PyObject* self, PyObject* const* args, size_t nargsf,
+                                     PyObject* kwnames) {
   auto* o = reinterpret_cast<OperatorObject*>(self);
   const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
   try {

@@ -68,7 +68,8 @@ const Operator* find_python(const char* python) {
   return ask_method(name.c_str(), args, 2, nullptr, Unanswered::NotImplemented);
 }
 
-PyObject* call_binary(const SlotName& slot, const Operator& op, PyObject* a, PyObject* b, const Tensor* out) {
+[[gnu::hot]] PyObject* call_binary(const SlotName& slot, const Operator& op, PyObject* a, PyObject* b,
+                                   const Tensor* out) {
   try {
     Borrowed<2> in;
     Tensor number;  // the operand that was none
@@ -191,7 +192,7 @@ Py_hash_t hash_by_identity(PyObject* o) {
 
 }  // namespace
 
-Tensor operand(PyObject* o, DType like) {
+[[gnu::hot]] Tensor operand(PyObject* o, DType like) {
   if (is_tensor(o)) return unwrap(o);
   if (PyFloat_CheckExact(o)) {
     // Programs use few different numbers: the last ones are kept, ready for the type that they met.

@@ -30,7 +30,8 @@ void check_written(const Operator& row, const Value* arguments, bool tracked) {
 
 }  // namespace
 
-void pass_door(const Operator& row, const Value* arguments, Results& results, bool past_transforms) {
+[[gnu::hot]] void pass_door(const Operator& row, const Value* arguments, Results& results,
+                            bool past_transforms) {
   runtime::check_no_lock(row.name);
   const Call call{row, CallForm::Function, {arguments, row.kinds.size()}, {}};
   unsigned flags = 0;

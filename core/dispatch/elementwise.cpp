@@ -118,8 +118,9 @@ bool reads_own_result(const ElementwiseInfo& op, const Tensor* in, const Tensor&
 }
 
 /// Everything but the short path.
-[[gnu::noinline]] Tensor general(const ElementwiseInfo& op, const Tensor* in, const double* parameters,
-                                 const Tensor* out, bool inplace, bool past_transforms = false) {
+[[gnu::hot, gnu::noinline]] Tensor general(const ElementwiseInfo& op, const Tensor* in,
+                                           const double* parameters, const Tensor* out, bool inplace,
+                                           bool past_transforms = false) {
   unsigned flags = out ? (*out)->flags : 0;
   for (int i = 0; i < op.arity; ++i) flags |= in[i]->flags;
   const bool may_carry = may_be_transformed(flags);
@@ -214,7 +215,7 @@ void call_aside(const Call& call, Results& results) {
   call.op.boxed(values.data(), results);
 }
 
-const ElementwiseInfo& Unboxed::given(const ElementwiseInfo& whole, const Value* v) {
+[[gnu::hot]] const ElementwiseInfo& Unboxed::given(const ElementwiseInfo& whole, const Value* v) {
   const ElementwiseInfo* which = &whole;
   int n = 0;
   for (int i = 0; i < whole.arity; ++i)
@@ -241,8 +242,8 @@ void call_elementwise_plain(const Operator& row, const Value* v, Results& result
   results.one = general(c.op, c.in, c.parameters, nullptr, false, true);
 }
 
-Tensor call_elementwise(const ElementwiseInfo& op, const Tensor* in, const double* parameters,
-                        const Tensor* out, bool inplace) {
+[[gnu::hot]] Tensor call_elementwise(const ElementwiseInfo& op, const Tensor* in, const double* parameters,
+                                     const Tensor* out, bool inplace) {
   runtime::check_no_lock(op.name);
   if (out)
     return inplace && !thread_state.watched && write_straight(op, in, parameters, *out)

@@ -326,8 +326,8 @@ bool straight_gradient(const ElementwiseInfo& op, int i, DType type, const doubl
 }
 
 template <int A>
-void record(const ElementwiseInfo& op, const Tensor* in, Tensor& out, Before* before, DType type,
-            const double* parameters) {
+[[gnu::hot]] void record(const ElementwiseInfo& op, const Tensor* in, Tensor& out, Before* before, DType type,
+                         const double* parameters) {
   int takes = 0;
   for (int i = 0; i < A; ++i)
     if (before ? bool(before->edges[i]) : in[i].requires_grad()) takes |= op.takes[i];

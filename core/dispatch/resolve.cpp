@@ -28,7 +28,7 @@ std::string input_name(const ElementwiseInfo& op, int i) {
   return std::string(names.substr(0, names.find_first_of(",=")));
 }
 
-DType promoted(const ElementwiseInfo& op, const Tensor* in) {
+[[gnu::hot]] DType promoted(const ElementwiseInfo& op, const Tensor* in) {
   if (op.keeps_type) return in[0].dtype();
   // Strongest type among tensors with dimensions, tensors without, bare numbers.
   DType best[3];
@@ -60,7 +60,7 @@ DType promoted(const ElementwiseInfo& op, const Tensor* in) {
   return is_integral(type) && op.promotes_integers ? default_dtype() : type;
 }
 
-Resolved resolve(const ElementwiseInfo& op, const Tensor* in, bool inplace, Dims& shape) {
+[[gnu::hot]] Resolved resolve(const ElementwiseInfo& op, const Tensor* in, bool inplace, Dims& shape) {
   Resolved r{};
   for (int i = 0; i < op.arity; ++i) r.flags |= in[i]->flags;
   r.type = promoted(op, in);
@@ -82,7 +82,7 @@ Resolved resolve(const ElementwiseInfo& op, const Tensor* in, bool inplace, Dims
   return r;
 }
 
-bool resolve_straight(const ElementwiseInfo& op, const Tensor* in, Resolved& r) {
+[[gnu::hot]] bool resolve_straight(const ElementwiseInfo& op, const Tensor* in, Resolved& r) {
   const TensorImpl* lead = op.arity == 1   ? resolve_straight<1>(op, in, r)
                            : op.arity == 2 ? resolve_straight<2>(op, in, r)
                                            : resolve_straight<3>(op, in, r);

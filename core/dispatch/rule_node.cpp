@@ -49,8 +49,8 @@ std::string argument_name(std::string_view signature, int i) {
 
 // --- The block ------------------------------------------------------------------------------------
 
-RuleNode::Parts RuleNode::parts_of(uintptr_t block, const RuleTable& table, const Kept& need, size_t edges,
-                                   size_t list) {
+[[gnu::hot]] RuleNode::Parts RuleNode::parts_of(uintptr_t block, const RuleTable& table, const Kept& need,
+                                                size_t edges, size_t list) {
   uintptr_t at = block + sizeof(RuleNode);
   const auto take = [&]<class T>(std::span<T>& part, size_t n) {
     static_assert(sizeof(T) % 8 == 0 && alignof(T) <= 8);
@@ -70,7 +70,7 @@ RuleNode::Parts RuleNode::parts_of(uintptr_t block, const RuleTable& table, cons
   return p;
 }
 
-Ref<Node> RuleNode::make(const RuleTable& table, const Value* arguments, uint32_t wanted) {
+[[gnu::hot]] Ref<Node> RuleNode::make(const RuleTable& table, const Value* arguments, uint32_t wanted) {
   Need all;
   each_of(wanted, [&](int p) { all = all | table.needs[p]; });
   const Kept need(all);
@@ -113,7 +113,7 @@ size_t RuleNode::edge_of(int parameter) const {
 
 // --- Keeping --------------------------------------------------------------------------------------
 
-void RuleNode::keep(const Value* arguments, std::span<const Tensor> results) {
+[[gnu::hot]] void RuleNode::keep(const Value* arguments, std::span<const Tensor> results) {
   const Parts parts = this->parts();
   bool any = false;
   const auto save = [&](SavedTensor& to, const Tensor& t, bool is_result) {
@@ -173,7 +173,7 @@ std::string RuleNode::name() const {
   return backward_name(table_.recorded_as ? table_.recorded_as(parts().owned) : table_.name);
 }
 
-void RuleNode::apply(Gradients& in, Gradients& out) {
+[[gnu::hot]] void RuleNode::apply(Gradients& in, Gradients& out) {
   const std::span<Edge> edges = this->edges();
   uint32_t wanted = 0;
   each_of(table_.tensors, [&](int p) { wanted |= uint32_t{bool(edges[edge_of(p)])} << p; });
@@ -276,8 +276,8 @@ Ref<Node> node_before_write(const RuleTable& table, const Value* arguments, uint
   return owner;
 }
 
-void record(const RuleTable& table, uint32_t wanted, const Value* arguments, std::span<const Tensor> results,
-            Ref<Node> owner, Tensor* written) {
+[[gnu::hot]] void record(const RuleTable& table, uint32_t wanted, const Value* arguments,
+                         std::span<const Tensor> results, Ref<Node> owner, Tensor* written) {
   // An input given back as it is (contiguous() of a row-major tensor) has its history already.
   if (!written && results.size() == 1) {
     bool given_back = false;

@@ -31,7 +31,7 @@ OutOfMemory::OutOfMemory(size_t asked, size_t in_use, size_t reserved, size_t li
   }
 }
 
-size_t checked_bytes(int64_t count, size_t item_size) {
+[[gnu::hot]] size_t checked_bytes(int64_t count, size_t item_size) {
   if (count < 0 || (item_size != 0 && static_cast<uint64_t>(count) > largest_block / item_size)) {
     throw OutOfMemory(SIZE_MAX, 0, 0, 0);
   }

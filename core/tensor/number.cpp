@@ -53,7 +53,7 @@ double largest_of(DType type) {
   }
 }
 
-bool fits(const Scalar& value, DType type) {
+[[gnu::hot]] bool fits(const Scalar& value, DType type) {
   if (type == DType::Bool) return true;
   const auto z = value.as_complex();
   if (value.is_complex() && !is_complex(type) && z.im != 0) return false;
@@ -87,7 +87,7 @@ void refuse_overflow(const Scalar& value, DType type, const char* op) {
              : "");
 }
 
-Tensor wrap_number(const Scalar& value, DType like) {
+[[gnu::hot]] Tensor wrap_number(const Scalar& value, DType like) {
   // The number takes the tensor's type at once where that is what promotion would give and nothing is lost by
   // it: the operator may compute in a wider one, half types always do.
   DType dtype = value.kind() == Category::Floating  ? DType::Float64

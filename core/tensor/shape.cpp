@@ -26,7 +26,7 @@ Stretch stretch_of(IntList sizes, IntList strides, int64_t offset, int64_t items
   return empty ? Stretch{offset, offset} : s;
 }
 
-int64_t count_of(IntList sizes, const char* op) {
+[[gnu::hot]] int64_t count_of(IntList sizes, const char* op) {
   if (sizes.size() > kMaxDims) fail_rank(sizes.size());
   int64_t n = 1;
   bool zero = false;

@@ -50,7 +50,7 @@ constexpr size_t kLargestEmbedded = 272;
   return &block->tensor;
 }
 
-ViewImpl* new_impl() { return new (runtime::allocate_small(sizeof(ViewImpl))) ViewImpl; }
+[[gnu::hot]] ViewImpl* new_impl() { return new (runtime::allocate_small(sizeof(ViewImpl))) ViewImpl; }
 
 /// Whether new memory is that of another device.
 bool is_elsewhere() { return thread_state.flags_of_new & TensorImpl::kElsewhere; }
@@ -108,7 +108,7 @@ namespace {
 }
 }  // namespace
 
-Ref<Storage> allocate_storage(size_t nbytes) {
+[[gnu::hot]] Ref<Storage> allocate_storage(size_t nbytes) {
   if (is_elsewhere()) [[unlikely]]
     return allocate_elsewhere(nbytes);
   void* bytes = runtime::allocate(nbytes);
@@ -208,7 +208,7 @@ const char* first_before_data(const TensorImpl& t, Storage* storage) {
              : nullptr;
 }
 
-void Storage::destroy(Storage* storage) noexcept {
+[[gnu::hot]] void Storage::destroy(Storage* storage) noexcept {
   if (storage->kind == Kind::Embedded) {
     Block* block = reinterpret_cast<Block*>(reinterpret_cast<char*>(storage) - offsetof(Block, storage));
     runtime::deallocate_small(block, kHeader + storage->capacity);
@@ -230,7 +230,7 @@ bool Storage::resize(size_t bytes) {
   return true;
 }
 
-void TensorImpl::set_geometry(IntList sizes, const int64_t* strides) {
+[[gnu::hot]] void TensorImpl::set_geometry(IntList sizes, const int64_t* strides) {
   if (sizes.size() > kMaxDims) [[unlikely]]
     fail_rank(sizes.size());
   if (sizes.size() <= 1 && ndim <= kInlineDims) {
@@ -302,13 +302,13 @@ bool base_requires_grad(const TensorImpl* view) {
   return v.base && v.base->is(TensorImpl::kRequiresGrad);
 }
 
-TensorImpl::~TensorImpl() {
+[[gnu::hot]] TensorImpl::~TensorImpl() {
   if (meta.load(std::memory_order_acquire)) release_meta(this);
   if (grad_fn) release_node(grad_fn);
   if (ndim > kInlineDims) runtime::deallocate(heap_, 2 * ndim * sizeof(int64_t));
 }
 
-void TensorImpl::destroy(TensorImpl* impl) noexcept {
+[[gnu::hot]] void TensorImpl::destroy(TensorImpl* impl) noexcept {
   if (impl->is(kOwnsWrapper)) {
     release_wrapper(impl->wrapper);
     if (!impl->is(kOwnsWrapper))
@@ -330,7 +330,7 @@ void TensorImpl::destroy(TensorImpl* impl) noexcept {
   runtime::deallocate_small(impl, sizeof(ViewImpl));
 }
 
-Tensor empty(IntList sizes, DType dtype) {
+[[gnu::hot]] Tensor empty(IntList sizes, DType dtype) {
   const int64_t numel = count_of(sizes, "empty");
   TensorImpl* impl = allocate_tensor(runtime::checked_bytes(numel, static_cast<size_t>(itemsize(dtype))));
   Tensor t = Tensor::steal(impl);
@@ -339,7 +339,7 @@ Tensor empty(IntList sizes, DType dtype) {
   return t;
 }
 
-Tensor empty_scalar(DType dtype) {
+[[gnu::hot]] Tensor empty_scalar(DType dtype) {
   if (is_elsewhere()) [[unlikely]]
     return empty({}, dtype);
   TensorImpl* impl = new_embedded(16);
@@ -350,7 +350,7 @@ Tensor empty_scalar(DType dtype) {
   return Tensor::steal(impl);
 }
 
-Tensor over(Ref<Storage> storage, DType dtype, IntList sizes, IntList strides, int64_t offset) {
+[[gnu::hot]] Tensor over(Ref<Storage> storage, DType dtype, IntList sizes, IntList strides, int64_t offset) {
   ViewImpl* impl = new_impl();
   impl->can_be_view = true;
   return over_with(impl, std::move(storage), dtype, sizes, strides, offset);
@@ -361,12 +361,12 @@ void need_own_memory(const Tensor& t, const char* what) {
     refuse_memory_of_batch(t, what);
 }
 
-Tensor alias(const Tensor& base, IntList sizes, IntList strides, int64_t offset) {
+[[gnu::hot]] Tensor alias(const Tensor& base, IntList sizes, IntList strides, int64_t offset) {
   need_own_memory(base, "a view of memory");
   return over(Ref<Storage>::share(base->storage), base.dtype(), sizes, strides, offset);
 }
 
-Tensor alias(const Tensor& base) {
+[[gnu::hot]] Tensor alias(const Tensor& base) {
   if (base->is(TensorImpl::kBatched)) [[unlikely]]
     return alias_of_batch(base);
   return over_with(new_impl(), Ref<Storage>::share(base->storage), base.dtype(), base.sizes(), base.strides(),

@@ -4,7 +4,7 @@
 
 namespace adjoint {
 
-void Chain::run(int64_t begin, int64_t end) const {
+[[gnu::hot]] void Chain::run(int64_t begin, int64_t end) const {
   const int64_t block = count_ == 1 && !used_ ? end - begin : kBlock;
   for (int64_t first = begin; first < end; first += block) {
     const int64_t n = std::min(block, end - first);

@@ -147,7 +147,7 @@ bool run_turned(const LoopCall& call, const Walk& walk, const int* slots, int n_
 
 }  // namespace
 
-void repeat_value(char* to, const void* value, int64_t item, int64_t n) {
+[[gnu::hot]] void repeat_value(char* to, const void* value, int64_t item, int64_t n) {
   if (n * item >= 128) return best_variant<CopyTable>().repeat(to, value, item, n);
   typedef uint64_t Pattern __attribute__((vector_size(16), aligned(1), may_alias));
   alignas(16) char repeated[16];
@@ -156,7 +156,16 @@ void repeat_value(char* to, const void* value, int64_t item, int64_t n) {
   for (char* const end = to + n * item; to < end; to += 16) *reinterpret_cast<Pattern*>(to) = pattern;
 }
 
-void StraightCall::run_long(void* out, int64_t n) const {
+[[gnu::hot]] void StraightCall::run_long(void* out, int64_t n) const {
+  if (n <= Chain::kBlock) {
+    alignas(64) char repeated[kOperands][Chain::kBlock * sizeof(Complex<double>)];
+    const void* in[kOperands];
+    for (int k = 0; k < kOperands; ++k) {
+      in[k] = data[k];
+      if (constant >> k & 1) repeat_value(repeated[k], in[k], item[k], n), in[k] = repeated[k];
+    }
+    return loop(out, in, n, parameters);
+  }
   Chain chain;
   Chain::Link& link = chain.then(loop, parameters, {static_cast<char*>(out), out_item});
   for (int k = 0; k < kOperands; ++k)
@@ -189,7 +198,7 @@ void run_kept(const Tensor& out, TensorList operands, const KeptLoop& kept) {
 }
 }  // namespace
 
-void run_loop(const LoopCall& call, const Tensor& out) {
+[[gnu::hot]] void run_loop(const LoopCall& call, const Tensor& out) {
   if (out->is(TensorImpl::kElsewhere)) [[unlikely]]
     return launch_loop(call, out);
   if (out.numel() == 0) return;

@@ -82,7 +82,7 @@ Dims strides_along(std::span<const Tensor> inputs, IntList sizes) {
   return strides;
 }
 
-Tensor empty_along(std::span<const Tensor> inputs, IntList sizes, DType dtype) {
+[[gnu::hot]] Tensor empty_along(std::span<const Tensor> inputs, IntList sizes, DType dtype) {
   if (sizes.empty()) return empty_scalar(dtype);
   Tensor out = empty(sizes, dtype);
   if (std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return !t.is_contiguous(); }))
