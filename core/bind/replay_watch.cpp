@@ -4,6 +4,7 @@
 //
 #include <frameobject.h>
 
+#include <optional>
 #include <set>
 #include <string_view>
 #include <unordered_map>
@@ -13,6 +14,7 @@
 #include "bind/object.h"
 #include "bind/words.h"
 #include "for_size.h"
+#include "runtime/system.h"
 
 namespace nb = nanobind;
 
@@ -272,6 +274,14 @@ void bind_replay_watch(nb::module_& m) {
         new (rules) Rules{types, modules, names, inner, library, {}};
         for (nb::handle folder : folders) rules->inner_folders.push_back(words(folder.ptr()));
       });
+  // At its end signals arrive that came within it.
+  struct WithoutSignals {
+    std::optional<runtime::system::WithoutSignals> now;
+  };
+  nb::class_<WithoutSignals>(m, "_WithoutSignals")
+      .def(nb::init<>())
+      .def("__enter__", [](WithoutSignals& w) { w.now.emplace(); })
+      .def("__exit__", [](WithoutSignals& w, const nb::args&) { w.now.reset(); });
   nb::class_<Watched>(m, "_Watched", "A profile hook: see _replay/_watch.py.")
       .def(nb::init<nb::object, nb::object>(), nb::arg("rules"), nb::arg("only").none())
       .def("start", &Watched::start)

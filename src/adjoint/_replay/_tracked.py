@@ -8,7 +8,6 @@ the generator, Python's state. It runs only code that is known, and ends where i
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import threading
@@ -19,7 +18,7 @@ from adjoint._replay._memory import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import Any
 
     from adjoint._replay._paths import Change, Layout
@@ -73,21 +72,6 @@ def _may_run(frame: Any) -> bool:
     return alone
 
 
-@contextlib.contextmanager
-def _signals_wait() -> Iterator[None]:
-    """A context at whose end signals arrive: their handlers would meet objects instead of numbers, and see what is undone."""
-    import signal
-
-    if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 class _Placed:
     """A block with objects instead of numbers; afterwards all is as it was before, whatever changed within it."""
 
@@ -130,7 +114,8 @@ def follow(
             placed.put(layout._number_edges[k], value)
         return tuple(placed.args), placed.kwargs
 
-    with _signals_wait():
+    # Handlers would meet objects instead of numbers, and see what is undone.
+    with _C._WithoutSignals():
         try:
             return call(place, function)
         except (Exception, _C._Ended):
