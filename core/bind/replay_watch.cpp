@@ -280,8 +280,8 @@ void bind_replay_watch(nb::module_& m) {
   };
   nb::class_<WithoutSignals>(m, "_WithoutSignals")
       .def(nb::init<>())
-      .def("__enter__", [](WithoutSignals& w) { w.now.emplace(); })
-      .def("__exit__", [](WithoutSignals& w, const nb::args&) { w.now.reset(); });
+      .def("begin", [](WithoutSignals& w) { w.now.emplace(); })
+      .def("end", [](WithoutSignals& w) { w.now.reset(); });
   nb::class_<Watched>(m, "_Watched", "A profile hook: see _replay/_watch.py.")
       .def(nb::init<nb::object, nb::object>(), nb::arg("rules"), nb::arg("only").none())
       .def("start", &Watched::start)

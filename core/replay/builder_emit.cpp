@@ -244,7 +244,7 @@ void Builder::emit(size_t i) {
 
 void Builder::compute_constants() {
   for (size_t i = 0; i < plans_.size(); ++i)
-    if (plans_[i].once) emit(i);
+    if (plans_[i].live && plans_[i].once) emit(i);
   const NoInterpretation inner;
   if (!p_.run_all(p_.runs_, nullptr)) fail("what depends on nothing came out otherwise");
   p_.runs_.clear();

@@ -115,13 +115,15 @@ def follow(
         return tuple(placed.args), placed.kwargs
 
     # Handlers would meet objects instead of numbers, and see what is undone.
-    with _C._WithoutSignals():
-        try:
-            return call(place, function)
-        except (Exception, _C._Ended):
-            return None
-        finally:
-            placed.put_back()
+    signals: Any = _C._WithoutSignals()
+    signals.begin()
+    try:
+        return call(place, function)
+    except (Exception, _C._Ended):
+        return None
+    finally:
+        placed.put_back()
+        signals.end()
 
 
 def stood(layout: Layout, changes: list[tuple[Change, tuple[Any, ...]]]) -> dict[Any, int]:
