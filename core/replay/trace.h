@@ -126,19 +126,18 @@ class Slots {
   /// -1: none.
   int32_t find(const Storage* s) const {
     const auto& [key, slot] = entries_[place(s)];
-    return key && s->marks.load(std::memory_order_relaxed) & kMet ? slot : -1;
+    // Not what lies now where one lay that is gone: an unseen call may have made it.
+    return key && s->marks.load(std::memory_order_relaxed) & Storage::kMet ? slot : -1;
   }
   void put(const Storage* s, int32_t slot) {
     if (2 * used_ >= entries_.size()) grow();
     auto& entry = entries_[place(s)];
     used_ += !entry.first;
     entry = {s, slot};
-    const_cast<Storage*>(s)->mark(kMet);
+    const_cast<Storage*>(s)->mark(Storage::kMet);
   }
 
  private:
-  /// What was put here, and not what lies now where one lay that is gone: an unseen call may have made it.
-  static constexpr auto kMet = static_cast<Storage::Mark>(4);
   size_t place(const Storage* s) const {
     const size_t mask = entries_.size() - 1;
     size_t i = (reinterpret_cast<uintptr_t>(s) >> 4) * 0x9E3779B97F4A7C15u >> 32 & mask;

@@ -41,8 +41,9 @@ struct Storage {
   /// kMostLoans, it stays that.
   uint8_t loans : 5 = 0;
   static constexpr uint8_t kMostLoans = 31;
-  /// Whether a tensor over these bytes was ever the base of a view, and whether a node ever kept one itself.
-  enum Mark : uint8_t { kViewed = 1, kSaved = 2 };
+  /// Whether a tensor over these bytes was ever the base of a view, whether a node ever kept one itself, and
+  /// whether a recording met one (replay/trace.h).
+  enum Mark : uint8_t { kViewed = 1, kSaved = 2, kMet = 4 };
   std::atomic<uint8_t> marks{0};
   /// The innermost vmap() that ran when these bytes came to be, by the last digits of its number; 0: none
   /// did.
