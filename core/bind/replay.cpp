@@ -226,19 +226,23 @@ int mode_of_replay() {
   return int{s.grad} | int{s.inference} << 1 | static_cast<int>(default_dtype()) << 2;
 }
 
+namespace {
+/// f(tracer) of those that look on in this thread.
+template <class F>
+void each_tracer(F&& f) {
+  for (Observer* o = thread_state.observer; o; o = o->outer.get())
+    if (auto* const tracer = dynamic_cast<Tracer*>(o)) f(*tracer);
+}
+}  // namespace
+
 void tell_recorders(const char* what) {
-  for (Observer* o = thread_state.observer; o; o = o->outer.get())
-    if (auto* const tracer = dynamic_cast<Tracer*>(o)) tracer->refuse(what);
+  each_tracer([&](Tracer& t) { t.refuse(what); });
 }
-
 void hook_in_recorders() {
-  for (Observer* o = thread_state.observer; o; o = o->outer.get())
-    if (auto* const tracer = dynamic_cast<Tracer*>(o)) tracer->hooked();
+  each_tracer([](Tracer& t) { t.hooked(); });
 }
-
 void fork_in_recorders() {
-  for (Observer* o = thread_state.observer; o; o = o->outer.get())
-    if (auto* const tracer = dynamic_cast<Tracer*>(o)) tracer->fork();
+  each_tracer([](Tracer& t) { t.fork(); });
 }
 
 void bind_replay(nb::module_& m) {
@@ -273,9 +277,7 @@ void bind_replay(nb::module_& m) {
           "Objects in the place of these numbers, until it is closed: what Python computes with them is "
           "noted.")
       .def("open",
-           [](Recorder& r, nb::list made) {
-             for (nb::handle t : made)
-               if (is_tensor(t.ptr())) r.tracer->meet(unwrap(t.ptr()));
+           [](Recorder& r) {
              push(Ref<Observer>(r.tracer));
              r.open = true;
              r.refused = r.tracer->trace.refused;

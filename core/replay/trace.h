@@ -187,8 +187,6 @@ class Tracer final : public Observer {
   }
   /// Where a tensor of the program lies: an argument, a result.
   Place place(const Tensor& t, uint32_t writes = 0);
-  /// A tensor that was made while nobody looked on, perhaps where one lay that is gone.
-  void meet(const Tensor& t) { at_.put(owner_of_bytes(t->storage), -1); }
   /// The step before which the program first gave this leaf another gradient, or none; -1 where a pass came
   /// first, or nobody did.
   int64_t gradient_replaced(const Tensor& leaf) const {

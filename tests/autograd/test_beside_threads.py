@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+from beside import beside
 
 import adjoint as ad
 from adjoint.autograd import set_parallel_backward
@@ -15,30 +16,6 @@ from adjoint.utils.checkpoint import checkpoint
 
 _C = ad._C
 N = 200_000
-
-
-def beside(other, mine, seconds=0.4):
-    """Do `mine` again and again while another thread does `other`."""
-    stop = threading.Event()
-    errors = []
-
-    def work():
-        try:
-            while not stop.is_set():
-                other()
-        except BaseException as e:  # noqa: BLE001
-            errors.append(e)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            mine()
-    finally:
-        stop.set()
-        thread.join()
-    assert not errors
 
 
 INDEX = ad.arange(N)

@@ -11,35 +11,13 @@ import threading
 import time
 
 import pytest
+from beside import beside
 
 import adjoint as ad
 from adjoint.autograd import set_parallel_backward
 
 #: A shape that a rule reads without Python's lock, and a short one whose memory ends early.
 LONG, SHORT = 70_000, 7
-
-
-def both(other, mine, seconds):
-    """`mine` again and again, beside a thread that does `other`."""
-    stop, errors = threading.Event(), []
-
-    def work():
-        try:
-            while not stop.is_set():
-                other()
-        except BaseException as e:  # noqa: BLE001
-            errors.append(e)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            mine()
-    finally:
-        stop.set()
-        thread.join()
-    assert not errors
 
 
 @pytest.mark.parametrize("parallel", [False, True])
@@ -76,7 +54,7 @@ def test_rules_read_one_memory(function, derivative, parallel):
             assert ad.allclose(g, derivative(ad.tensor(value)).expand(g.shape))
 
     with set_parallel_backward(parallel):
-        both(replace, differentiate, 0.6)
+        beside(replace, differentiate, 0.6)
     assert seen
 
 

@@ -17,58 +17,40 @@ class Holder:
     pass
 
 
-@trap()
-def running_mean_in_the_graph(jit, see):
+def running_mean(jit, see, loss, and_products=False):
+    """Steps that write a mean in the graph; `loss(x, h, mean)` of the products h = x @ w, which it may give as well."""
     w, m = doubles(3, 4).requires_grad_(), Holder()
     m.mean = ad.zeros(4, dtype=ad.float64)
 
     @jit
     def step(x):
-        m.mean.mul_(0.9).add_(0.1 * (x @ w).mean(0))
-        return (x.sum() - m.mean).pow(2).sum()
+        h = x @ w
+        m.mean.mul_(0.9).add_(0.1 * h.mean(0))
+        made = loss(x, h, m.mean).pow(2).sum()
+        return (made, h) if and_products else made
 
     for k in range(8):
-        step(doubles(5, 3, seed=k)).backward()
+        made = step(doubles(5, 3, seed=k))
+        (made[0] if and_products else made).backward()
         see(w.grad, m.mean, m.mean.grad_fn is None)
         w.grad = None
         m.mean.detach_()
 
 
+@trap()
+def running_mean_in_the_graph(jit, see):
+    running_mean(jit, see, lambda x, h, mean: x.sum() - mean)
+
+
 @trap(replays=False)
 def two_paths_that_meet_inside(jit, see):
     """Gradients of both meet at h, where nodes of their own would not let them."""
-    w, m = doubles(3, 4).requires_grad_(), Holder()
-    m.mean = ad.zeros(4, dtype=ad.float64)
-
-    @jit
-    def step(x):
-        h = x @ w
-        m.mean.mul_(0.9).add_(0.1 * h.mean(0))
-        return (h - m.mean).pow(2).sum()
-
-    for k in range(8):
-        step(doubles(5, 3, seed=k)).backward()
-        see(w.grad, m.mean)
-        w.grad = None
-        m.mean.detach_()
+    running_mean(jit, see, lambda x, h, mean: h - mean)
 
 
 @trap()
 def two_paths_that_meet_at_a_result(jit, see):
-    w, m = doubles(3, 4).requires_grad_(), Holder()
-    m.mean = ad.zeros(4, dtype=ad.float64)
-
-    @jit
-    def step(x):
-        h = x @ w
-        m.mean.mul_(0.9).add_(0.1 * h.mean(0))
-        return (h - m.mean).pow(2).sum(), h
-
-    for k in range(8):
-        step(doubles(5, 3, seed=k))[0].backward()
-        see(w.grad, m.mean)
-        w.grad = None
-        m.mean.detach_()
+    running_mean(jit, see, lambda x, h, mean: h - mean, and_products=True)
 
 
 @trap()

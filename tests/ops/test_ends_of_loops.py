@@ -45,6 +45,17 @@ def values_and_gradients(row, inputs, slope):
     return [array(x) for x in found]
 
 
+def parts(row, inputs, slope):
+    """Values and gradients of a part at either end, beside the same part of those of the whole, for each length."""
+    whole = values_and_gradients(row, inputs, slope)
+    for n in LENGTHS:
+        for start in {0, MOST - n}:
+            part = [x[start : start + n].clone() if x.ndim else x for x in inputs]
+            found = values_and_gradients(row, part, slope[start : start + n].clone())
+            for one, all_of_it in zip(found, whole, strict=True):
+                yield one, all_of_it[start : start + n], n
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 @pytest.mark.parametrize("row", ELEMENTWISE, ids=lambda row: row["name"])
 def test_the_same_bits_wherever_an_element_lies(row, dtype):
@@ -53,14 +64,8 @@ def test_the_same_bits_wherever_an_element_lies(row, dtype):
     inputs, slope = inputs_of(row, dtype_of(dtype)), ad.linspace(-2, 2, MOST, dtype=dtype_of(dtype).to_real())
     if dtype_of(dtype).is_complex:
         slope = ad.complex(slope, slope.cos())
-    whole = values_and_gradients(row, inputs, slope)
-    for n in LENGTHS:
-        for start in {0, MOST - n}:
-            part = [x[start : start + n].clone() if x.ndim else x for x in inputs]
-            found = values_and_gradients(row, part, slope[start : start + n].clone())
-            for one, all_of_it in zip(found, whole, strict=True):
-                expected = all_of_it[start : start + n]
-                assert one.tobytes() == expected.tobytes() or np.array_equal(one, expected, equal_nan=True), n
+    for one, expected, n in parts(row, inputs, slope):
+        assert one.tobytes() == expected.tobytes() or np.array_equal(one, expected, equal_nan=True), n
 
 
 def with_nan(inputs):
@@ -90,15 +95,9 @@ def test_of_several_nan_the_same_one_wherever_an_element_lies(row, dtype):
     if dtype not in row["types"]:
         return
     inputs, slope = with_nan(inputs_of(row, dtype_of(dtype))), ad.linspace(-2, 2, MOST, dtype=dtype_of(dtype))
-    whole = values_and_gradients(row, inputs, slope)
-    for n in LENGTHS:
-        for start in {0, MOST - n}:
-            part = [x[start : start + n].clone() if x.ndim else x for x in inputs]
-            found = values_and_gradients(row, part, slope[start : start + n].clone())
-            for one, all_of_it in zip(found, whole, strict=True):
-                if one.dtype == dtype:
-                    expected = without_sign_of_nan(all_of_it[start : start + n])
-                    assert without_sign_of_nan(one).tobytes() == expected.tobytes(), n
+    for one, expected, n in parts(row, inputs, slope):
+        if one.dtype == dtype:
+            assert without_sign_of_nan(one).tobytes() == without_sign_of_nan(expected).tobytes(), n
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -154,7 +154,7 @@ def _passes_of(recorder: Any, roots: list[Any], ends: list[Any]) -> tuple[list[l
     passes = []
     of: list[int] = []
     for seeds in _patterns(roots):
-        begin = recorder.open(seeds)
+        begin = recorder.open()
         try:
             gradients, of = _C._gradients_of_graph(roots, seeds, ends)
         except RuntimeError as error:
