@@ -11,12 +11,18 @@ for package in ("numpy", "sklearn", "tqdm", "matplotlib"):
     pytest.importorskip(package)
 
 
-def test_the_main_job(tmp_path):
+def test_the_main_job(tmp_path, monkeypatch):
     picture = tmp_path / "digits.png"
     result = run_python("-m", "adjoint.demo", "--output", picture, folder=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "target 97%: reached" in result.stdout and "relative error" in result.stdout
     assert picture.read_bytes().startswith(b"\x89PNG") and os.path.getsize(picture) > 10_000
+    assert "of the time that it takes without ad.jit" in result.stdout
+    monkeypatch.setenv("ADJOINT_JIT", "0")
+    eager = run_python("-m", "adjoint.demo", "--no-plot", folder=tmp_path).stdout.splitlines()
+    assert [line for line in eager if "held-out" in line or "reverse" in line] == [
+        line for line in result.stdout.splitlines() if "held-out" in line or "reverse" in line
+    ]
     assert "30/30" in result.stderr  # the progress bar
 
 

@@ -52,7 +52,7 @@ REPLAYED = {
     "variational_inference": "bound",
     "hamiltonian_monte_carlo": "transition",
     "renderer": None,  # another softness at each call
-    "demo": None,  # accuracy() gives a number
+    "demo": "train.step",
 }
 
 
