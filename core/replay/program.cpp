@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "autograd/views.h"
+#include "dispatch/declared.h"
 #include "kernels/copy.h"
 #include "replay/builder.h"
 #include "runtime/interrupt.h"
@@ -66,7 +67,10 @@ struct AnotherWay {};
 
 void Program::run_row(Row& row) {
   Results r;
-  compute_row(*row.op, row.form, row.arguments, r);
+  if (const DeclaredOperator* const op = of_program(*row.op); !op)
+    compute_row(*row.op, row.form, row.arguments, r);
+  else if (!compute_row_of_program(*op, row.form, row.arguments, r))
+    throw AnotherWay();
   if (row.op->elementwise && row.form != CallForm::Function) return;
   const std::span<const Tensor> made = r.all();
   if (made.size() != row.makes.size()) throw AnotherWay();

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "dispatch/declared.h"
 #include "dispatch/named.h"
 #include "for_size.h"
 #include "ops/part.h"
@@ -247,7 +248,9 @@ Range Tracer::keep(std::span<const Tensor> tensors) {
 void Tracer::add(const Call& call, std::span<const Tensor> results, bool announced) {
   if (!trace.refused.empty()) return;
   const Operator& op = call.op;
-  if (op.declared) return refuse(text(op.name, "() is declared in Python"));
+  if (const DeclaredOperator* const declared = of_program(op))
+    if (const std::string why = declared->impure(); !why.empty())
+      return refuse(text(op.name, "() is declared in Python, and ", why));
   draws_ = draws_ || op.draws;
   if (draws_ && forked_) return fork();
   // What is written is met at the version that it has now, and counted.

@@ -20,7 +20,6 @@ CALLS = 5
 
 #: Words in the reasons why a row is not replayed, whatever is done with it.
 REASONS = (
-    "is declared in Python",
     "sparse",
     "draws from a generator of its own",
     "the elements of a tensor are read",
