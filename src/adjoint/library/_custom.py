@@ -320,7 +320,7 @@ class CustomOpDef:
             return tuple(flat)
 
         def apply(kind: Any, *args: Any) -> Any:
-            return super(Function, kind).apply(*args)
+            return super(Function, kind).apply(*args)  # type: ignore[misc]
 
         members = {
             "apply": classmethod(apply),
