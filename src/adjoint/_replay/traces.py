@@ -15,13 +15,13 @@ from adjoint._replay._passes import passes, rewritten
 from adjoint._replay._paths import LIBRARY, collect
 from adjoint._replay._results import (
     ALONE,
-    PLAIN,
     TRACKED,
     Structure,
     Tensors,
     Unfit,
     counts,
     held_by,
+    is_plain,
     number,
     plain,
 )
@@ -254,7 +254,7 @@ def _change(change: Change, tensors: Tensors, known: set[int]) -> tuple[Change, 
             return ("tensor", tensors.number(value))
         if type(value) in TRACKED:
             return number(value)
-        if type(value) not in PLAIN:
+        if not is_plain(value):
             raise Unfit(change.sentence())
         return plain(value)
 
