@@ -259,9 +259,9 @@ Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> 
                 static_cast<size_t>(s.end - s.begin));
     kept += static_cast<size_t>(s.end - s.begin);
   }
-  runtime::Generator* const generator = draws_ ? &runtime::default_generator() : nullptr;
-  runtime::Generator::State state;
-  if (generator) state = generator->state();
+  std::vector<std::pair<runtime::Generator*, runtime::Generator::State>> drawn;
+  if (draws_) drawn.emplace_back(&runtime::default_generator(), runtime::default_generator().state());
+  for (runtime::Generator* const own : trace_.generators) drawn.emplace_back(own, own->state());
   const auto undo = [&] {
     size_t at = 0;
     for (const Saved& s : saved_) {
@@ -269,7 +269,7 @@ Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> 
                   static_cast<size_t>(s.end - s.begin));
       at += static_cast<size_t>(s.end - s.begin);
     }
-    if (generator) generator->set_state(state);
+    for (const auto& [generator, state] : drawn) generator->set_state(state);
   };
   bool done = false;
   try {

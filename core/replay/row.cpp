@@ -42,7 +42,7 @@ void RowArguments::assign(const Trace& trace, const Step& s,
         v.list = {trace.bytes.data() + a.list.begin, a.list.size()};
         break;
       case Form::Generator:
-        v.generator = nullptr;
+        v.generator = a.list.size() ? trace.generators[a.list.begin] : nullptr;
         break;
       default:
         v = trace.plain(a);

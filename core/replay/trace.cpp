@@ -110,6 +110,7 @@ std::string Trace::difference(const Trace& o) const {
   const auto bits = [](double x) { return std::bit_cast<uint64_t>(x); };
   if (ints != o.ints || !std::ranges::equal(floats, o.floats, {}, bits, bits))
     return "an argument is another list of numbers at each call";
+  if (generators != o.generators) return "it draws from another generator at each call";
   if (places != o.places || slots != o.slots) return "the same operations ran on other memory";
   if (geometries.size() != o.geometries.size() ||
       !std::equal(geometries.begin(), geometries.end(), o.geometries.begin()))
@@ -119,10 +120,11 @@ std::string Trace::difference(const Trace& o) const {
 }
 
 Trace Trace::part(Range of) const {
-  return {slots,   geometries, {steps.begin() + of.begin, steps.begin() + of.end},
-          places,  arguments,  plains,
-          ints,    floats,     bytes,
-          numbers, items,      refused};
+  return {slots,      geometries, {steps.begin() + of.begin, steps.begin() + of.end},
+          places,     arguments,  plains,
+          ints,       floats,     bytes,
+          generators, numbers,    items,
+          refused};
 }
 
 void Trace::shrink() {
@@ -312,7 +314,12 @@ void Tracer::add(const Call& call, std::span<const Tensor> results, bool announc
           a.list.end = static_cast<uint32_t>(trace.bytes.size());
           break;
         case Form::Generator:
-          if (v.generator) return refuse(text(op.name, "() draws from a generator of its own"));
+          if (v.generator) {
+            auto& all = trace.generators;
+            a.list.begin = static_cast<uint32_t>(std::ranges::find(all, v.generator) - all.begin());
+            a.list.end = a.list.begin + 1;
+            if (a.list.begin == all.size()) all.push_back(v.generator);
+          }
           break;
         default:
           if (is_plain(a.form)) {
