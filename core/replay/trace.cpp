@@ -17,6 +17,8 @@ namespace {
 
 /// Elements that the program gives are kept up to this size.
 constexpr size_t kMostGiven = 4096;
+/// Elements that are read are compared with those that were found up to this size.
+constexpr size_t kMostCompared = 1024;
 
 /// Bit for bit: a NaN equals itself, and -0 is not 0.
 bool same_plain(Form form, const Value& a, const Value& b) {
@@ -397,15 +399,20 @@ void Tracer::told(const Notice& n) {
       break;
   }
   const Tensor& t = n.tensor;
-  if (t.numel() != 1) return refuse(text("the elements of a tensor are read, by ", n.by));
+  const auto nbytes = static_cast<size_t>(t.numel() * t.itemsize());
+  // Of few elements, what they were is a decision. Who has their address may read, or write, again.
+  const std::string_view by = n.by;
+  const bool takes_address = by == "numpy" || by == "__dlpack__" || by == "data_ptr";
+  if (t.numel() != 1 && (takes_address || !t.is_contiguous() || nbytes > kMostCompared))
+    return refuse(text("the elements of a tensor are read, by ", n.by));
   Step step;
   step.kind = Step::Kind::Read;
   step.results = keep({&t, 1});
   if (!trace.refused.empty()) return;
   step.bytes = {static_cast<uint32_t>(trace.bytes.size()),
-                static_cast<uint32_t>(trace.bytes.size() + static_cast<size_t>(t.itemsize()))};
-  trace.bytes.insert(trace.bytes.end(), t.bytes(), t.bytes() + t.itemsize());
-  trace.items = trace.items || std::string_view(n.by) == "item";
+                static_cast<uint32_t>(trace.bytes.size() + nbytes)};
+  trace.bytes.insert(trace.bytes.end(), t.bytes(), t.bytes() + nbytes);
+  trace.items = trace.items || by == "item";
   trace.steps.push_back(step);
 }
 
