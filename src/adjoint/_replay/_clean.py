@@ -74,7 +74,7 @@ class Clean:
                 except ValueError:
                     return False
             else:
-                now = getattr(place(), name, None)
+                now = place.get(name) if isinstance(place, dict) else getattr(place(), name, None)
             if not same(now):
                 return False
         return True
@@ -123,10 +123,7 @@ class Clean:
                 raise Unfit(f"{self._whose}{name}, which uses .{key}")
             if op == "LOAD_GLOBAL":
                 if key in names:
-                    module = sys.modules.get(names.get("__name__", ""))
-                    if module is None or vars(module) is not names:
-                        raise Unfit(f"{self._whose}{name}, whose globals are those of no module")
-                    self._note(weakref.ref(module), key, names[key], name)
+                    self._note(self._namespace(names, name), key, names[key], name)
                 elif key not in _BUILTINS or not hasattr(builtins, key):
                     raise Unfit(f"{self._whose}{name}, which uses {key}")
         for const in code.co_consts:
@@ -134,6 +131,13 @@ class Clean:
                 self._code(const, names, name)
             elif type(const) is tuple and "out" in const:
                 raise Unfit(f"{self._whose}{name}, which writes a tensor")
+
+    def _namespace(self, names: dict[str, Any], name: str) -> Any:
+        """Where globals are found again, without holding them."""
+        module = sys.modules.get(names.get("__name__", ""))
+        if module is None or vars(module) is not names:
+            raise Unfit(f"{self._whose}{name}, whose globals are those of no module")
+        return weakref.ref(module)
 
     def _note(self, place: Any, key: str, value: Any, name: str) -> None:
         test = self._value(value, f"{key} in {name}")
@@ -190,6 +194,9 @@ class Kernels(Clean):
 
     def __init__(self) -> None:
         super().__init__(lambda t: True)
+
+    def _namespace(self, names: dict[str, Any], name: str) -> Any:
+        return names  # which the operator holds, with its function
 
     def _value(self, value: Any, name: str) -> Callable[[Any], bool]:
         home = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
