@@ -42,6 +42,11 @@ PROGRAMS = {
     "repeat_interleave": (gradient_of(lambda x: ad.repeat_interleave(x, ones(x) + 1).sin().sum()), True),
     "bincount": (lambda x: ad.bincount(ones(x) * ones(x).sum()), True),
     "one_hot": (lambda x: ad.nn.functional.one_hot(ones(x)), False),
+    "the gradient of det": (gradient_of(lambda x: ad.linalg.det(x[:4].view(2, 2) + x[4:])), False),
+    "of singular ones among others": (
+        gradient_of(lambda x: ad.linalg.det(ad.stack([x[:4], x[:2].repeat(2)]).view(2, 2, 2)).sum()),
+        False,
+    ),
     "histc": (lambda x: ad.histc(x, 4), False),
     "split": (lambda x: x.split([int(ones(x).sum()), 6 - int(ones(x).sum())])[0], True),
     "range": (lambda x: sum(x[i] for i in range(int(ones(x).sum()))), True),
