@@ -171,8 +171,9 @@ class Watch {
   PyObject* last_ = nullptr;
 };
 
-/// How many of this thread's runs are watched; of scopes in which nothing is.
-thread_local int watches = 0, unseen = 0;
+/// How many of this thread's runs are watched, and of scopes in which nothing is.
+thread_local int watches = 0;
+thread_local int unseen = 0;
 
 /// What Python has as the hook's object while a run is watched: the watch, and the hook that was there
 /// before.
