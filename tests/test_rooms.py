@@ -183,6 +183,10 @@ OF_A_THREAD = {
     "autograd/engine.cpp": {"running": "its pass", "executing": "its node"},
     "autograd/node.cpp": {"pending": "nodes that die"},
     "bind/operators.cpp": {"running": "compositions that may come back to themselves"},
+    "bind/replay_watch.cpp": {
+        "watches": "runs whose code is looked at",
+        "unseen": "parts of them that only compute",
+    },
     "kernels/launch.cpp": {"recorder": "of one row, which runs in this thread"},
     "kernels/reducer.h": {"current": "of a reduction whose elements this thread makes"},
     "runtime/interrupt.cpp": {

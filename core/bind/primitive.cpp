@@ -7,10 +7,14 @@
 #include "bind/caster.h"
 #include "bind/node_object.h"
 #include "bind/operators.h"
+#include "bind/python_rule.h"
+#include "bind/replay.h"
 #include "dispatch/batched_call.h"
 #include "dispatch/declared.h"
 #include "for_size.h"
 #include "ops/shape.h"
+#include "runtime/interrupt.h"
+#include "runtime/random.h"
 #include "transforms/batching.h"
 #include "transforms/forward.h"
 
@@ -20,99 +24,6 @@ namespace adjoint::bind {
 
 namespace {
 
-/// What a rule takes for one of its parameters. `Given` are the gradients or tangents that it starts from.
-struct Source {
-  enum Kind : int { Given, Argument, Result, Shape, Needs } kind;
-  int parameter;
-};
-
-/// A Python function and what it takes.
-struct Rule {
-  std::shared_ptr<PyObject> function;
-  std::vector<Source> sources;
-
-  Rule() = default;
-  explicit Rule(nb::handle o) {
-    if (o.is_none()) return;
-    function = hold(nb::object(o[nb::int_(0)]).ptr());
-    for (nb::handle source : o[nb::int_(1)])
-      sources.push_back({static_cast<Source::Kind>(nb::cast<int>(source[nb::int_(0)])),
-                         nb::cast<int>(source[nb::int_(1)])});
-  }
-  explicit operator bool() const { return bool(function); }
-
-  Need need(const Declaration& d) const {
-    Need n;
-    for (const Source& s : sources) {
-      const auto bit = [&](uint16_t& mask) { mask = static_cast<uint16_t>(mask | 1u << s.parameter); };
-      if (s.kind == Source::Shape) bit(n.shapes);
-      if (s.kind == Source::Result)
-        n.outputs = static_cast<uint16_t>((1u << (d.several ? d.results : 1)) - 1);
-      if (s.kind != Source::Argument) continue;
-      const Form form = d.kinds[static_cast<size_t>(s.parameter)]->form;
-      if (form == Form::Tensor)
-        bit(n.inputs);
-      else if (form == Form::Tensors)
-        n.list = true;
-      else
-        n.arguments = true;
-    }
-    return n;
-  }
-
-  /// Its result on the arguments that `of` gives for each source, as new references.
-  template <class F>
-  nb::object run(F&& of) const {
-    const nb::object arguments = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(sources.size())));
-    for (size_t i = 0; i < sources.size(); ++i) {
-      PyObject* o = of(sources[i]);
-      if (!o) throw nb::python_error();
-      PyTuple_SET_ITEM(arguments.ptr(), static_cast<Py_ssize_t>(i), o);
-    }
-    nb::object r = nb::steal(PyObject_CallObject(function.get(), arguments.ptr()));
-    if (!r.is_valid()) throw nb::python_error();
-    return r;
-  }
-};
-
-/// Tensors as a tuple; one that is undefined is None.
-template <class List>
-PyObject* tuple_of(List&& tensors) {
-  PyObject* t = PyTuple_New(static_cast<Py_ssize_t>(tensors.size()));
-  for (size_t i = 0; t && i < tensors.size(); ++i)
-    PyTuple_SET_ITEM(t, static_cast<Py_ssize_t>(i), wrap(tensors[i]));
-  return t;
-}
-
-/// The tensors that a rule gives, as many as there are: it may give one as itself, and None for what is zero.
-Tensors tensors_from(nb::handle r, size_t count, const char* name, const char* rule, const char* each) {
-  Tensors all;
-  const auto take = [&](nb::handle o) {
-    if (!is_tensor(o.ptr()) && !o.is_none())
-      fail<TypeError>("the ", rule, " of '", name, "' must give a Tensor or None for each ", each,
-                      ", but it gave ", Py_TYPE(o.ptr())->tp_name);
-    all.push_back(o.is_none() ? Tensor() : unwrap(o.ptr()));
-  };
-  if (PyTuple_Check(r.ptr()) || PyList_Check(r.ptr())) {
-    // What belongs to a list of tensors may come as a list.
-    for (nb::handle o : r) {
-      if (PyTuple_Check(o.ptr()) || PyList_Check(o.ptr()))
-        for (nb::handle inner : o) take(inner);
-      else
-        take(o);
-    }
-  } else if (count == 1) {
-    take(r);
-  } else {
-    fail<TypeError>("the ", rule, " of '", name, "' must give a tuple with a Tensor or None for each ", each,
-                    ", but it gave ", Py_TYPE(r.ptr())->tp_name);
-  }
-  if (all.size() != count)
-    fail("the ", rule, " of '", name, "' must give a Tensor or None for each ", each, ": expected ", count,
-         ", but it gave ", all.size());
-  return all;
-}
-
 class PythonOperator final : public DeclaredOperator {
  public:
   struct Functions {
@@ -120,6 +31,8 @@ class PythonOperator final : public DeclaredOperator {
     Rule joint, jvp;
     std::vector<Rule> rules;  // per parameter
     std::shared_ptr<PyObject> batch;
+    /// Says why the function may do more than compute.
+    std::shared_ptr<PyObject> impure;
   };
   PythonOperator(Declaration d, Functions f) : DeclaredOperator(std::move(d)), f_(std::move(f)) {
     each_parameter(order, [&](const ParameterText& p) {
@@ -129,7 +42,17 @@ class PythonOperator final : public DeclaredOperator {
 
   void forward(std::span<const Value> arguments, Results& to) const override {
     const InPython python;
+    // Of a run that is recorded: what only computes need not be looked at, and runs again in a replay.
+    std::optional<Unwatched> unseen;
+    if (is_watched() && impure().empty()) unseen.emplace();
+    const bool asks = thread_state.observer && !declaration.pure;
+    const auto state = [&] {
+      return asks ? runtime::default_generator().state() : runtime::Generator::State();
+    };
+    const runtime::Generator::State before = state();
     nb::object r = called(f_.forward, {}, [&](size_t i) { return argument(i, arguments[i]); });
+    if (state() != before)
+      tell_recorders("the function of an operator that is declared in Python draws random numbers");
     read_results(*this, r, to, text("the function of '", name, "' must return").c_str());
     // What the function keeps, or made a view of, gets no history here. `counted` are the owners that are
     // known.
@@ -140,6 +63,7 @@ class PythonOperator final : public DeclaredOperator {
         t->storage->checked = false;
         t->flags |= thread_state.flags_of_new & TensorImpl::kInference;  // it is as new as any
         t->storage->made_in = thread_state.made_in;
+        t->storage->version.store(0, std::memory_order_relaxed);
       }
       if (Py_REFCNT(o) > counted || t->is(TensorImpl::kView) || t->is(TensorImpl::kRequiresGrad))
         t = alias(t);
@@ -152,6 +76,26 @@ class PythonOperator final : public DeclaredOperator {
         each(to.many[i], o.ptr(), 2);
       }
     }
+  }
+
+  std::string impure() const override {
+    if (declaration.pure) return "";
+    if (declaration.ordered) return "its effects are seen by others";
+    const InPython python;
+    const Unwatched unseen;
+    const NoInterpretation aside;
+    const nb::object why = nb::steal(PyObject_CallNoArgs(f_.impure.get()));
+    if (!why.is_valid()) throw nb::python_error();
+    return nb::cast<std::string>(why);
+  }
+
+  std::vector<nb::object> rules_of_program() const {
+    std::vector<nb::object> all;
+    if (declaration.pure) return all;
+    if (f_.joint) all.push_back(nb::borrow(f_.joint.function.get()));
+    for (const Rule& rule : f_.rules)
+      if (rule) all.push_back(nb::borrow(rule.function.get()));
+    return all;
   }
 
   Tensor vjp(RuleNode& node, int parameter, Gradients& in) const override {
@@ -309,8 +253,10 @@ class PythonOperator final : public DeclaredOperator {
         kwargs[names_[i - placed].c_str()] = o;
     }
     nb::object r = nb::steal(PyObject_Call(f.get(), nb::tuple(args).ptr(), kwargs.ptr()));
-    if (!r.is_valid()) throw nb::python_error();
-    return r;
+    if (r.is_valid()) return r;
+    // An error is met again by whoever runs a replayed call by itself; an interrupt comes once.
+    if (PyErr_ExceptionMatches(PyExc_Exception)) throw nb::python_error();
+    throw runtime::Interrupted{std::make_exception_ptr(nb::python_error())};
   }
 
   /// A bool for each argument that is a tensor or a list of them.
@@ -426,7 +372,8 @@ void withdraw(std::string_view name) {
   });
 }
 
-nb::object declare(nb::dict d, nb::object forward, nb::object vjp, nb::object jvp, nb::object batch) {
+nb::object declare(nb::dict d, nb::object forward, nb::object vjp, nb::object jvp, nb::object batch,
+                   nb::object impure) {
   const auto word = [&](const char* key) { return nb::cast<std::string>(d[key]); };
   Declaration row{.name = word("name"),
                   .doc = word("doc"),
@@ -441,10 +388,15 @@ nb::object declare(nb::dict d, nb::object forward, nb::object vjp, nb::object jv
   if (row.several) row.results = nb::cast<size_t>(d["results"]);
   row.linear_terms = bits_of(d["terms"]);
   row.linear_factors = bits_of(d["factors"]);
-  PythonOperator::Functions f{
-      .forward = hold(forward.ptr()), .joint = {}, .jvp = Rule(jvp), .rules = {}, .batch = nullptr};
+  PythonOperator::Functions f{.forward = hold(forward.ptr()),
+                              .joint = {},
+                              .jvp = Rule(jvp),
+                              .rules = {},
+                              .batch = nullptr,
+                              .impure = impure.is_none() ? nullptr : hold(impure.ptr())};
   row.has_jvp = bool(f.jvp);
   row.ordered = nb::cast<bool>(d["ordered"]);
+  row.pure = impure.is_none() && !row.ordered;
   row.leading = nb::isinstance<nb::str>(batch);
   row.has_batch = !row.leading && !batch.is_none();
   if (row.has_batch) f.batch = hold(batch.ptr());
@@ -471,9 +423,15 @@ nb::object declare(nb::dict d, nb::object forward, nb::object vjp, nb::object jv
 
 }  // namespace
 
+std::vector<nb::object> rules_of_program(const Node& node) {
+  const auto* const rule = dynamic_cast<const RuleNode*>(&node);
+  const DeclaredOperator* const op = rule ? DeclaredOperator::of(*rule) : nullptr;
+  return op ? static_cast<const PythonOperator&>(*op).rules_of_program() : std::vector<nb::object>();
+}
+
 void bind_primitive(nb::module_& m) {
   m.def("_declare_operator", &declare, nb::arg("row"), nb::arg("forward"), nb::arg("vjp").none(),
-        nb::arg("jvp").none(), nb::arg("batch").none(),
+        nb::arg("jvp").none(), nb::arg("batch").none(), nb::arg("impure").none(),
         "Put a row into the table whose parts are these functions; returns its callable. It takes the place "
         "of a declared row of its name.");
   m.def(

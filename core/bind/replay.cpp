@@ -15,6 +15,7 @@
 #include "bind/replay_numbers.h"
 #include "bind/words.h"
 #include "for_size.h"
+#include "runtime/random.h"
 #include "tensor/sparse.h"
 
 namespace nb = nanobind;
@@ -269,6 +270,16 @@ void bind_replay(nb::module_& m) {
   nb::class_<Recorder>(m, "_Recorder", "Looks on at the calls of this thread.")
       .def("refuse", [](Recorder& r, const std::string& why) { r.tracer->refuse(why); })
       .def_prop_ro("refused", [](const Recorder& r) { return r.tracer->trace.refused; })
+      .def(
+          "own_generators",
+          [](const Recorder& r, nb::list known) -> nb::object {
+            std::vector<runtime::Generator*> all;
+            for (nb::handle g : known) all.push_back(nb::cast<runtime::Generator*>(g));
+            for (runtime::Generator* const g : r.tracer->trace.generators)
+              if (std::ranges::find(all, g) == all.end()) return nb::none();
+            return nb::bool_(!r.tracer->trace.generators.empty());
+          },
+          "Whether calls were given generators to draw from; None where one is not among the known.")
       .def_prop_ro("steps", [](const Recorder& r) { return r.tracer->trace.steps.size(); })
       .def_prop_ro("hooked_at", [](const Recorder& r) { return r.tracer->hooked_at(); })
       .def("written_at", [](const Recorder& r, const Tensor& t) { return r.tracer->written_at(t); })

@@ -16,6 +16,18 @@ void fork_in_recorders();
 /// For the collector: what the node of a replayed call holds of Python, which leads to the call's arguments.
 int visit_again(const Node& node, uint32_t output_nr, visitproc visit, void* arg);
 
+/// Whether a run of this thread is watched: which code runs in it, and what it calls.
+bool is_watched();
+/// For its scope nothing of it is.
+class Unwatched {
+ public:
+  Unwatched();
+  ~Unwatched();
+  Unwatched(const Unwatched&) = delete;
+};
+/// The rules of a node whose operator a program declared, as functions of Python.
+std::vector<nanobind::object> rules_of_program(const Node& node);
+
 /// What runs again in Python, where a pass asks for what was not recorded: `call` is a tuple of a function
 /// and its arguments after the first. With inputs as that, it gives the results that need gradients; with
 /// None, it says whether the recorded passes are right.

@@ -46,6 +46,7 @@ nb::tuple code_of_graph(const std::vector<Tensor>& roots, const std::vector<Tens
       const nb::object held = nb::steal(wrap_context(node));
       code.append(nb::make_tuple(held, nb::borrow(context_of(static_cast<PyObject*>(context))->function)));
     }
+    for (const nb::object& rule : rules_of_program(*node)) code.append(nb::make_tuple(rule, nb::none()));
     if (const NodeExtras* e = node->extras()) {
       bool others = !e->prehooks.empty() || !e->posthooks.empty() || !e->packed.empty();
       for (const auto& [nr, impl] : e->retainers)

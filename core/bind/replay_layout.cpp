@@ -2,6 +2,7 @@
 #include "autograd/meta.h"
 #include "bind/replay_paths.h"
 #include "for_size.h"
+#include "runtime/random.h"
 
 namespace adjoint::bind {
 
@@ -231,6 +232,16 @@ void bind_replay_paths(nb::module_& m) {
             return r;
           },
           "The numbers that are others in another layout.")
+      .def_prop_ro(
+          "_generators",
+          [](const Layout& l) {
+            nb::list all;
+            for (const Edge& e : l.edges)
+              if (e.guard == Guard::Same && nb::isinstance<runtime::Generator>(e.expected))
+                all.append(e.expected);
+            return all;
+          },
+          "The generators that the function reaches, which are held.")
       .def("_object", [](const Layout& l, size_t node) { return l.objects.at(node); })
       .def(
           "_place",

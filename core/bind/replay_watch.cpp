@@ -12,6 +12,7 @@
 
 #include "bind/caster.h"
 #include "bind/object.h"
+#include "bind/replay.h"
 #include "bind/words.h"
 #include "for_size.h"
 #include "runtime/system.h"
@@ -170,6 +171,10 @@ class Watch {
   PyObject* last_ = nullptr;
 };
 
+/// How many of this thread's runs are watched, and of scopes in which nothing is.
+thread_local int watches = 0;
+thread_local int unseen = 0;
+
 /// What Python has as the hook's object while a run is watched: the watch, and the hook that was there
 /// before.
 struct Holder {
@@ -181,7 +186,7 @@ PyTypeObject* holder_type = nullptr;
 
 int told(PyObject* o, PyFrameObject* frame, int what, PyObject* arg) {
   auto* const holder = reinterpret_cast<Holder*>(o);
-  if (holder->watch) {
+  if (holder->watch && !unseen) {
     try {
       if (what == PyTrace_CALL)
         holder->watch->called(frame);
@@ -224,9 +229,11 @@ class Watched {
     holder->before = thread->c_profilefunc;
     holder->before_object = Py_XNewRef(thread->c_profileobj);
     PyEval_SetProfile(&told, o);
+    ++watches;
   }
   void stop() {
     if (!holder_) return;
+    --watches;
     auto* const holder = reinterpret_cast<Holder*>(holder_.ptr());
     holder->watch = nullptr;
     PyThreadState* const thread = PyThreadState_Get();
@@ -259,6 +266,10 @@ class Watched {
 };
 
 }  // namespace
+
+bool is_watched() { return watches > 0; }
+Unwatched::Unwatched() { ++unseen; }
+Unwatched::~Unwatched() { --unseen; }
 
 void bind_replay_watch(nb::module_& m) {
   PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(&free_holder)}, {0, nullptr}};

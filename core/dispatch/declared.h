@@ -33,6 +33,8 @@ struct Declaration {
   bool has_jvp = false, has_batch = false, leading = false;
   /// Whether its calls have effects that others see in their order, as messages between processes.
   bool ordered = false;
+  /// Whether its function is known to do nothing but compute from its arguments; of others that is asked.
+  bool pure = false;
 };
 
 /// What its node keeps of the arguments that are no tensors.
@@ -59,11 +61,18 @@ class DeclaredOperator : public Operator {
   virtual Tensors joint_vjp(RuleNode& node, uint32_t wanted, Gradients& in) const = 0;
   virtual Tensors jvp(const DualCall& call) const = 0;
   virtual void compute_batch(BatchedCall& call) const = 0;
+  /// Why its function, as it is now, may do more than compute from its arguments; empty where it does not.
+  virtual std::string impure() const = 0;
 
   const Declaration declaration;
   /// The arguments that the node of a call keeps.
   static const std::vector<Value>& kept(RuleNode& node) {
     return static_cast<const KeptArguments*>(node.owned())->values;
+  }
+
+  /// Whose call a node is of; null of other rows.
+  static const DeclaredOperator* of(const RuleNode& node) {
+    return node.table().owned == &kKept ? &of(node.table()) : nullptr;
   }
 
  private:
@@ -79,5 +88,12 @@ class DeclaredOperator : public Operator {
   static Tensors run_joint(RuleNode& node, uint32_t wanted, Gradients& in);
   static const OwnedArguments kKept;
 };
+
+/// Null unless it is declared by a program, whose function may be another at each call.
+inline const DeclaredOperator* of_program(const Operator& op) {
+  if (!op.declared) return nullptr;
+  const auto& declared = static_cast<const DeclaredOperator&>(op);
+  return declared.declaration.pure ? nullptr : &declared;
+}
 
 }  // namespace adjoint

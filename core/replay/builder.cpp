@@ -4,6 +4,7 @@
 #include <cstring>
 #include <optional>
 
+#include "dispatch/declared.h"
 #include "for_size.h"
 
 namespace adjoint::replay {
@@ -202,8 +203,8 @@ void Builder::find_constants() {
   for (size_t i = 0; i < plans_.size(); ++i) {
     Plan& plan = plans_[i];
     const Step& s = t_.steps[i];
-    if (!plan.live || plan.how == How::Guard || plan.how == How::Nothing || s.op->draws || plan.inplace ||
-        steps_that_take_[i])
+    if (!plan.live || plan.how == How::Guard || plan.how == How::Nothing || s.op->draws ||
+        of_program(*s.op) || plan.inplace || steps_that_take_[i])
       continue;
     bool once = s.results.size() > 0;
     // Results stand last.

@@ -193,7 +193,7 @@ std::vector<int32_t> slots_of(const Trace& trace, const Step& step) {
 }
 
 std::shared_ptr<const Launches> prepare(const Trace& trace, const Step& step) {
-  if (step.kind != Step::Kind::Call || step.op->draws || step.op->view) return nullptr;
+  if (step.kind != Step::Kind::Call || step.op->draws || step.op->declared || step.op->view) return nullptr;
   try {
     Keeper keeper(trace, step);
     RowArguments arguments(trace, step, [&](const Place& p) { return keeper.tensor(p); });

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "autograd/views.h"
+#include "dispatch/declared.h"
 #include "kernels/copy.h"
 #include "replay/builder.h"
 #include "runtime/interrupt.h"
@@ -66,7 +67,10 @@ struct AnotherWay {};
 
 void Program::run_row(Row& row) {
   Results r;
-  compute_row(*row.op, row.form, row.arguments, r);
+  if (const DeclaredOperator* const op = of_program(*row.op); !op)
+    compute_row(*row.op, row.form, row.arguments, r);
+  else if (!compute_row_of_program(*op, row.form, row.arguments, r))
+    throw AnotherWay();
   if (row.op->elementwise && row.form != CallForm::Function) return;
   const std::span<const Tensor> made = r.all();
   if (made.size() != row.makes.size()) throw AnotherWay();
@@ -255,9 +259,9 @@ Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> 
                 static_cast<size_t>(s.end - s.begin));
     kept += static_cast<size_t>(s.end - s.begin);
   }
-  runtime::Generator* const generator = draws_ ? &runtime::default_generator() : nullptr;
-  runtime::Generator::State state;
-  if (generator) state = generator->state();
+  std::vector<std::pair<runtime::Generator*, runtime::Generator::State>> drawn;
+  if (draws_) drawn.emplace_back(&runtime::default_generator(), runtime::default_generator().state());
+  for (runtime::Generator* const own : trace_.generators) drawn.emplace_back(own, own->state());
   const auto undo = [&] {
     size_t at = 0;
     for (const Saved& s : saved_) {
@@ -265,7 +269,7 @@ Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> 
                   static_cast<size_t>(s.end - s.begin));
       at += static_cast<size_t>(s.end - s.begin);
     }
-    if (generator) generator->set_state(state);
+    for (const auto& [generator, state] : drawn) generator->set_state(state);
   };
   bool done = false;
   try {

@@ -5,6 +5,10 @@
 #include "replay/trace.h"
 #include "runtime/function_ref.h"
 
+namespace adjoint {
+class DeclaredOperator;
+}
+
 namespace adjoint::replay {
 
 inline bool lies_as(const Tensor& t, const Geometry& g) {
@@ -28,5 +32,9 @@ struct RowArguments {
 
 /// Past the door. A result of what writes is none.
 void compute_row(const Operator& op, CallForm form, const RowArguments& arguments, Results& results);
+/// Of a row that a program declared, whose function may keep what it is given: on copies. False, with nothing
+/// changed, where it did or may do more than its code said when it was recorded.
+bool compute_row_of_program(const DeclaredOperator& op, CallForm form, const RowArguments& arguments,
+                            Results& results);
 
 }  // namespace adjoint::replay

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "dispatch/declared.h"
 #include "dispatch/named.h"
 #include "for_size.h"
 #include "ops/part.h"
@@ -16,6 +17,8 @@ namespace {
 
 /// Elements that the program gives are kept up to this size.
 constexpr size_t kMostGiven = 4096;
+/// Elements that are read are compared with those that were found up to this size.
+constexpr size_t kMostCompared = 1024;
 
 /// Bit for bit: a NaN equals itself, and -0 is not 0.
 bool same_plain(Form form, const Value& a, const Value& b) {
@@ -109,6 +112,7 @@ std::string Trace::difference(const Trace& o) const {
   const auto bits = [](double x) { return std::bit_cast<uint64_t>(x); };
   if (ints != o.ints || !std::ranges::equal(floats, o.floats, {}, bits, bits))
     return "an argument is another list of numbers at each call";
+  if (generators != o.generators) return "it draws from another generator at each call";
   if (places != o.places || slots != o.slots) return "the same operations ran on other memory";
   if (geometries.size() != o.geometries.size() ||
       !std::equal(geometries.begin(), geometries.end(), o.geometries.begin()))
@@ -118,10 +122,11 @@ std::string Trace::difference(const Trace& o) const {
 }
 
 Trace Trace::part(Range of) const {
-  return {slots,   geometries, {steps.begin() + of.begin, steps.begin() + of.end},
-          places,  arguments,  plains,
-          ints,    floats,     bytes,
-          numbers, items,      refused};
+  return {slots,      geometries, {steps.begin() + of.begin, steps.begin() + of.end},
+          places,     arguments,  plains,
+          ints,       floats,     bytes,
+          generators, numbers,    items,
+          refused};
 }
 
 void Trace::shrink() {
@@ -247,7 +252,9 @@ Range Tracer::keep(std::span<const Tensor> tensors) {
 void Tracer::add(const Call& call, std::span<const Tensor> results, bool announced) {
   if (!trace.refused.empty()) return;
   const Operator& op = call.op;
-  if (op.declared) return refuse(text(op.name, "() is declared in Python"));
+  if (const DeclaredOperator* const declared = of_program(op))
+    if (const std::string why = declared->impure(); !why.empty())
+      return refuse(text(op.name, "() is declared in Python, and ", why));
   draws_ = draws_ || op.draws;
   if (draws_ && forked_) return fork();
   // What is written is met at the version that it has now, and counted.
@@ -309,7 +316,12 @@ void Tracer::add(const Call& call, std::span<const Tensor> results, bool announc
           a.list.end = static_cast<uint32_t>(trace.bytes.size());
           break;
         case Form::Generator:
-          if (v.generator) return refuse(text(op.name, "() draws from a generator of its own"));
+          if (v.generator) {
+            auto& all = trace.generators;
+            a.list.begin = static_cast<uint32_t>(std::ranges::find(all, v.generator) - all.begin());
+            a.list.end = a.list.begin + 1;
+            if (a.list.begin == all.size()) all.push_back(v.generator);
+          }
           break;
         default:
           if (is_plain(a.form)) {
@@ -387,15 +399,20 @@ void Tracer::told(const Notice& n) {
       break;
   }
   const Tensor& t = n.tensor;
-  if (t.numel() != 1) return refuse(text("the elements of a tensor are read, by ", n.by));
+  const auto nbytes = static_cast<size_t>(t.numel() * t.itemsize());
+  // Of few elements, what they were is a decision. Who has their address may read, or write, again.
+  const std::string_view by = n.by;
+  const bool takes_address = by == "numpy" || by == "__dlpack__" || by == "data_ptr";
+  if (t.numel() != 1 && (takes_address || !t.is_contiguous() || nbytes > kMostCompared))
+    return refuse(text("the elements of a tensor are read, by ", n.by));
   Step step;
   step.kind = Step::Kind::Read;
   step.results = keep({&t, 1});
   if (!trace.refused.empty()) return;
   step.bytes = {static_cast<uint32_t>(trace.bytes.size()),
-                static_cast<uint32_t>(trace.bytes.size() + static_cast<size_t>(t.itemsize()))};
-  trace.bytes.insert(trace.bytes.end(), t.bytes(), t.bytes() + t.itemsize());
-  trace.items = trace.items || std::string_view(n.by) == "item";
+                static_cast<uint32_t>(trace.bytes.size() + nbytes)};
+  trace.bytes.insert(trace.bytes.end(), t.bytes(), t.bytes() + nbytes);
+  trace.items = trace.items || by == "item";
   trace.steps.push_back(step);
 }
 

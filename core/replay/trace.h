@@ -83,6 +83,8 @@ struct Trace {
   std::vector<int64_t> ints;
   std::vector<double> floats;
   std::vector<char> bytes;
+  /// Those that calls were given to draw from. Who replays it keeps them.
+  std::vector<runtime::Generator*> generators;
   /// What Python computes of numbers that vary, where it was tracked.
   std::vector<NumberNode> numbers;
   /// Whether elements were read as numbers (`item()`).

@@ -40,14 +40,10 @@ CALLS = 6
 
 #: Words in the reason why calls are not replayed, and whose.
 LEFT = {
-    # NumPy or SciPy computes it, and a replay calls no Python.
-    "it calls numpy": "adjoint.istft adjoint.stft adjoint.from_dlpack "
-    + " ".join(f"fft.{i}{kind}fft{n}" for i in ("", "i") for kind in ("", "r", "h") for n in ("", "2", "n")),
+    "it calls numpy": "adjoint.from_dlpack",
     # What they do depends on elements.
-    "the elements of a tensor are read": "adjoint.sparse_coo_tensor nn.EmbeddingBag nn.functional.embedding_bag "
-    "nn.utils.rnn.pack_padded_sequence nn.utils.rnn.pack_sequence nn.utils.rnn.unpack_sequence nn.utils.rnn.unpad_sequence",
     "is another at each call": "adjoint.binomial adjoint.poisson",
-    "sparse": "adjoint.hspmm adjoint.smm adjoint.spmm adjoint.sparse_compressed_tensor adjoint.sparse_csc_tensor "
+    "sparse": "adjoint.hspmm adjoint.smm adjoint.spmm adjoint.sparse_coo_tensor adjoint.sparse_compressed_tensor adjoint.sparse_csc_tensor "
     "adjoint.sparse_csr_tensor",
     # What they give is no tensor, or one that asks for a gradient of its own.
     "it returns an object of type": "adjoint.jit func.linearize func.vjp func.functionalize func.replace_all_batch_norm_modules_ "
@@ -55,7 +51,6 @@ LEFT = {
     "a tensor inside of it requires grad that is no input": "func.stack_module_state utils.checkpoint.detach_variable",
     # The graph that is returned runs the part again; one that is used inside is followed.
     "inside of it has hooks": "utils.checkpoint.checkpoint utils.checkpoint.checkpoint_sequential",
-    "it calls compile": "func.vmap",  # its example imports
     # About the library, its files and generators.
     "it calls": "autograd.gradcheck autograd.gradgradcheck adjoint.bug_report adjoint.from_file adjoint.show_config",
     "which cannot be looked into": "adjoint.from_numpy adjoint.frombuffer",

@@ -20,9 +20,8 @@ CALLS = 5
 
 #: Words in the reasons why a row is not replayed, whatever is done with it.
 REASONS = (
-    "is declared in Python",
     "sparse",
-    "draws from a generator of its own",
+    "it draws from another generator at each call",
     "the elements of a tensor are read",
     "backward pass reads the values of tensors",
     "gets other memory or another shape",

@@ -40,7 +40,7 @@ WRONG = {
     "a write": (lambda x: x * 2, writes, "x has other elements"),
     "no write": (writes, lambda x: (x + 1) * 2, "x has other elements"),
     "a version": (writes, lambda x: x.add_(0.5).add_(0.5) * 2, "x has version"),
-    "a draw": (lambda x: x * 2, lambda x: (ad.rand(1), x * 2)[1], "the generator is elsewhere"),
+    "a draw": (lambda x: x * 2, lambda x: (ad.rand(1), x * 2)[1], "a generator is elsewhere"),
     "no store": (stores, lambda x: x * 2, "otherwise than a replay|it changes"),
     "a store": (reads, stores, "it changes .*, and a replay does not"),
     "an error": (lambda x: x * 2, lambda x: x @ ad.ones(7), "the function raises RuntimeError"),
@@ -79,6 +79,10 @@ class AsIfOf:
     @property
     def names(self):
         return self.trace.layout.names
+
+    @property
+    def _generators(self):
+        return self.trace.layout._generators
 
     def match(self, function, args, kwargs):
         return self.trace.layout.match(self.function, args, kwargs)

@@ -160,7 +160,8 @@ bool any_small(const Tensor& t, double part) {
     if constexpr (is_floating_v<T>)
       for (const T *p = t.data<T>(), *end = p + t.numel(); p != end; p += t.size(-1)) {
         const auto [least, most] = std::minmax_element(p, p + t.size(-1));
-        found |= static_cast<double>(*least) <= part * static_cast<double>(*most);
+        const bool compares = std::none_of(p, p + t.size(-1), [](T x) { return x != x; });
+        found |= compares && static_cast<double>(*least) <= part * static_cast<double>(*most);
       }
   });
   return found;

@@ -186,6 +186,15 @@ def ignores(*parameters: str, why: str, warns: bool = True) -> Callable[[F], F]:
     return decorate
 
 
+def wraps(function):
+    """`functools.wraps`, which would have the page of an operator of the library written at each call."""
+    from functools import WRAPPER_ASSIGNMENTS, wraps
+
+    if not isinstance(function, (_C.Operator, _C.Composition)):
+        return wraps(function)
+    return wraps(function, [name for name in WRAPPER_ASSIGNMENTS if name != "__doc__"])
+
+
 def in_place_of(function, wrapper):
     """`functools.wraps`, whose import takes time: the wrapper, with what says what the function is."""
     wrapper.__dict__.update(function.__dict__, __wrapped__=function)

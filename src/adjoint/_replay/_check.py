@@ -58,10 +58,11 @@ def checked(
         return False, None
     tensors = all_of[: len(all_of) - trace.varying]  # then come numbers
     names = {id(t): name for t, name in zip(tensors, trace.layout.names, strict=True)}
-    before = State(tensors)
+    generators = trace.layout._generators
+    before = State(tensors, generators)
     trace.used = jitted._calls
     made = trace.run(function, args, kwargs)
-    after = State(tensors)
+    after = State(tensors, generators)
     if made is None:
         if found := before.difference(after, names):
             raise RuntimeError(f"jit: {jitted!r} was abandoned halfway and not rolled back: {found}")
@@ -82,7 +83,7 @@ def checked(
         result = function(*args, **kwargs)
     except Exception as error:
         raise differs(f"the function raises {type(error).__name__}: {error}") from error
-    if found := after.difference(State(before.tensors), names):
+    if found := after.difference(State(before.tensors, generators), names):
         raise differs(found)
     own = Tensors()
     structure = Structure(result, own)

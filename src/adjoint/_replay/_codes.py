@@ -73,6 +73,8 @@ _INSIDE = frozenset(
 _LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
 #: Functions that tell objects in the places of numbers from numbers, or add them up in another way: see _tracked.py.
 _TELLS = frozenset(("type", "sum"))
+#: Of the standard library, what asks so of other things than numbers: a statement that imports, say.
+_TELLS_NOT = ("contextlib.py", "<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>")
 #: LOAD_GLOBAL holds one more bit since 3.11, LOAD_ATTR since 3.12.
 _SHIFT = 1 if sys.version_info >= (3, 11) else 0
 _SHIFT_OF_ATTRIBUTE = 1 if sys.version_info >= (3, 12) else 0
@@ -213,7 +215,7 @@ def gather(codes):
             own.update((name, None) for way in facts.through for name in way[1 if way[0] else 2 :])
         any_attribute = any_attribute or facts.any
         inside = inside or facts.inside
-        if not facts.library and "contextlib" not in code.co_filename:
+        if not facts.library and not code.co_filename.endswith(_TELLS_NOT):
             tells = tells or not _TELLS.isdisjoint(facts.globals)
         registries = registries or code.co_name in ("__instancecheck__", "__subclasscheck__")
         nested.update(map(id, facts.nested))

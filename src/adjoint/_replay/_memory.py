@@ -26,9 +26,9 @@ def history(t: Any) -> Any:
 
 
 class State:
-    """The memory behind some tensors, as bytes where the processor has it, with versions, and the generator of this thread."""
+    """The memory behind some tensors, as bytes where the processor has it, with versions, and generators: that of this thread, and others."""
 
-    def __init__(self, tensors: list[Any]) -> None:
+    def __init__(self, tensors: list[Any], generators: list[Any]) -> None:
         #: Who wrote to a tensor in a graph gave it another history.
         self.histories = [(t, history(t)) for t in tensors if type(t) is _C.Tensor and not t._is_view()]
         first: dict[int, Any] = {}
@@ -44,7 +44,7 @@ class State:
                 with no_grad():
                     self.memory[k] = _whole(t).clone()
         self.versions = [None if t.is_inference() else t._version for t in self.tensors]
-        self.generator = _C._default_generator().get_state()
+        self.generators = [(g, g.get_state()) for g in (_C._default_generator(), *generators)]
 
     def put_back(self) -> None:
         for t, bytes_before, version in zip(self.tensors, self.memory, self.versions, strict=True):
@@ -60,7 +60,8 @@ class State:
         for t, edge in self.histories:
             if history(t) != edge:
                 _C._put_history(t, *(edge or (None, 0)))
-        _C._default_generator().set_state(self.generator)
+        for generator, state in self.generators:
+            generator.set_state(state)
 
     def difference(self, after: State, names: dict[int, str]) -> str:
         """Where a later state of the same tensors differs from this one; empty where it does not."""
@@ -71,7 +72,8 @@ class State:
                 return f"{names[id(t)]} has other elements"
             if v != w:
                 return f"{names[id(t)]} has version {v}, and eagerly {w}"
-        return "" if same(self.generator, after.generator) else "the generator is elsewhere"
+        states = zip(self.generators, after.generators, strict=True)
+        return "" if all(same(a, b) for (_, a), (_, b) in states) else "a generator is elsewhere"
 
 
 def _whole(t: Any) -> Any:

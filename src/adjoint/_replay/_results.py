@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import EnumMeta
 
 from adjoint import _C
 from adjoint._tensor.device import device
@@ -22,6 +23,7 @@ __all__ = [
     "build",
     "counts",
     "held_by",
+    "is_plain",
     "merged",
     "number",
     "plain",
@@ -32,6 +34,12 @@ _Tensor = _C.Tensor
 TRACKED = (_C._TrackedFloat, _C._TrackedInt)
 #: Values without parts that can be given again, since they are immutable.
 PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), _C.dtype, _C.Size, device)
+
+
+def is_plain(value: Any) -> bool:
+    """Whether it can be given again as it is: of such a type, or a member of an enumeration."""
+    kind = type(value)
+    return kind in PLAIN or type(kind) is EnumMeta
 
 
 class Unfit(Exception):
@@ -124,7 +132,7 @@ class Structure:
         kind = type(value)
         if isinstance(value, _Tensor):
             return ("tensor", tensors.number(value))
-        if kind in PLAIN:
+        if is_plain(value):
             return plain(value)
         if kind in TRACKED:
             return number(value)

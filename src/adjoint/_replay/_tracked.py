@@ -78,7 +78,7 @@ class _Placed:
     def __init__(self, layout: Layout, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.layout = layout
         self.args, self.kwargs = list(args), dict(kwargs)
-        self.state = State(layout.tensors)
+        self.state = State(layout.tensors, layout._generators)
 
     def put(self, edge: int, value: Any) -> None:
         parent, kind, key = self.layout._place(edge)

@@ -15,13 +15,13 @@ from adjoint._replay._passes import passes, rewritten
 from adjoint._replay._paths import LIBRARY, collect
 from adjoint._replay._results import (
     ALONE,
-    PLAIN,
     TRACKED,
     Structure,
     Tensors,
     Unfit,
     counts,
     held_by,
+    is_plain,
     number,
     plain,
 )
@@ -234,7 +234,12 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, befo
     ends = [
         _C._as_it_was(t, *(before[k][1] or (None, 0))) if k in written else t for k, t in enumerate(inputs)
     ]
+    draws_aside = recorder.own_generators(layout._generators)
+    if draws_aside is None:
+        raise Unfit("it draws from a generator that it makes itself")
     groups, spent = passes(made, recorder, tensors, ends)
+    if groups and draws_aside:
+        raise Unfit("its result requires grad, and it draws from a generator of its own")
     gradients = ((c.key, layout._of_tensor(c.key)[1]) for c, _ in made.changes if c.kind == "grad")
     replaced = [pair for pair in gradients if pair[1] >= 0]
     made.recording = recorder.finish(
@@ -254,7 +259,7 @@ def _change(change: Change, tensors: Tensors, known: set[int]) -> tuple[Change, 
             return ("tensor", tensors.number(value))
         if type(value) in TRACKED:
             return number(value)
-        if type(value) not in PLAIN:
+        if not is_plain(value):
             raise Unfit(change.sentence())
         return plain(value)
 

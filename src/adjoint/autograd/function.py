@@ -6,6 +6,8 @@ about a class when that is defined, and `once_differentiable`. Start reading at 
 
 from __future__ import annotations
 
+import functools
+
 from adjoint._C import BackwardCFunction, FunctionBase, FunctionCtx, Tensor, _backward_class, _is_batched
 from adjoint._publish.register import listing
 from adjoint._types import Any
@@ -223,13 +225,18 @@ def _positional_count(forward):
     return code.co_argcount
 
 
+@functools.lru_cache(maxsize=256)
+def _signature(forward):
+    from inspect import signature
+
+    return signature(forward)
+
+
 def _apply_bound(cls, *args, **kwargs):
     """Like `apply`, with keywords put in their places and defaults filled in, since setup_context is shown all of them."""
     if not kwargs and len(args) == cls._argument_count:
         return super(Function, cls).apply(*args)
-    from inspect import signature
-
-    bound = signature(cls.forward).bind(*args, **kwargs)
+    bound = _signature(cls.forward).bind(*args, **kwargs)
     if bound.kwargs:
         if any(_is_batched(v) for v in bound.kwargs.values() if isinstance(v, Tensor)):
             raise NotImplementedError(

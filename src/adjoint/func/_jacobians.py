@@ -7,9 +7,8 @@ Start reading at `jacrev`.
 
 from __future__ import annotations
 
-from functools import wraps
-
 from adjoint import Tensor, cat, eye, zeros
+from adjoint._publish.arguments import wraps
 from adjoint._types import Any, Callable
 from adjoint.func._arguments import chosen, need_randomness, refuse_complex
 from adjoint.func._forward import _JVP, Transposed, pushed, writes_to_saved

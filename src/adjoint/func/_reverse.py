@@ -8,8 +8,6 @@ without levels, and a derivative of first order costs what `autograd.grad` costs
 
 from __future__ import annotations
 
-from functools import wraps
-
 from adjoint import autograd, zeros_like
 from adjoint._C import (
     Tensor,
@@ -22,6 +20,7 @@ from adjoint._C import (
     _tangents_lead_beyond,
     is_grad_enabled,
 )
+from adjoint._publish.arguments import wraps
 from adjoint._types import Any, Callable
 from adjoint.func._arguments import Arguments, Recording, chosen, split_aux, tensors_of
 from adjoint.tree import flatten_arguments

@@ -7,12 +7,12 @@ sample by sample, with one warning that says why, unless ``strict=True``. Start 
 
 from __future__ import annotations
 
-import functools
 import os
 import warnings
 from typing import Any
 
 from adjoint import _C, tree
+from adjoint._publish.arguments import wraps
 from adjoint._types import Callable
 from adjoint.func._arguments import need_randomness, runs_as_torch
 from adjoint.tree._kinds import WITH_DATACLASSES
@@ -80,7 +80,7 @@ def vmap(
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
     run = _Mapped(func, in_dims, out_dims, randomness, chunk_size, strict)
 
-    @functools.wraps(func)
+    @wraps(func)
     def mapped(*args, **kwargs):
         return run(args, kwargs)
 

@@ -198,8 +198,13 @@ class CustomOpDef:
                 self._run,
                 vjp=self._without_rule if self._backward is None else None,
                 batch=self._batch if self._vmap is not None else None,
+                kernels=lambda: (*self._kernels.values(),),
             )
         return self._declared
+
+    def _code_of_passes(self) -> list[tuple[str, Any]]:
+        """By the names of attributes, what a pass through its calls runs."""
+        return [("_backward", self._backward)]
 
     def _without_rule(self, gradients):
         raise RuntimeError(
@@ -287,7 +292,7 @@ class CustomOpDef:
 
         def setup_context(ctx, inputs, output):
             how, *flat = inputs
-            ctx._how = how
+            ctx._form = how[0]
             if op._setup is None:
                 return
             args = _formed(how[0], flat)
@@ -300,7 +305,7 @@ class CustomOpDef:
             if op._schema.results == 0:
                 gradients = (list(gradients),)
             found = op._backward(_Context(ctx), *gradients)
-            form = ctx._how[0]
+            form = ctx._form
             found = (
                 found if isinstance(found, (tuple, list)) and (len(form) > 1 or form[0] is None) else (found,)
             )
@@ -314,7 +319,11 @@ class CustomOpDef:
                 flat += [g] if n is None else [None] * n if g is None else g
             return tuple(flat)
 
+        def apply(kind: Any, *args: Any) -> Any:
+            return super(Function, kind).apply(*args)  # type: ignore[misc]
+
         members = {
+            "apply": classmethod(apply),
             "forward": staticmethod(forward),
             "setup_context": staticmethod(setup_context),
             "backward": staticmethod(backward),
@@ -441,7 +450,7 @@ class _Context:
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._ctx, name)
         if name == "needs_input_grad":
-            return tuple(n if isinstance(n, bool) else list(n) for n in _formed(self._ctx._how[0], value[1:]))
+            return tuple(n if isinstance(n, bool) else list(n) for n in _formed(self._ctx._form, value[1:]))
         return value
 
     def __setattr__(self, name: str, value: Any) -> None:

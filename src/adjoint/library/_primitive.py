@@ -85,7 +85,6 @@ def primitive(
     ordered : bool
         Whether its rule has effects that others see in their order, as messages between processes: several threads that share a
         pass backward run such rules one after another, in the order of a pass in one thread.
-
     Returns
     -------
     callable
@@ -158,8 +157,11 @@ def declare(
     linear: Any = None,
     types: Any = None,
     ordered: bool = False,
+    kernels: Any = None,
 ) -> Any:
-    """The operator of a signature that has been read, in the table and nowhere else."""
+    """The operator of a signature that has been read, in the table and nowhere else. `kernels`: gives the functions that it may come to,
+    if they are others than `function`.
+    """
     name, arguments, results = signature
     if any(row["name"] == name and row["family"] != "Declared" for row in _C.operators()):
         raise ValueError(f"primitive(): Adjoint has an operator {name!r} of its own; choose another name")
@@ -195,7 +197,32 @@ def declare(
         _rules(name, vjp, arguments, results),
         None if jvp is None else _rule(name, "jvp", jvp, arguments, results),
         batch,
+        None if kernels is None and _is_ours(function) else Purity(kernels or (lambda: (function,))),
     )
+
+
+def _is_ours(function):
+    """Whether it is a function of the library itself, which does nothing but compute."""
+    return (getattr(function, "__module__", None) or "").partition(".")[0] == __name__.partition(".")[0]
+
+
+class Purity:
+    """Says why functions may do more than compute from their arguments, as they are now; an empty text where they do not."""
+
+    def __init__(self, kernels: Callable[[], tuple[Any, ...]]) -> None:
+        self._kernels = kernels
+        self._looked_at: list[Any] | None = None
+        self._clean: Any = None
+        self._why = ""
+
+    def __call__(self) -> str:
+        now = [(f, getattr(f, "__code__", None)) for f in self._kernels()]
+        if self._looked_at != now or (self._clean is not None and not self._clean.holds()):
+            from adjoint._replay._clean import clean_kernels
+
+            self._clean, self._why = clean_kernels([f for f, _ in now])
+            self._looked_at = now
+        return self._why
 
 
 # --- signatures ------------------------------------------------------------------------------------------------------

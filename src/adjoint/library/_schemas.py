@@ -6,6 +6,7 @@ at `Schema`.
 
 from __future__ import annotations
 
+import functools
 import re
 
 from adjoint._publish.arguments import ignores
@@ -156,7 +157,9 @@ def _split(text):
     return [p for p in [*parts, word.strip()] if p]
 
 
+@functools.cache
 def _plain(text):
+    """The value that a text stands for, which is immutable where it is a default."""
     from ast import literal_eval
 
     try:

@@ -294,7 +294,7 @@ def histc(
         min, max = min - 1, max + 1
     if min > max:
         raise RuntimeError("max must be larger than min")
-    if not (math.isfinite(min) and math.isfinite(max)):
+    if not (-math.inf < min and max < math.inf):
         raise RuntimeError(f"histc(): range of [{min}, {max}] is not finite")
     if not whole:
         flat = flat[(flat >= min) & (flat <= max)]
