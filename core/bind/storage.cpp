@@ -194,6 +194,7 @@ void bind_storage(nb::module_& m) {
       become_sparse_view(t, view, lasting(name));
       return self;
     }
+    const Replacing replacing(t);
     tell_replaced(t, name.c_str(), view);
     become_view(t, view, lasting(name));
     // All samples and the tangents are other views too.
