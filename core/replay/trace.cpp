@@ -259,6 +259,8 @@ void Tracer::add(const Call& call, std::span<const Tensor> results, bool announc
   });
   for (const auto& [storage, n] : counts) {
     const int32_t found = at_.find(owner_of_bytes(storage));
+    if (found < 0 || trace.slots[static_cast<size_t>(found)].kind == Slot::Kind::Outside)
+      counts_[storage] += n;
     if (found < 0) continue;  // met below, for the first time
     uint32_t now = 0;
     if (uint32_t* const known = version(found, storage, now)) {

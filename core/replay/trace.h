@@ -41,7 +41,7 @@ struct Place {
 
 struct Slot {
   enum class Kind : uint8_t { Outside, Given, Number, Made } kind;
-  /// By how much its version goes up.
+  /// How often it is written. By so much the version of what is made goes up.
   uint32_t writes = 0;
   size_t nbytes;
   /// Of Given and Number: where its bytes begin in Trace::bytes.
@@ -193,6 +193,11 @@ class Tracer final : public Observer {
     const auto at = gradients_.find(leaf.get());
     return at == gradients_.end() ? -1 : at->second;
   }
+  /// How many writes this storage of outside memory counted: those through it, and not through `x.data`.
+  uint32_t counted(const Storage* storage) const {
+    const auto at = counts_.find(storage);
+    return at == counts_.end() ? 0 : at->second;
+  }
   Trace trace;
 
  private:
@@ -213,6 +218,7 @@ class Tracer final : public Observer {
   std::vector<uint32_t> versions_;
   /// Of outside memory that is looked at with a count of writes of its own (`.data = …`): that.
   std::unordered_map<const Storage*, uint32_t> counted_;
+  std::unordered_map<const Storage*, uint32_t> counts_;
   std::vector<Ref<Storage>> held_;  // outside memory, so that no other gets its address
   std::unordered_map<const TensorImpl*, int64_t> gradients_;
 };
