@@ -173,6 +173,8 @@ void bind_storage(nb::module_& m) {
     std::optional<Replacing> first, second;
     if (is_tensor(a.ptr())) first.emplace(unwrap(a.ptr()));
     if (is_tensor(b.ptr())) second.emplace(unwrap(b.ptr()));
+    if (first && second)
+      for (nb::handle t : {a, b}) tell_replaced(unwrap(t.ptr()), "swap_tensors");
     swap_objects(a.ptr(), b.ptr());
   });
   m.def("_retype", &retype);

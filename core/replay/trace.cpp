@@ -373,6 +373,9 @@ void Tracer::computed(const Call& call, std::span<const Tensor> results) { add(c
 void Tracer::announced(const Call& call, std::span<const Tensor> results) { add(call, results, true); }
 
 void Tracer::told(const Notice& n) {
+  // Who is told of it before it is done: what is undone is memory, not which memory a tensor has.
+  if (tries_ && n.kind == Notice::Kind::Replaced)
+    fail("jit: a call that is only tried gives a tensor other memory or another shape, by ", n.by);
   if (!trace.refused.empty()) return;
   switch (n.kind) {
     case Notice::Kind::Given:

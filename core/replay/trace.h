@@ -177,6 +177,8 @@ class Tracer final : public Observer {
     const auto line = written_at_.find(at_.find(owner_of_bytes(t->storage)));
     return line == written_at_.end() ? "" : line->second;
   }
+  /// The call will be undone.
+  void only_try() { tries_ = true; }
   /// A generator is copied: what is drawn cannot be followed.
   void fork();
   /// Note a number of the program's; its place among them.
@@ -213,7 +215,7 @@ class Tracer final : public Observer {
   std::string (*where_)();
   std::string hooked_at_;
   std::unordered_map<int32_t, std::string> written_at_;  // by slot
-  bool forked_ = false, draws_ = false;
+  bool forked_ = false, draws_ = false, tries_ = false;
   Slots at_;
   std::vector<uint32_t> versions_;
   /// Of outside memory that is looked at with a count of writes of its own (`.data = …`): that.

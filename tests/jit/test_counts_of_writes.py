@@ -149,3 +149,40 @@ def test_a_call_that_is_only_tried_puts_flags_back():
             see(f(ad.full((3,), float(k))), p)
 
     same(program, None)
+
+
+#: What gives a tensor other memory or another shape.
+REPLACES = {
+    "out=": lambda t, x: ad.sum(x, 0, out=t),
+    "set_": lambda t, x: t.set_(x.clone()),
+    "data": lambda t, x: setattr(t, "data", x.clone()),
+    "resize_": lambda t, x: t.resize_(2, t.shape[0] + 1),
+    "t_": lambda t, x: t.t_(),
+    "unsqueeze_": lambda t, x: t.unsqueeze_(0),
+    "as_strided_": lambda t, x: t.as_strided_((2, 1), (1, 1)),
+    "swap_tensors": lambda t, x: ad.utils.swap_tensors(t, x.clone()),
+}
+
+
+@pytest.mark.parametrize("always", [False, True])
+@pytest.mark.parametrize("name", REPLACES)
+def test_a_call_that_is_only_tried_gives_no_tensor_other_memory(name, always):
+    """It could not be undone; views go on sharing the memory of what they are views of."""
+
+    def program(jit, see):
+        state = {"t": ad.zeros(3, 3), "k": 0}
+
+        @jit
+        def f(x):
+            if state["k"] % 2 or always:
+                REPLACES[name](state["t"], x)
+            return x * (state["k"] + 1)
+
+        for turn, k in enumerate((0, 0, 0, 0, 2, 4, 1, 1, 3, 5, 0, 1)):
+            state["k"] = k
+            if turn % 2 == 0:
+                state["t"] = ad.arange(9.0).reshape(3, 3).clone()
+            view = state["t"].detach()
+            see(f(ad.ones(3, 3)), state["t"], view)
+
+    same(program, None)
