@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "autograd/meta.h"
 #include "autograd/views.h"
@@ -52,10 +53,18 @@ std::vector<Relation> relations_of(nb::handle inputs, nb::handle outputs) {
   }
   n = 0;
   for (nb::handle t : nb::iter(outputs)) made.emplace(unwrap(t.ptr()).get(), n++);
-  const auto find = [](const auto& all, const TensorImpl* t) {
+  const auto find = [](const auto& all, const auto* t) {
     const auto at = all.find(t);
     return at == all.end() ? -1 : at->second;
   };
+  std::unordered_map<const Storage*, int32_t> counts, counts_made;
+  n = 0;
+  for (nb::handle t : nb::iter(inputs)) {
+    if (is_tensor(t.ptr())) counts.emplace(unwrap(t.ptr())->storage, n);
+    ++n;
+  }
+  n = 0;
+  for (nb::handle t : nb::iter(outputs)) counts_made.emplace(unwrap(t.ptr())->storage, n++);
   std::vector<Relation> relations;
   for (nb::handle o : nb::iter(outputs)) {
     const Tensor t = unwrap(o.ptr());
@@ -66,9 +75,26 @@ std::vector<Relation> relations_of(nb::handle inputs, nb::handle outputs) {
       r.base_output = r.base_input < 0 ? find(made, base.get()) : -1;
       r.flags = t->flags & TensorImpl::kSpecialView;
     }
+    r.flags |= t->flags & TensorImpl::kInference;
+    if (r.same < 0) r.count_of_input = find(counts, t->storage);
+    if (r.same < 0 && r.count_of_input < 0 && owner_of_bytes(t->storage) != t->storage) {
+      r.count_of_output = find(counts_made, t->storage);
+      r.version = t.version();
+    }
     relations.push_back(r);
   }
   return relations;
+}
+
+/// How many writes each input counted; of those that count together, the first.
+std::vector<uint32_t> counts_of(const Tracer& tracer, nb::handle inputs) {
+  std::vector<uint32_t> counts;
+  std::unordered_set<const Storage*> seen;
+  for (nb::handle t : nb::iter(inputs)) {
+    const Storage* const s = is_tensor(t.ptr()) ? unwrap(t.ptr())->storage : nullptr;
+    counts.push_back(s && seen.insert(s).second ? tracer.counted(s) : 0);
+  }
+  return counts;
 }
 
 /// A recording, which replays of it share.
@@ -312,6 +338,7 @@ void bind_replay(nb::module_& m) {
           made->spent.push_back({nb::cast<uint32_t>(s[0]), nb::cast<std::string>(s[1]),
                                  nb::cast<std::string>(s[2]), nb::cast<std::vector<uint32_t>>(s[3])});
         made->inputs = places_of(*r.tracer, inputs);
+        made->counts = counts_of(*r.tracer, inputs);
         made->outputs = places_of(*r.tracer, outputs);
         made->forward = forward;
         for (nb::handle pair : replaced) {

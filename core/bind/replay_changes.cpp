@@ -358,7 +358,7 @@ std::string difference(const Layout& a, const Layout& b, const std::vector<int32
     const TensorGuard &x = a.tensors[i], &y = b.tensors[i];
     const std::string differs = difference(x, a.geometry.data(), y, b.geometry.data());
     if (!differs.empty()) return adjoint::text(a.path_of_tensor(static_cast<int32_t>(i)), " ", differs);
-    if (x.owner != y.owner || x.distance != y.distance)
+    if (x.owner != y.owner || x.distance != y.distance || x.count != y.count)
       return adjoint::text(a.path_of_tensor(static_cast<int32_t>(i)), " shares memory otherwise");
     if (x.type != y.type || x.grad != y.grad || x.node != y.node)
       return adjoint::text(a.path_of_tensor(static_cast<int32_t>(i)), " is of another class");

@@ -379,6 +379,7 @@ void Collector::finish() {
   for (size_t i = 0; i < l_.tensors.size(); ++i) {
     l_.tensors[i].owner = shared.of[i].first;
     l_.tensors[i].distance = shared.of[i].second;
+    l_.tensors[i].count = shared.counts[i];
   }
   for (size_t i = 0; i < l_.edges.size(); ++i)
     if (const Guard g = l_.edges[i].guard;

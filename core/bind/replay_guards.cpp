@@ -290,6 +290,7 @@ Sharing sharing_of(std::span<TensorImpl* const> tensors, bool external) {
   Sharing r;
   const auto count = static_cast<int32_t>(tensors.size());
   r.of.resize(tensors.size(), {-1, 0});
+  r.counts.resize(tensors.size(), -1);
   Addresses::Entries entries;
   Addresses owners(entries, tensors.size());
   std::vector<int32_t> shared;
@@ -298,7 +299,13 @@ Sharing sharing_of(std::span<TensorImpl* const> tensors, bool external) {
     if (!t) continue;
     const int32_t owner = owners.first(bytes_of(t), i);
     r.of[i] = {owner, t->data - tensors[owner]->data};
+    r.counts[i] = i;
     if (owner == i) continue;
+    const auto counts = [&](int32_t j) { return tensors[j]->storage == t->storage; };
+    if (counts(owner))
+      r.counts[i] = owner;
+    else if (const auto at = std::ranges::find_if(shared, counts); at != shared.end())
+      r.counts[i] = *at;
     if (t == tensors[owner]) r.twice = {owner, i};
     for (int32_t j : shared)
       if (tensors[j] == t) r.twice = {j, i};

@@ -379,6 +379,8 @@ bool Walk::shares(const char*) {
     const auto number = static_cast<int32_t>(i);
     if (owner != g.owner || distance != g.distance)
       return two({owner != number ? owner : g.owner, number}, " share memory otherwise than before");
+    if (g.count != number && tensors[static_cast<size_t>(g.count)]->storage != tensors[i]->storage)
+      return two({g.count, number}, " do not count writes together, and did");
   }
   return true;
 }

@@ -171,6 +171,8 @@ struct TensorGuard {
   /// The first tensor on the same storage, and how far behind its first element this one's is, in bytes.
   int32_t owner = 0;
   int64_t distance = 0;
+  /// The first tensor that counts writes together with it.
+  int32_t count = 0;
   int32_t found_by = -1;
   int32_t node = -1;
 };
@@ -292,6 +294,8 @@ std::string difference(const TensorGuard& a, const int64_t* a_geometry, const Te
 /// that overlap although their storages differ, or of one that is there twice, else (-1, -1).
 struct Sharing {
   std::vector<std::pair<int32_t, int64_t>> of;
+  /// The first that counts writes with each.
+  std::vector<int32_t> counts;
   std::pair<int32_t, int32_t> overlap{-1, -1}, twice{-1, -1};
 };
 Sharing sharing_of(std::span<TensorImpl* const> tensors, bool external);

@@ -173,6 +173,8 @@ void bind_storage(nb::module_& m) {
     std::optional<Replacing> first, second;
     if (is_tensor(a.ptr())) first.emplace(unwrap(a.ptr()));
     if (is_tensor(b.ptr())) second.emplace(unwrap(b.ptr()));
+    if (first && second)
+      for (nb::handle t : {a, b}) tell_replaced(unwrap(t.ptr()), "swap_tensors");
     swap_objects(a.ptr(), b.ptr());
   });
   m.def("_retype", &retype);
@@ -194,6 +196,7 @@ void bind_storage(nb::module_& m) {
       become_sparse_view(t, view, lasting(name));
       return self;
     }
+    const Replacing replacing(t);
     tell_replaced(t, name.c_str(), view);
     become_view(t, view, lasting(name));
     // All samples and the tangents are other views too.

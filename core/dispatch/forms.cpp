@@ -226,6 +226,15 @@ void write_result(const Tensor& t, const Tensor& result, const char* name, bool 
          "arguments requires grad.");
   need_out_type(result.dtype(), t.dtype(), name, converts);
   refuse_overlap(t, name);
+  const auto fill = [&] {
+    if (is_transformed(t) || is_transformed(result)) [[unlikely]] {
+      write_transformed(t, result);
+      return;
+    }
+    check_writable(t, name, false);
+    results_copied.fetch_add(1, std::memory_order_relaxed);
+    copy_over(t, result, name);
+  };
   if (!same(t.sizes(), result.sizes())) {
     if (t.numel() != 0)
       runtime::warn(
@@ -235,26 +244,32 @@ void write_result(const Tensor& t, const Tensor& result, const char* name, bool 
                "with t.resize_(0).")
               .c_str());
     tell_replaced(t, "out");
+    const uint32_t made_in = t->storage->made_in;  // what is from outside of a vmap() stays so
     if (fresh && t.dtype() == result.dtype() && !is_transformed(t) && !is_transformed(result)) {
       t->replace_storage(Ref<Storage>::share(result->storage), result->data, t.dtype(), result.sizes(),
                          nullptr);
+      t->storage->made_in = made_in;
       count_write(t, name);
       return;
     }
     const DeviceScope scope(device_of(t));
     Ref<Storage> storage =
         allocate_storage(runtime::checked_bytes(result.numel(), static_cast<size_t>(t.itemsize())));
-    char* const data = storage->data;
+    storage->made_in = made_in;
+    char *const data = storage->data, *const old = t->data;
+    Ref<Storage> before = Ref<Storage>::share(t->storage);
+    const Dims sizes(t.sizes()), strides(t.strides());
     t->replace_storage(std::move(storage), data, t.dtype(), result.sizes(),
                        without_gaps(result) ? result.strides().data() : nullptr);
-  }
-  if (is_transformed(t) || is_transformed(result)) [[unlikely]] {
-    write_transformed(t, result);
+    try {
+      fill();
+    } catch (...) {  // what is refused leaves it as it was
+      t->replace_storage(std::move(before), old, t.dtype(), sizes.span(), strides.data());
+      throw;
+    }
     return;
   }
-  check_writable(t, name, false);
-  results_copied.fetch_add(1, std::memory_order_relaxed);
-  copy_over(t, result, name);
+  fill();
 }
 }  // namespace
 

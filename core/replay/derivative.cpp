@@ -15,7 +15,7 @@ std::string Recording::difference(const Recording& o) const {
   const std::string d = trace.difference(o.trace);
   if (!d.empty()) return d;
   return inputs != o.inputs || outputs != o.outputs || groups != o.groups || relations != o.relations ||
-                 spent != o.spent || retained != o.retained || asks != o.asks
+                 counts != o.counts || spent != o.spent || retained != o.retained || asks != o.asks
              ? "other tensors are taken or returned"
              : "";
 }
@@ -42,7 +42,7 @@ void Recording::begin_at_inputs() {
 }
 
 Replay::Replay(std::shared_ptr<const Recording> recording) : recording_(std::move(recording)) {
-  Program::Ends ends{recording_->inputs, recording_->outputs, recording_->relations};
+  Program::Ends ends{recording_->inputs, recording_->outputs, recording_->relations, recording_->counts};
   ends.whole_from = ends.outputs.size();
   ends.numbers = recording_->numbers;
   for (const Replaced& r : recording_->replaced) ends.dropped.emplace_back(r.gradient, r.step);

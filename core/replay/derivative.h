@@ -66,6 +66,8 @@ struct Recording {
   /// Whether code of Python ran in passes, so that one who replays them asks whether it would again.
   bool asks = false;
   std::vector<Relation> relations;
+  /// See `Program::Ends`.
+  std::vector<uint32_t> counts;
   std::vector<Spent> spent;
   std::vector<Replaced> replaced = {};
   std::vector<Number> numbers;

@@ -221,6 +221,22 @@ bool Program::compute_numbers(std::span<const uint32_t> nodes, std::span<const T
   return true;
 }
 
+namespace {
+/// What an output stands on that counts writes with another tensor, or for itself (`x.data`); null for
+/// others.
+Ref<Storage> count_of(const Relation& r, const Tensor& from, size_t output, std::span<const Tensor> inputs,
+                      std::span<const Tensor> outputs) {
+  if (r.count_of_input >= 0)
+    return Ref<Storage>::share(inputs[static_cast<size_t>(r.count_of_input)]->storage);
+  if (r.count_of_output < 0) return {};
+  const auto first = static_cast<size_t>(r.count_of_output);
+  if (first != output) return Ref<Storage>::share(outputs[first]->storage);
+  Ref<Storage> own = recounted_storage(Ref<Storage>::share(from->storage), r.version, {});
+  own->checked = true;
+  return own;
+}
+}  // namespace
+
 Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> outputs,
                               std::vector<Scalar>& numbers, const Drop* drop) {
   struct Leave {
@@ -284,10 +300,9 @@ Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> 
     undo();
     return Outcome::Undone;
   }
-  for (const int32_t s : outside_)
-    for (uint32_t n = trace_.slots[static_cast<size_t>(s)].writes; n; --n)
-      count_write(inputs[static_cast<size_t>(memory_[static_cast<size_t>(s)].input)],
-                  memory_[static_cast<size_t>(s)].writer);
+  for (size_t k = 0; k < ends_.counts.size(); ++k)
+    for (uint32_t n = ends_.counts[k]; n; --n)
+      count_write(inputs[k], memory_[static_cast<size_t>(ends_.inputs[k].slot)].writer);
   for (size_t i = 0; i < ends_.outputs.size(); ++i) {
     const Place& p = ends_.outputs[i];
     if (p.slot < 0) continue;
@@ -302,6 +317,12 @@ Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> 
         m.home == Home::Outside || (i < ends_.relations.size() &&
                                     (ends_.relations[i].base_input & ends_.relations[i].base_output) != -1);
     for (size_t k = 0; k < i; ++k) taken |= outputs[k].get() == from.get();
+    if (i < ends_.relations.size())
+      if (Ref<Storage> count = count_of(ends_.relations[i], from, i, inputs, outputs)) {
+        outputs[i] = over(std::move(count), g.dtype, g.sizes.span(), g.strides.span(), 0);
+        outputs[i]->data = m.base + p.offset;
+        continue;
+      }
     if (i >= ends_.whole_from || (!taken && lies_as(from, g) && from.bytes() == m.base + p.offset)) {
       outputs[i] = from;
     } else {
@@ -311,9 +332,13 @@ Program::Outcome Program::run(std::span<const Tensor> inputs, std::span<Tensor> 
   }
   for (size_t i = 0; i < ends_.outputs.size(); ++i)
     if (const Place& p = ends_.outputs[i];
-        p.slot >= 0 && memory_[static_cast<size_t>(p.slot)].home != Home::Outside)
+        p.slot >= 0 && memory_[static_cast<size_t>(p.slot)].home != Home::Outside &&
+        (i >= ends_.relations.size() || ends_.relations[i].count_of_output < 0))
       outputs[i]->storage->version.store(trace_.slots[static_cast<size_t>(p.slot)].writes,
                                          std::memory_order_relaxed);
+  for (size_t i = 0; i < ends_.relations.size(); ++i)
+    if (const Relation& r = ends_.relations[i]; r.same < 0 && outputs[i].defined())
+      outputs[i]->set(TensorImpl::kInference, r.flags & TensorImpl::kInference);
   for (size_t i = 0; i < ends_.relations.size(); ++i) {
     const Relation& r = ends_.relations[i];
     if (r.base_input < 0 && r.base_output < 0) continue;

@@ -36,6 +36,11 @@ class Builder;
 /// view.
 struct Relation {
   int32_t same = -1, base_input = -1, base_output = -1;
+  /// What it counts writes with: an input; or, where its count is not its memory's (`x.data`), the first such
+  /// output.
+  int32_t count_of_input = -1, count_of_output = -1;
+  /// The version of a count that begins with this output.
+  uint32_t version = 0;
   uint32_t flags = 0;
   bool operator==(const Relation&) const = default;
 };
@@ -57,6 +62,8 @@ class Program {
     std::vector<Place> inputs, outputs;
     /// Of the outputs: who they are. Empty: an output is the input that lies in its place.
     std::vector<Relation> relations;
+    /// How many writes each input counts: of those that count together, the first.
+    std::vector<uint32_t> counts = {};
     /// From this output on, whole slots are given as they are, for another program.
     size_t whole_from = ~size_t{0};
     std::vector<Number> numbers = {};

@@ -266,6 +266,8 @@ void Tracer::add(const Call& call, std::span<const Tensor> results, bool announc
   });
   for (const auto& [storage, n] : counts) {
     const int32_t found = at_.find(owner_of_bytes(storage));
+    if (found < 0 || trace.slots[static_cast<size_t>(found)].kind == Slot::Kind::Outside)
+      counts_[storage] += n;
     if (found < 0) continue;  // met below, for the first time
     uint32_t now = 0;
     if (uint32_t* const known = version(found, storage, now)) {
@@ -383,6 +385,9 @@ void Tracer::computed(const Call& call, std::span<const Tensor> results) { add(c
 void Tracer::announced(const Call& call, std::span<const Tensor> results) { add(call, results, true); }
 
 void Tracer::told(const Notice& n) {
+  // Who is told of it before it is done: what is undone is memory, not which memory a tensor has.
+  if (tries_ && n.kind == Notice::Kind::Replaced)
+    fail("jit: a call that is only tried gives a tensor other memory or another shape, by ", n.by);
   if (!trace.refused.empty()) return;
   switch (n.kind) {
     case Notice::Kind::Given:

@@ -41,7 +41,7 @@ struct Place {
 
 struct Slot {
   enum class Kind : uint8_t { Outside, Given, Number, Made } kind;
-  /// By how much its version goes up.
+  /// How often it is written. By so much the version of what is made goes up.
   uint32_t writes = 0;
   size_t nbytes;
   /// Of Given and Number: where its bytes begin in Trace::bytes.
@@ -179,6 +179,8 @@ class Tracer final : public Observer {
     const auto line = written_at_.find(at_.find(owner_of_bytes(t->storage)));
     return line == written_at_.end() ? "" : line->second;
   }
+  /// The call will be undone.
+  void only_try() { tries_ = true; }
   /// A generator is copied: what is drawn cannot be followed.
   void fork();
   /// Note a number of the program's; its place among them.
@@ -195,6 +197,11 @@ class Tracer final : public Observer {
     const auto at = gradients_.find(leaf.get());
     return at == gradients_.end() ? -1 : at->second;
   }
+  /// How many writes this storage of outside memory counted: those through it, and not through `x.data`.
+  uint32_t counted(const Storage* storage) const {
+    const auto at = counts_.find(storage);
+    return at == counts_.end() ? 0 : at->second;
+  }
   Trace trace;
 
  private:
@@ -210,11 +217,12 @@ class Tracer final : public Observer {
   std::string (*where_)();
   std::string hooked_at_;
   std::unordered_map<int32_t, std::string> written_at_;  // by slot
-  bool forked_ = false, draws_ = false;
+  bool forked_ = false, draws_ = false, tries_ = false;
   Slots at_;
   std::vector<uint32_t> versions_;
   /// Of outside memory that is looked at with a count of writes of its own (`.data = …`): that.
   std::unordered_map<const Storage*, uint32_t> counted_;
+  std::unordered_map<const Storage*, uint32_t> counts_;
   std::vector<Ref<Storage>> held_;  // outside memory, so that no other gets its address
   std::unordered_map<const TensorImpl*, int64_t> gradients_;
 };

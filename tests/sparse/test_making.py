@@ -69,6 +69,8 @@ def test_empty_ones():
     ("error", "text", "call"),
     [
         (RuntimeError, "size is inconsistent with indices: for dim 0, size is 2 but found index 5", lambda: ad.sparse_coo_tensor([[0, 5], [1, 1]], ad.ones(2), (2, 3))),
+        (RuntimeError, "negative dimension.*\\[-1, 2\\]", lambda: ad.sparse_coo_tensor([-1, 2])),
+        (RuntimeError, "negative dimension.*\\[2, -3\\]", lambda: ad.sparse_coo_tensor(size=(2, -3))),
         (RuntimeError, "found negative index -1 for dim 0", lambda: ad.sparse_coo_tensor([[0, -1], [1, 1]], ad.ones(2))),
         (RuntimeError, "found negative index -1 for dim 1", lambda: ad.sparse_coo_tensor([[0, 1], [1, -1]], ad.ones(2), (2, 3))),
         (RuntimeError, "indices and values must have same nnz, but got nnz from indices: 3, nnz from values: 2", lambda: ad.sparse_coo_tensor(I, ad.ones(2), (2, 3))),

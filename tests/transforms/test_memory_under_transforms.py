@@ -4,6 +4,7 @@ A tensor under a transform is several: all samples and tangents have to change a
 """
 
 import copy
+import warnings
 
 import pytest
 from helpers import assert_close
@@ -173,3 +174,20 @@ def test_out_takes_samples_and_tangents(name):
     outside = ad.zeros_like(expected[0])
     with pytest.raises(RuntimeError, match="vmap: inplace arithmetic"):
         vmap(lambda x: WITH_OUT[name](x, out=outside))(SQUARE)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (3,), (0,)])
+@pytest.mark.parametrize("dtype", [ad.float32, ad.float64])
+def test_an_out_from_outside_that_is_refused_stays_as_it_was(shape, dtype):
+    """Of another shape than the result, too: it is not resized first, and does not belong to the vmap() afterwards."""
+    functions = (
+        lambda z, out: ad.add(z, 1.0, out=out),
+        lambda z, out: ad.sum(z, 0, True, dtype=dtype, out=out),
+        lambda z, out: (ad.add(ad.ones(2, dtype=dtype), 1.0, out=out), out.add_(z[0])),
+    )
+    for function in functions[: 3 if shape != (0,) else 2]:
+        out = ad.ones(shape, dtype=dtype)
+        with warnings.catch_warnings(), pytest.raises(RuntimeError, match="made outside of vmap"):
+            warnings.simplefilter("ignore")
+            ad.func.vmap(lambda z, f=function, out=out: f(z, out))(ad.rand(3, 3))
+        assert out.tolist() in (ad.ones(shape).tolist(), [2.0, 2.0])

@@ -83,7 +83,7 @@ def checked(
         result = function(*args, **kwargs)
     except Exception as error:
         raise differs(f"the function raises {type(error).__name__}: {error}") from error
-    if found := after.difference(State(before.tensors, generators), names):
+    if found := after.difference(State(tensors, generators), names):
         raise differs(found)
     own = Tensors()
     structure = Structure(result, own)

@@ -31,6 +31,8 @@ class State:
     def __init__(self, tensors: list[Any], generators: list[Any]) -> None:
         #: Who wrote to a tensor in a graph gave it another history.
         self.histories = [(t, history(t)) for t in tensors if type(t) is _C.Tensor and not t._is_view()]
+        leaves = (t for t in tensors if t is not None and not t._is_view() and t.is_leaf)
+        self.required = [(t, t.requires_grad) for t in leaves]
         first: dict[int, Any] = {}
         for t in tensors:
             if t is not None:
@@ -43,11 +45,12 @@ class State:
 
                 with no_grad():
                     self.memory[k] = _whole(t).clone()
-        self.versions = [None if t.is_inference() else t._version for t in self.tensors]
+        # Tensors on one memory may count writes apart (`x.data`).
+        self.versions = [(t, t._version) for t in tensors if t is not None and not t.is_inference()]
         self.generators = [(g, g.get_state()) for g in (_C._default_generator(), *generators)]
 
     def put_back(self) -> None:
-        for t, bytes_before, version in zip(self.tensors, self.memory, self.versions, strict=True):
+        for t, bytes_before in zip(self.tensors, self.memory, strict=True):
             if isinstance(bytes_before, bytes):
                 _C._put_bytes(t, bytes_before)
             elif not same(now := _whole(t), bytes_before):
@@ -55,21 +58,23 @@ class State:
 
                 with no_grad():
                     now.copy_(bytes_before)
-            if version is not None:
-                _C._set_version(t, version)
+        for t, version in self.versions:
+            _C._set_version(t, version)
         for t, edge in self.histories:
             if history(t) != edge:
                 _C._put_history(t, *(edge or (None, 0)))
+        for t, required in self.required:
+            if t.requires_grad != required:
+                t.requires_grad_(required)
         for generator, state in self.generators:
             generator.set_state(state)
 
     def difference(self, after: State, names: dict[int, str]) -> str:
         """Where a later state of the same tensors differs from this one; empty where it does not."""
-        for t, a, b, v, w in zip(
-            self.tensors, self.memory, after.memory, self.versions, after.versions, strict=True
-        ):
+        for t, a, b in zip(self.tensors, self.memory, after.memory, strict=True):
             if not (a == b if isinstance(a, bytes) else same(a, b)):
                 return f"{names[id(t)]} has other elements"
+        for (t, v), (_, w) in zip(self.versions, after.versions, strict=True):
             if v != w:
                 return f"{names[id(t)]} has version {v}, and eagerly {w}"
         states = zip(self.generators, after.generators, strict=True)

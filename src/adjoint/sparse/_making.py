@@ -206,6 +206,10 @@ def flat_of(indices, size):
 
 
 def _empty(size, sparse, dtype):
+    if any(n < 0 for n in size):
+        raise RuntimeError(
+            f"Trying to create tensor with negative dimension: a sparse tensor of the size {list(size)} was asked for"
+        )
     values = _C._zeros((0, *size[sparse:]), dtype)
     return coo(values, _C._zeros((sparse, 0), _C.int64), size, True)
 
