@@ -20,7 +20,6 @@ WITHOUT = {
     "embedding": "linear: its gradient is an operator with a derivative of its own",
     "softmax": "its gradient is an operator with rules of its own",
     "log_softmax": "likewise",
-    "_recurrence": "its gradient is a function of gates, which are kept; the input, which is not, cannot be had from them",
     "_ctc_loss": "the gradient of impossible targets is NaN by decree",
 }
 
