@@ -169,52 +169,57 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> RecurrenceBackward::forward(
 
 namespace recurrence {
 
+namespace {
+
+/// Sums over all but the last dimension.
+Tensor summed(const Tensor& t) {
+  const int64_t rows[] = {0, 1};
+  return call<Sum>(t, OptionalInts(IntList(rows, static_cast<size_t>(t.dim() - 1))), false, OptionalType());
+}
+Tensor part(const Tensor& t, int64_t dim, int64_t first, int64_t count) {
+  return call<Narrow>(t, dim, first, count);
+}
+Tensor joined(const Tensor& a, const Tensor& b, int64_t dim) {
+  const Tensor both[] = {a, b};
+  return call<Cat>(TensorList(both), dim);
+}
+
+}  // namespace
+
 Tensors rule(const Call& c, const Tensor& g_gates, Needs<RecurrenceBackward> needs, bool w_ih, bool b_ih) {
-  const auto any_per_sample = [](auto&... t) { return (batching::per_sample(t) || ...); };
-  // The kernel multiplies all steps of all samples at once; the states before packed steps lie scattered.
-  const bool samples = any_per_sample(c.g, c.g_cells, c.output, c.cells, c.gates, c.hidden, c.cell),
-             apart = samples && needs.any<"w_hh", "b_hh">();
-  if (g_gates.defined() || any_per_sample(c.w_hh) || (samples && !c.sizes.empty())) return {};
-  constexpr auto bit = [](int number) { return int64_t{1} << number; };
-  int64_t bits = needs.bits;
-  if (apart || w_ih || b_ih) bits |= bit(number_of_result<RecurrenceBackward, "input">);
-  if (apart)
-    bits &= ~(bit(number_of_result<RecurrenceBackward, "w_hh">) |
-              bit(number_of_result<RecurrenceBackward, "b_hh">));
-  const Tensors made = call_all<RecurrenceBackward>(c.g, c.g_cells, c.output, c.cells, c.gates, c.hidden,
-                                                    c.cell, c.w_hh, c.kind, c.sizes, c.reverse, bits);
-  const Tensor& x = made[0];
-  const auto summed = [](const Tensor& t) {
-    const int64_t rows[] = {0, 1};
-    return call<Sum>(t, OptionalInts(IntList(rows, static_cast<size_t>(t.dim() - 1))), false, OptionalType());
+  const auto any_carries = [](auto&... t) {
+    return ((t.defined() && t->flags & TensorImpl::kCarries) || ...);
   };
-  Tensor of_w_hh = made[3], of_b_hh = made[4];
+  // The kernel has one weight, and sums over all samples. The states before packed steps lie scattered.
+  const bool samples = any_carries(c.g, c.g_cells, c.output, c.cells, c.gates, c.hidden, c.cell),
+             apart = samples && needs.any<"w_hh", "b_hh">();
+  if (g_gates.defined() || any_carries(c.w_hh) || (samples && !c.sizes.empty())) return {};
+  constexpr auto bit = [](int number) { return int64_t{1} << number; };
+  constexpr int64_t input = bit(number_of_result<RecurrenceBackward, "input">),
+                    parameters = bit(number_of_result<RecurrenceBackward, "w_hh">) |
+                                 bit(number_of_result<RecurrenceBackward, "b_hh">);
+  Tensors made = call_all<RecurrenceBackward>(
+      c.g, c.g_cells, c.output, c.cells, c.gates, c.hidden, c.cell, c.w_hh, c.kind, c.sizes, c.reverse,
+      (needs.bits & ~(apart ? parameters : 0)) | (apart || w_ih || b_ih ? input : 0));
+  const Tensor x = made[0];
   if (apart) {
-    const auto part = [](const Tensor& t, int64_t dim, int64_t first, int64_t count) {
-      return call<Narrow>(t, dim, first, count);
-    };
-    const auto joined = [](std::initializer_list<Tensor> parts, int64_t dim) {
-      return call<Cat>(TensorList(parts.begin(), parts.size()), dim);
-    };
-    const int64_t steps = c.output.size(0), n = c.hidden.size(1);
+    const int64_t n = c.hidden.size(1);
     const Tensor first = call<Unsqueeze>(c.hidden, int64_t{0}),
-                 others = part(c.output, 0, c.reverse, steps - 1),
-                 before = c.reverse ? joined({others, first}, 0) : joined({first, others}, 0),
-                 products = c.kind != "gru"
-                                ? x
-                                : joined({part(x, 2, 0, 2 * n),
-                                          call<Mul>(part(x, 2, 2 * n, n), part(c.gates, 2, 0, n))},
-                                         2);
-    if (needs.any<"w_hh">()) of_w_hh = linear_weight_gradient(products, before, c.w_hh.sizes());
-    if (needs.any<"b_hh">()) of_b_hh = summed(products);
+                 others = part(c.output, 0, c.reverse, c.output.size(0) - 1),
+                 before = c.reverse ? joined(others, first, 0) : joined(first, others, 0);
+    Tensor products = x;
+    if (c.kind == "gru")
+      products = joined(part(x, 2, 0, 2 * n), call<Mul>(part(x, 2, 2 * n, n), part(c.gates, 2, 0, n)), 2);
+    if (needs.any<"w_hh">()) made[3] = linear_weight_gradient(products, before, c.w_hh.sizes());
+    if (needs.any<"b_hh">()) made[4] = summed(products);
   }
   return {needs.any<"input">() ? linear_input_gradient(x, c.w_ih, c.input.sizes()) : Tensor(),
           made[1],
           made[2],
           w_ih ? linear_weight_gradient(x, c.input, c.w_ih.sizes()) : Tensor(),
-          of_w_hh,
+          made[3],
           b_ih ? summed(x) : Tensor(),
-          of_b_hh};
+          made[4]};
 }
 
 }  // namespace recurrence
@@ -224,9 +229,8 @@ namespace {
 /// The state of the first `rows` sequences: others have ended, or begin, with their first state.
 Tensor state_of(const Tensor& t, const Tensor& first, int64_t rows) {
   const int64_t before = t.size(0);
-  if (rows <= before) return rows == before ? t : call<Narrow>(t, int64_t{0}, int64_t{0}, rows);
-  const Tensor parts[] = {t, call<Narrow>(first, int64_t{0}, before, rows - before)};
-  return call<Cat>(TensorList(parts), int64_t{0});
+  if (rows <= before) return rows == before ? t : recurrence::part(t, 0, 0, rows);
+  return recurrence::joined(t, recurrence::part(first, 0, before, rows - before), 0);
 }
 
 }  // namespace

@@ -226,7 +226,10 @@ GOOD = {
         ),
         (
             "not implemented for 'complex128'",
-            {n: ad.ones(*sizes, dtype=ad.complex128) for n, sizes in (("input", (3, 2, 3)), ("w_ih", (8, 3)))},
+            {
+                n: ad.ones(*sizes, dtype=ad.complex128)
+                for n, sizes in (("input", (3, 2, 3)), ("w_ih", (8, 3)))
+            },
         ),
         ("expected 'lstm', 'gru', 'tanh' or 'relu', but got 'elman'", {"kind": "elman"}),
         ("the bias of the recurrence is added to that of the inputs", {"b_hh": ad.ones(8).double()}),
