@@ -356,6 +356,14 @@ def test_ctc_without_a_batch():
         assert got.shape == () and got.item() == pytest.approx(want)
 
 
+def test_ctc_converts_targets_and_flattens_lengths():
+    x, targets = tensor(log_softmax(normal(4, 2, 3))), ad.tensor([[1, 1], [1, 1]])
+    want = F.ctc_loss(x, targets, (4, 4), (2, 1), reduction="none").tolist()
+    lengths = ad.tensor([[4, 4]]), ad.tensor([[2], [1]])
+    for given in (targets.double() + 0.5, targets.half(), targets.bool(), targets.int()):
+        assert F.ctc_loss(x, given, *lengths, reduction="none").tolist() == want
+
+
 def test_ctc_of_targets_that_do_not_fit():
     x = tensor(log_softmax(normal(2, 2, 3)), requires_grad=True)
     args = ad.tensor([[1, 1], [1, 2]]), (2, 2), (2, 2)
