@@ -167,8 +167,8 @@ def _parameters(params, biased, count, op):
     projected = each - 2 - 2 * biased
     if rest or projected not in (0, 1):
         raise RuntimeError(
-            f"{op}(): expected {(2 + 2 * biased) * count} parameters, or {(3 + 2 * biased) * count} with projections, for "
-            f"{count} layers and directions, but got {len(params)}"
+            f"{op}(): got an incorrect number of RNN parameters: expected {(2 + 2 * biased) * count}, or "
+            f"{(3 + 2 * biased) * count} with projections, for {count} layers and directions, but got {len(params)}"
         )
     for at in range(0, len(params), each):
         part = params[at : at + each]
