@@ -206,7 +206,8 @@ def states_before(steps, rows, first):
         state[: len(step)] = rows[step]
 
 
-def recurrence(x, hidden, cell, weight, bias, kind, sizes, reverse):
+def recurrence(inputs, hidden, cell, w_ih, weight, b_ih, bias, kind, sizes, reverse):
+    x = inputs @ w_ih.T + (0 if b_ih is None else b_ih)
     steps, flat = time(x.shape, sizes, reverse), x.reshape(-1, x.shape[-1])
     h, c = np.array(hidden), None if cell is None else np.array(cell)
     output = np.zeros((len(flat), h.shape[1]), x.dtype)

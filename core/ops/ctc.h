@@ -1,7 +1,6 @@
 // Connectionist temporal classification: `ctc_loss` (adjoint/nn/loss/ctc.py).
 //
-// The gradient makes the sums over time again and keeps nothing; where it is itself recorded, it is written
-// in recorded operations.
+// The gradient makes the sums over time again and keeps nothing. `composed` says the same in operators.
 #pragma once
 
 #include "kernels/ctc.h"
@@ -9,10 +8,7 @@
 
 namespace adjoint {
 
-namespace rules {
-Tensor ctc_loss(const Tensor& g, const Tensor& log_probs, const Tensor& targets,
-                const kernels::Spelling& how);
-}  // namespace rules
+struct CtcLossBackward;
 
 struct CtcLoss : Structured {
   static constexpr auto name = "_ctc_loss";
@@ -35,13 +31,14 @@ struct CtcLoss : Structured {
         {.steps = input_lengths, .letters = target_lengths, .blank = blank, .zero_infinity = zero_infinity},
         name);
   }
-  static constexpr auto vjp =
+  static Tensor composed(const Tensor& log_probs, const Tensor& targets, IntList input_lengths,
+                         IntList target_lengths, int64_t blank, bool zero_infinity);
+  static constexpr auto vjp = FirstOrder{
       Rules{[](Grad g, Input<"log_probs"> x, Input<"targets"> targets,
                Argument<IntList, "input_lengths"> steps, Argument<IntList, "target_lengths"> letters,
                Argument<int64_t, "blank"> blank, Argument<bool, "zero_infinity"> zero) {
-        return rules::ctc_loss(g, x, targets,
-                               {.steps = steps, .letters = letters, .blank = blank, .zero_infinity = zero});
-      }};
+        return call<CtcLossBackward>(g, x, targets, steps.value, letters.value, blank.value, zero.value);
+      }}};
 };
 
 struct CtcLossBackward : Structured {

@@ -1,4 +1,4 @@
-// What the rows of recurrence make, and their rule: start reading at `rule`.
+// What the rows of recurrence make, and what they are composed of: start reading at `composed`.
 #include "ops/recurrence.h"
 
 #include "dispatch/family.h"
@@ -7,13 +7,13 @@
 #include "kernels/recurrence.h"
 #include "kernels/reduction.h"
 #include "kernels/slices.h"
+#include "ops/activation.h"
 #include "ops/arithmetic.h"
-#include "ops/comparison.h"
+#include "ops/exponential.h"
 #include "ops/joining.h"
 #include "ops/part.h"
 #include "ops/product.h"
 #include "ops/reduction.h"
-#include "ops/selection.h"
 #include "ops/shape.h"
 #include "ops/trigonometric.h"
 
@@ -70,20 +70,30 @@ void need(const Tensor& t, const Tensor& like, IntList sizes, const char* what, 
     fail(op, "(): expected one dtype, but the input is of ", name_of(like.dtype()), " and ", what, " of ",
          name_of(t.dtype()));
 }
-/// The first state and the parameters.
-void check(const Steps& s, const Tensor& like, const Tensor& hidden, const Tensor& cell, const Tensor& weight,
-           const Tensor& bias, const char* op) {
-  if (!like.is_floating()) fail(op, "(): not implemented for '", name_of(like.dtype()), "'");
+/// The first state and the parameters of the recurrence.
+void check_parameters(const Steps& s, const Tensor& x, const Tensor& hidden, const Tensor& cell,
+                      const Tensor& weight, const Tensor& bias, const char* op) {
+  if (!x.is_floating()) fail(op, "(): not implemented for '", name_of(x.dtype()), "'");
   const int64_t wide = kernel::gates_of(s.kind) * s.hidden;
   const int64_t state[] = {s.batch, s.hidden}, product[] = {wide, s.hidden}, each[] = {wide};
-  need(hidden, like, state, "a hidden state", op);
+  need(hidden, x, state, "a hidden state", op);
   if (cell.defined() != (s.kind == Kind::Lstm))
     fail(op, "(): a cell state is there for an LSTM, and for nothing else");
-  if (cell.defined()) need(cell, like, state, "a cell state", op);
-  need(weight, like, product, "a weight", op);
+  if (cell.defined()) need(cell, x, state, "a cell state", op);
+  need(weight, x, product, "a weight", op);
   if (bias.defined() && s.kind != Kind::Gru)
-    fail(op, "(): the bias of the recurrence is added to the input, but for a GRU");
-  if (bias.defined()) need(bias, like, each, "a bias", op);
+    fail(op, "(): the bias of the recurrence is added to that of the inputs, but for a GRU");
+  if (bias.defined()) need(bias, x, each, "a bias", op);
+}
+/// The steps of a call in which inputs and their weights give x.
+Steps checked(const Tensor& x, const Tensor& hidden, const Tensor& cell, const Tensor& weight,
+              const Tensor& bias, Text kind, IntList sizes, bool reverse, const char* op) {
+  const Steps s = steps_of(x.sizes(), sizes, reverse, kind_of_name(kind, op), hidden.sizes(), op);
+  check_parameters(s, x, hidden, cell, weight, bias, op);
+  if (const int64_t wide = kernel::gates_of(s.kind) * s.hidden; x.size(-1) != wide)
+    fail(op, "(): expected ", wide, " numbers for each step, but inputs and their weights give shape ",
+         x.sizes());
+  return s;
 }
 
 Tensor dense_of(const Tensor& t, DType c) { return t.defined() ? dense_as(t, c) : t; }
@@ -98,34 +108,32 @@ Tensor shaped(const Tensor& t, IntList sizes) {
 }  // namespace
 
 std::tuple<Tensor, Tensor, Tensor> Recurrence::forward(const Tensor& input, const Tensor& hidden,
-                                                       OptionalTensor cell, const Tensor& weight,
-                                                       OptionalTensor bias, Text kind, IntList sizes,
+                                                       OptionalTensor cell, const Tensor& w_ih,
+                                                       const Tensor& w_hh, OptionalTensor b_ih,
+                                                       OptionalTensor b_hh, Text kind, IntList sizes,
                                                        bool reverse) {
-  const Steps s = steps_of(input.sizes(), sizes, reverse, kind_of_name(kind, name), hidden.sizes(), name);
-  check(s, input, hidden, cell, weight, bias, name);
-  const int64_t wide = kernel::gates_of(s.kind) * s.hidden;
-  if (input.size(-1) != wide)
-    fail(name, "(): expected ", wide, " numbers for each step, but the input has shape ", input.sizes());
-  const DType dtype = input.dtype(), c = compute_dtype(dtype);
-  Dims shape(input.sizes());
+  const Tensor x = products::linear({}, input, w_ih, b_ih);
+  const Steps s = checked(x, hidden, cell, w_hh, b_hh, kind, sizes, reverse, name);
+  const DType dtype = x.dtype(), c = compute_dtype(dtype);
+  Dims shape(x.sizes());
   auto result = [&](int64_t last) {
     shape.back() = last;
     return empty(shape.span(), c);
   };
   const Tensor output = result(s.hidden), cells = s.kind == Kind::Lstm ? result(s.hidden) : Tensor(),
                gates = kernel::kept_of(s.kind) ? result(kernel::kept_of(s.kind) * s.hidden) : Tensor();
-  kernel::forward(s, dense_of(input, c), dense_of(hidden, c), dense_of(cell, c), dense_of(weight, c),
-                  dense_of(bias, c), output, cells, gates);
+  kernel::forward(s, dense_of(x, c), dense_of(hidden, c), dense_of(cell, c), dense_of(w_hh, c),
+                  dense_of(b_hh, c), output, cells, gates);
   return {returned(output, dtype), returned(cells, dtype), returned(gates, dtype)};
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> RecurrenceBackward::forward(
     OptionalTensor g, OptionalTensor g_cells, const Tensor& output, OptionalTensor cells,
-    OptionalTensor gates, const Tensor& hidden, OptionalTensor cell, const Tensor& weight, Text kind,
+    OptionalTensor gates, const Tensor& hidden, OptionalTensor cell, const Tensor& w_hh, Text kind,
     IntList sizes, bool reverse, int64_t bits) {
   const Needs<RecurrenceBackward> needs{bits};
   const Steps s = steps_of(output.sizes(), sizes, reverse, kind_of_name(kind, name), hidden.sizes(), name);
-  check(s, output, hidden, cell, weight, Tensor(), name);
+  check_parameters(s, output, hidden, cell, w_hh, Tensor(), name);
   Dims shape(output.sizes());
   auto need_like_output = [&](const Tensor& t, bool wanted, int64_t last, const char* what) {
     shape.back() = last;
@@ -140,15 +148,15 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> RecurrenceBackward::forward(
   const DType dtype = output.dtype(), c = compute_dtype(dtype);
   const kernel::Cotangents d =
       kernel::backward(s, dense_of(g, c), dense_of(g_cells, c), dense_of(hidden, c), dense_of(cell, c),
-                       dense_of(weight, c), dense_of(output, c), dense_of(cells, c), dense_of(gates, c));
+                       dense_of(w_hh, c), dense_of(output, c), dense_of(cells, c), dense_of(gates, c));
   Tensor of_weight, of_bias;
-  if (needs.any<"weight">()) {
-    of_weight = empty(weight.sizes(), c);
-    const int64_t turned[] = {weight.size(0), s.total}, strides[] = {1, weight.size(0)};
+  if (needs.any<"w_hh">()) {
+    of_weight = empty(w_hh.sizes(), c);
+    const int64_t turned[] = {w_hh.size(0), s.total}, strides[] = {1, w_hh.size(0)};
     kernels::multiply(alias(d.products, turned, strides, d.products.offset()), d.states, Tensor(), of_weight,
                       {});
   }
-  if (needs.any<"bias">()) {
+  if (needs.any<"b_hh">()) {
     const int64_t rows[] = {0};
     of_bias = kernels::sum({}, d.products, OptionalInts(IntList(rows)), false, OptionalType(), name);
   }
@@ -163,123 +171,129 @@ namespace recurrence {
 
 namespace {
 
-Tensor rows_of(const Tensor& t, int64_t first, int64_t count) {
-  return call<Narrow>(t, int64_t{0}, first, count);
+/// Sums over all but the last dimension.
+Tensor summed(const Tensor& t) {
+  const int64_t rows[] = {0, 1};
+  return call<Sum>(t, OptionalInts(IntList(rows, static_cast<size_t>(t.dim() - 1))), false, OptionalType());
 }
-Tensor joined(std::span<const Tensor> parts, int64_t dim) {
-  return parts.size() == 1 ? parts[0] : call<Cat>(TensorList(parts), dim);
+Tensor part(const Tensor& t, int64_t dim, int64_t first, int64_t count) {
+  return call<Narrow>(t, dim, first, count);
 }
-Recorded operator+(const Recorded& a, const Tensor& b) { return b.defined() ? a + Recorded(b) : a; }
-
-/// A state of all sequences, of which a step changes the first ones.
-struct State {
-  Tensor all;
-  Tensor first(int64_t rows) const { return rows == all.size(0) ? all : rows_of(all, 0, rows); }
-  void set(const Tensor& t) {
-    const int64_t rows = t.size(0), more = all.size(0) - rows;
-    if (more == 0) {
-      all = t;
-    } else {
-      const Tensor parts[] = {t, rows_of(all, rows, more)};
-      all = joined(parts, 0);
-    }
-  }
-};
-
-/// The rule in recorded operators.
-Tensors recorded_rule(const Tensor& g0, const Tensor& g_cells0, const Tensor& g_gates0, const Call& c,
-                      Needs<RecurrenceBackward> needs) {
-  const Kind kind = kind_of_name(c.kind, Recurrence::name);
-  const Steps s =
-      steps_of(c.output.sizes(), c.sizes.span(), c.reverse, kind, c.hidden.sizes(), Recurrence::name);
-  auto flat = [&](const Tensor& t) {
-    if (!t.defined()) return t;
-    const int64_t sizes[] = {s.total, t.size(-1)};
-    return call<Reshape>(t, IntList(sizes));
-  };
-  const Tensor output = flat(c.output), cells = flat(c.cells), gates = flat(c.gates), g = flat(g0),
-               g_cells = flat(g_cells0), g_gates = flat(g_gates0);
-  const size_t count = s.steps.size();
-  // The states before each step, of the rows that take part in it.
-  std::vector<Tensor> hidden_before(count), cell_before(count);
-  State hidden{c.hidden}, cell{c.cell};
-  for (size_t t = 0; t < count; ++t) {
-    const auto [first, rows] = s.steps[t];
-    hidden_before[t] = hidden.first(rows);
-    hidden.set(rows_of(output, first, rows));
-    if (kind != Kind::Lstm) continue;
-    cell_before[t] = cell.first(rows);
-    cell.set(rows_of(cells, first, rows));
-  }
-  const Recorded one = number(1, c.output);
-  State dh{zeros(c.hidden.sizes(), c.hidden.dtype())}, dc = dh;
-  std::vector<Tensor> dx(count), dp(count);
-  for (size_t t = count; t-- > 0;) {
-    const auto [first, rows] = s.steps[t];
-    auto part = [&, first = first, rows = rows](const Tensor& of, int64_t which) {
-      if (!of.defined()) return of;
-      const Tensor at = rows_of(of, first, rows);
-      return which < 0 ? at : call<Narrow>(at, int64_t{1}, which * s.hidden, s.hidden);
-    };
-    auto gate = [&](int64_t which) { return Recorded(part(gates, which)); };
-    auto curve = [&](const Recorded& x) { return x * (one - x); };
-    const Recorded d = Recorded(dh.first(rows)) + part(g, -1), y(part(output, -1)), before(hidden_before[t]);
-    Tensor direct;
-    if (kind == Kind::Lstm) {
-      const Recorded i = gate(0), f = gate(1), u = gate(2), o = gate(3),
-                     tc = apply<Tanh>(Recorded(part(cells, -1)));
-      const Recorded e = Recorded(dc.first(rows)) + part(g_cells, -1) + (d * o * (one - tc * tc)).tensor;
-      const Tensor parts[] = {(((e * u) + part(g_gates, 0)) * curve(i)).tensor,
-                              (((e * Recorded(cell_before[t])) + part(g_gates, 1)) * curve(f)).tensor,
-                              (((e * i) + part(g_gates, 2)) * (one - u * u)).tensor,
-                              (((d * tc) + part(g_gates, 3)) * curve(o)).tensor};
-      dx[t] = dp[t] = joined(parts, 1);
-      dc.set((e * f).tensor);
-    } else if (kind == Kind::Gru) {
-      const Recorded r = gate(0), z = gate(1), u = gate(2), p = gate(3);
-      const Recorded du = ((d * (one - z)) + part(g_gates, 2)) * (one - u * u);
-      const Tensor dr = (((du * p) + part(g_gates, 0)) * curve(r)).tensor,
-                   dz = (((d * (before - u)) + part(g_gates, 1)) * curve(z)).tensor;
-      const Tensor to_x[] = {dr, dz, du.tensor}, to_p[] = {dr, dz, ((du * r) + part(g_gates, 3)).tensor};
-      dx[t] = joined(to_x, 1);
-      dp[t] = joined(to_p, 1);
-      direct = (d * z).tensor;
-    } else {
-      dx[t] = dp[t] =
-          (kind == Kind::Tanh ? d * (one - y * y) : select(y > number(0, c.output), d, number(0, c.output)))
-              .tensor;
-    }
-    dh.set((Recorded(call<Matmul>(dp[t], c.weight)) + direct).tensor);
-  }
-  if (c.reverse)
-    for (auto* all : {&dx, &dp, &hidden_before}) std::reverse(all->begin(), all->end());
-  const Tensor products = joined(dp, 0);
-  Tensor of_input, of_weight, of_bias;
-  if (needs.any<"input">()) {
-    Dims sizes(c.output.sizes());
-    sizes.back() = products.size(-1);
-    of_input = call<Reshape>(joined(dx, 0), sizes.span());
-  }
-  if (needs.any<"weight">())
-    of_weight = call<Matmul>(call<Transpose>(products, int64_t{0}, int64_t{1}), joined(hidden_before, 0));
-  if (needs.any<"bias">()) {
-    const int64_t rows[] = {0};
-    of_bias = call<Sum>(products, OptionalInts(IntList(rows)), false, OptionalType());
-  }
-  return {of_input, needs.any<"hidden">() ? dh.all : Tensor(),
-          needs.any<"cell">() && kind == Kind::Lstm ? dc.all : Tensor(), of_weight, of_bias};
+Tensor joined(const Tensor& a, const Tensor& b, int64_t dim) {
+  const Tensor both[] = {a, b};
+  return call<Cat>(TensorList(both), dim);
 }
 
 }  // namespace
 
-Tensors rule(const Tensor& g, const Tensor& g_cells, const Tensor& g_gates, const Call& c,
-             Needs<RecurrenceBackward> needs) {
-  if (recording() || g_gates.defined()) return recorded_rule(g, g_cells, g_gates, c, needs);
-  return call_all<RecurrenceBackward>(g, g_cells, c.output, c.cells, c.gates, c.hidden, c.cell, c.weight,
-                                      Text(c.kind), c.sizes.span(), c.reverse, needs.bits);
+Tensors rule(const Call& c, const Tensor& g_gates, Needs<RecurrenceBackward> needs, bool w_ih, bool b_ih) {
+  const auto any_carries = [](auto&... t) {
+    return ((t.defined() && t->flags & TensorImpl::kCarries) || ...);
+  };
+  // The kernel has one weight, and sums over all samples. The states before packed steps lie scattered.
+  const bool samples = any_carries(c.g, c.g_cells, c.output, c.cells, c.gates, c.hidden, c.cell),
+             apart = samples && needs.any<"w_hh", "b_hh">();
+  if (g_gates.defined() || any_carries(c.w_hh) || (samples && !c.sizes.empty())) return {};
+  constexpr auto bit = [](int number) { return int64_t{1} << number; };
+  constexpr int64_t input = bit(number_of_result<RecurrenceBackward, "input">),
+                    parameters = bit(number_of_result<RecurrenceBackward, "w_hh">) |
+                                 bit(number_of_result<RecurrenceBackward, "b_hh">);
+  Tensors made = call_all<RecurrenceBackward>(
+      c.g, c.g_cells, c.output, c.cells, c.gates, c.hidden, c.cell, c.w_hh, c.kind, c.sizes, c.reverse,
+      (needs.bits & ~(apart ? parameters : 0)) | (apart || w_ih || b_ih ? input : 0));
+  const Tensor x = made[0];
+  if (apart) {
+    const int64_t n = c.hidden.size(1);
+    const Tensor first = call<Unsqueeze>(c.hidden, int64_t{0}),
+                 others = part(c.output, 0, c.reverse, c.output.size(0) - 1),
+                 before = c.reverse ? joined(others, first, 0) : joined(first, others, 0);
+    Tensor products = x;
+    if (c.kind == "gru")
+      products = joined(part(x, 2, 0, 2 * n), call<Mul>(part(x, 2, 2 * n, n), part(c.gates, 2, 0, n)), 2);
+    if (needs.any<"w_hh">()) made[3] = linear_weight_gradient(products, before, c.w_hh.sizes());
+    if (needs.any<"b_hh">()) made[4] = summed(products);
+  }
+  return {needs.any<"input">() ? linear_input_gradient(x, c.w_ih, c.input.sizes()) : Tensor(),
+          made[1],
+          made[2],
+          w_ih ? linear_weight_gradient(x, c.input, c.w_ih.sizes()) : Tensor(),
+          made[3],
+          b_ih ? summed(x) : Tensor(),
+          made[4]};
 }
 
 }  // namespace recurrence
+
+namespace {
+
+/// The state of the first `rows` sequences: others have ended, or begin, with their first state.
+Tensor state_of(const Tensor& t, const Tensor& first, int64_t rows) {
+  const int64_t before = t.size(0);
+  if (rows <= before) return rows == before ? t : recurrence::part(t, 0, 0, rows);
+  return recurrence::joined(t, recurrence::part(first, 0, before, rows - before), 0);
+}
+
+}  // namespace
+
+std::tuple<Tensor, Tensor, Tensor> Recurrence::composed(const Tensor& input, const Tensor& hidden,
+                                                        OptionalTensor cell, const Tensor& w_ih,
+                                                        const Tensor& w_hh, OptionalTensor b_ih,
+                                                        OptionalTensor b_hh, Text kind, IntList sizes,
+                                                        bool reverse) {
+  const Tensor all = call<Linear>(input, w_ih, b_ih);
+  const Steps s = checked(all, hidden, cell, w_hh, b_hh, kind, sizes, reverse, name);
+  const DType given = input.dtype(), type = compute_dtype(given);
+  const auto computed = [&](const Tensor& t) { return t.defined() ? as_type(t, type) : t; };
+  const Tensor h0 = computed(hidden), c0 = computed(cell), w = computed(w_hh), b = computed(b_hh),
+               turned = call<Transpose>(w, int64_t{0}, int64_t{1});
+  Tensors inputs = sizes.empty() ? call_all<Unbind>(computed(all), int64_t{0})
+                                 : call_all<SplitSizes>(computed(all), sizes, int64_t{0});
+  if (reverse) std::reverse(inputs.begin(), inputs.end());
+  const auto parts = [](const Tensor& t, int64_t count) { return call_all<Chunk>(t, count, int64_t{1}); };
+  Tensor h = h0, c = c0;
+  Tensors outputs, cells, gates[4];
+  for (const Tensor& x : inputs) {
+    h = state_of(h, h0, x.size(0));
+    if (s.kind == Kind::Gru) {
+      const Tensors of_x = parts(x, 3), of_h = parts(call<Linear>(h, w, b), 3);
+      const auto gate = [&](size_t i) { return apply<Sigmoid>(Recorded(of_x[i]) + Recorded(of_h[i])); };
+      const Recorded r = gate(0), z = gate(1), p(of_h[2]),
+                     n = apply<Tanh>(Recorded(call<Addcmul>(of_x[2], r.tensor, p.tensor, 1.0)));
+      h = call<Lerp>(n.tensor, h, z.tensor);
+      for (size_t i = 0; const Recorded& kept : {r, z, n, p}) gates[i++].push_back(kept.tensor);
+    } else {
+      const Tensor sum = call<Addmm>(x, h, turned, Scalar(1), Scalar(1));
+      if (s.kind == Kind::Lstm) {
+        const Tensors of = parts(sum, 4);
+        const Recorded i = apply<Sigmoid>(Recorded(of[0])), f = apply<Sigmoid>(Recorded(of[1])),
+                       u = apply<Tanh>(Recorded(of[2])), o = apply<Sigmoid>(Recorded(of[3])),
+                       next(call<Addcmul>((f * Recorded(state_of(c, c0, x.size(0)))).tensor, i.tensor,
+                                          u.tensor, 1.0));
+        c = next.tensor;
+        h = (o * apply<Tanh>(next)).tensor;
+        cells.push_back(c);
+        for (size_t k = 0; const Recorded& kept : {i, f, u, o}) gates[k++].push_back(kept.tensor);
+      } else {
+        h = s.kind == Kind::Tanh ? call<Tanh>(sum) : call<Relu>(sum);
+      }
+    }
+    outputs.push_back(h);
+  }
+  const auto together = [&](Tensors& steps) {
+    if (reverse) std::reverse(steps.begin(), steps.end());
+    return steps.empty()   ? Tensor()
+           : sizes.empty() ? call<Stack>(TensorList(steps), int64_t{0})
+                           : call<Cat>(TensorList(steps), int64_t{0});
+  };
+  const auto given_back = [&](const Tensor& t) { return t.defined() ? as_type(t, given) : t; };
+  Tensor kept;
+  if (!gates[0].empty()) {
+    const Tensor side_by_side[] = {together(gates[0]), together(gates[1]), together(gates[2]),
+                                   together(gates[3])};
+    kept = call<Cat>(TensorList(side_by_side), int64_t{-1});
+  }
+  return {given_back(together(outputs)), given_back(together(cells)), given_back(kept)};
+}
 
 // --- On batches -----------------------------------------------------------------------------------
 
@@ -297,31 +311,27 @@ void give_sequences(BatchedCall& c, Tensors results) {
 }  // namespace
 
 void Recurrence::batch(BatchedCall& c, Batched<"input"> input, Batched<"hidden"> hidden, Batched<"cell"> cell,
-                       Batched<"weight"> weight, Batched<"bias"> bias, Argument<Text, "kind"> kind,
-                       Argument<IntList, "sizes"> sizes, Argument<bool, "reverse"> reverse) {
-  if (weight.batched() || bias.batched() || !sizes.value.empty()) return batching::loop(c);
-  give_sequences(c, call_all<Recurrence>(as_sequences(input), as_sequences(hidden), as_sequences(cell),
-                                         weight.tensor, bias.tensor, kind, sizes, reverse));
+                       Batched<"w_ih"> w_ih, Batched<"w_hh"> w_hh, Batched<"b_ih"> b_ih, Batched<"b_hh"> b_hh,
+                       Argument<Text, "kind"> kind, Argument<IntList, "sizes"> sizes,
+                       Argument<bool, "reverse"> reverse) {
+  if (w_ih.batched() || w_hh.batched() || b_ih.batched() || b_hh.batched() || !sizes.value.empty())
+    return batching::composed(c);
+  give_sequences(
+      c, call_all<Recurrence>(as_sequences(input), as_sequences(hidden), as_sequences(cell), w_ih.tensor,
+                              w_hh.tensor, b_ih.tensor, b_hh.tensor, kind, sizes, reverse));
 }
 
 void RecurrenceBackward::batch(BatchedCall& c, Batched<"g"> g, Batched<"g_cells"> g_cells,
                                Batched<"output"> output, Batched<"cells"> cells, Batched<"gates"> gates,
-                               Batched<"hidden"> hidden, Batched<"cell"> cell, Batched<"weight"> weight,
+                               Batched<"hidden"> hidden, Batched<"cell"> cell, Batched<"w_hh"> w_hh,
                                Argument<Text, "kind"> kind, Argument<IntList, "sizes"> sizes,
                                Argument<bool, "reverse"> reverse, Argument<int64_t, "needs"> bits) {
-  const Needs<RecurrenceBackward> needs{bits};
-  if (!weight.batched() && sizes.value.empty() && !needs.any<"weight", "bias">()) {
-    return give_sequences(
-        c, call_all<RecurrenceBackward>(as_sequences(g), as_sequences(g_cells), as_sequences(output),
-                                        as_sequences(cells), as_sequences(gates), as_sequences(hidden),
-                                        as_sequences(cell), weight.tensor, kind, sizes, reverse, bits));
-  }
-  // A gradient of the weight for each sample: in operators, which are batched in their turn.
-  c.give_finished(
-      recurrence::recorded_rule(g.bare(), g_cells.bare(), Tensor(),
-                                {hidden.bare(), cell.bare(), weight.bare(), output.bare(), cells.bare(),
-                                 gates.bare(), std::string(kind.value), Dims(sizes.value), reverse},
-                                needs));
+  if (w_hh.batched() || !sizes.value.empty() || Needs<RecurrenceBackward>{bits}.any<"w_hh", "b_hh">())
+    return batching::loop(c);
+  give_sequences(c,
+                 call_all<RecurrenceBackward>(as_sequences(g), as_sequences(g_cells), as_sequences(output),
+                                              as_sequences(cells), as_sequences(gates), as_sequences(hidden),
+                                              as_sequences(cell), w_hh.tensor, kind, sizes, reverse, bits));
 }
 
 }  // namespace adjoint

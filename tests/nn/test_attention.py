@@ -276,7 +276,7 @@ def test_dropout_of_weights():
     assert F.scaled_dot_product_attention(q, k, v, dropout_p=1.0).item() == 0.0
     assert F.scaled_dot_product_attention(q, k, v, dropout_p=0.25).item() != kept
     for p in (-0.1, 1.5):
-        with pytest.raises(ValueError, match="dropout probability has to be between 0 and 1, but got"):
+        with pytest.raises(RuntimeError, match="dropout probability has to be between 0 and 1, but got"):
             F.scaled_dot_product_attention(q, k, v, dropout_p=p)
 
 

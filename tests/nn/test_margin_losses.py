@@ -356,6 +356,14 @@ def test_ctc_without_a_batch():
         assert got.shape == () and got.item() == pytest.approx(want)
 
 
+def test_ctc_converts_targets_and_flattens_lengths():
+    x, targets = tensor(log_softmax(normal(4, 2, 3))), ad.tensor([[1, 1], [1, 1]])
+    want = F.ctc_loss(x, targets, (4, 4), (2, 1), reduction="none").tolist()
+    lengths = ad.tensor([[4, 4]]), ad.tensor([[2], [1]])
+    for given in (targets.double() + 0.5, targets.half(), targets.bool(), targets.int()):
+        assert F.ctc_loss(x, given, *lengths, reduction="none").tolist() == want
+
+
 def test_ctc_of_targets_that_do_not_fit():
     x = tensor(log_softmax(normal(2, 2, 3)), requires_grad=True)
     args = ad.tensor([[1, 1], [1, 2]]), (2, 2), (2, 2)
@@ -364,6 +372,25 @@ def test_ctc_of_targets_that_do_not_fit():
     assert loss[0].item() == 0 and math.isfinite(loss[1].item())
     loss.sum().backward()
     assert bool((x.grad[:, 0] == 0).all()) and bool((x.grad[:, 1] != 0).any())
+
+
+def test_second_derivatives_of_ctc_where_ways_are_impossible():
+    """Without probability for a class they are numbers; of a target that cannot be spelled they are NaN, as the first, or 0."""
+    x = ad.tensor(np.random.default_rng(3).standard_normal((5, 3, 4)).tolist(), dtype=ad.float64).log_softmax(
+        -1
+    )
+    x[1, 0, 2] = x[2, 2, 0] = -math.inf
+    x.requires_grad_()
+    for zero, impossible in ((True, 0), (False, 1)):
+        targets = ad.tensor([[1, 2], [3, 3], [1, 3]])
+        args = (5, 2, 4), (2, 2, 2)
+        loss = F.ctc_loss(x, targets, *args, reduction="none", zero_infinity=zero)
+        (g,) = ad.autograd.grad(loss.sum(), x, create_graph=True)
+        (second,) = ad.autograd.grad((g * g).sum(), x)
+        for t in (g, second):
+            nan = t.isnan()
+            assert nan[:2, 1].all().item() == bool(impossible)
+            assert not nan[2:, 1].any() and not nan[:, ::2].any() and bool((t[:, ::2] != 0).any())
 
 
 @pytest.mark.parametrize(

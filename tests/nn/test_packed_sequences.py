@@ -23,6 +23,8 @@ def test_padding(batch_first, side):
     if side == "right":
         back = rnn.unpad_sequence(padded, ad.tensor([1, 3, 2]), batch_first)
         assert [s.tolist() for s in back] == SEQUENCES
+        padded.zero_()  # they have memory of their own
+        assert [s.tolist() for s in back] == SEQUENCES and all(s.is_contiguous() for s in back)
 
 
 @pytest.mark.parametrize("batch_first", [False, True])

@@ -283,7 +283,7 @@ def test_functions():
     got = ad.lstm(packed.data, packed.batch_sizes, state, flat, True, 2, 0.0, False, True)
     output, (h, c) = net(packed, state)
     assert all(bool((a == b).all()) for a, b in zip(got, (output.data, h, c), strict=True))
-    with pytest.raises(RuntimeError, match="expected 16 parameters, or 20 with projections"):
+    with pytest.raises(RuntimeError, match="incorrect number of RNN parameters: expected 16, or 20 with"):
         ad.lstm(x, state, flat[:-1], True, 2, 0.0, False, True, False)
     with pytest.raises(RuntimeError, match="lstm expects two hidden states"):
         ad.lstm(x, state[:1], flat, True, 2, 0.0, False, True, False)

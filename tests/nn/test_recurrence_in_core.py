@@ -196,11 +196,13 @@ def test_only_what_is_needed(kind):
 
 
 GOOD = {
-    "input": tensor(np.ones((3, 2, 8))),
+    "input": tensor(np.ones((3, 2, 3))),
     "hidden": tensor(np.ones((2, 2))),
     "cell": tensor(np.ones((2, 2))),
-    "weight": tensor(np.ones((8, 2))),
-    "bias": None,
+    "w_ih": tensor(np.ones((8, 3))),
+    "w_hh": tensor(np.ones((8, 2))),
+    "b_ih": None,
+    "b_hh": None,
     "kind": "lstm",
     "sizes": [],
     "reverse": False,
@@ -210,24 +212,31 @@ GOOD = {
 @pytest.mark.parametrize(
     "text, change",
     [
-        ("Expected sequence length to be larger than 0 in RNN", {"input": ad.ones(0, 2, 8).double()}),
-        ("expected 8 numbers for each step", {"input": ad.ones(3, 2, 7).double()}),
-        ("expected steps of 2 sequences", {"input": ad.ones(3, 4, 8).double()}),
+        ("Expected sequence length to be larger than 0 in RNN", {"input": ad.ones(0, 2, 3).double()}),
+        ("shapes cannot be multiplied", {"input": ad.ones(3, 2, 7).double()}),
+        ("expected 8 numbers for each step", {"w_ih": ad.ones(7, 3).double()}),
+        ("expected steps of 2 sequences", {"input": ad.ones(3, 4, 3).double()}),
         ("expected a hidden state of shape", {"hidden": ad.ones(2).double()}),
         ("a cell state of shape", {"cell": ad.ones(2, 3).double()}),
         ("a cell state is there for an LSTM", {"cell": None}),
-        ("a weight of shape", {"weight": ad.ones(6, 2).double()}),
+        ("a weight of shape", {"w_hh": ad.ones(6, 2).double()}),
         (
             "expected one dtype, but the input is of float64 and a hidden state of float32",
             {"hidden": ad.ones(2, 2)},
         ),
-        ("not implemented for 'complex128'", {"input": ad.ones(3, 2, 8, dtype=ad.complex128)}),
+        (
+            "not implemented for 'complex128'",
+            {
+                n: ad.ones(*sizes, dtype=ad.complex128)
+                for n, sizes in (("input", (3, 2, 3)), ("w_ih", (8, 3)))
+            },
+        ),
         ("expected 'lstm', 'gru', 'tanh' or 'relu', but got 'elman'", {"kind": "elman"}),
-        ("the bias of the recurrence is added to the input", {"bias": ad.ones(8).double()}),
-        ("begin with the batch, 2, and never grow", {"input": ad.ones(3, 8).double(), "sizes": [1, 2]}),
-        ("begin with the batch, 2, and never grow", {"input": ad.ones(1, 8).double(), "sizes": [1]}),
-        ("begin with the batch, 2, and never grow", {"input": ad.ones(2, 8).double(), "sizes": [2, 0]}),
-        ("expected 3 rows", {"input": ad.ones(4, 8).double(), "sizes": [2, 1]}),
+        ("the bias of the recurrence is added to that of the inputs", {"b_hh": ad.ones(8).double()}),
+        ("begin with the batch, 2, and never grow", {"input": ad.ones(3, 3).double(), "sizes": [1, 2]}),
+        ("begin with the batch, 2, and never grow", {"input": ad.ones(1, 3).double(), "sizes": [1]}),
+        ("begin with the batch, 2, and never grow", {"input": ad.ones(2, 3).double(), "sizes": [2, 0]}),
+        ("expected 3 rows", {"input": ad.ones(4, 3).double(), "sizes": [2, 1]}),
     ],
 )
 def test_wrong_arguments_of_the_row(text, change):

@@ -20,8 +20,6 @@ WITHOUT = {
     "embedding": "linear: its gradient is an operator with a derivative of its own",
     "softmax": "its gradient is an operator with rules of its own",
     "log_softmax": "likewise",
-    "_recurrence": "its gradient is a function of gates, which are kept; the input, which is not, cannot be had from them",
-    "_ctc_loss": "the gradient of impossible targets is NaN by decree",
 }
 
 
@@ -71,6 +69,43 @@ def test_first_gradients(op, dtype):
 
 
 @named(FUSED)
+def test_second_gradients_and_tangents(op):
+    row = function_of(op)
+    for case in cases(op):
+        found = []
+        for f in (row, ad._C._composition(row)):
+            tensors, kept = case.tensors(), case.varied()
+
+            def results(*varied, f=f, case=case, tensors=tensors, kept=kept):
+                given = dict(zip(kept, varied, strict=True))
+                args, kwargs = case.arguments([given.get(k, t) for k, t in enumerate(tensors)])
+                return tuple(r for r in listed(f(*args, **kwargs)) if r.is_floating_point())
+
+            def loss(*varied, results=results):
+                return sum((r * r.cos()).sum() for r in results(*varied))
+
+            varied = [tensors[k] for k in kept]
+            ad.manual_seed(4)
+            ways = tuple(ad.randn_like(t) for t in varied)
+            gradient = ad.func.grad(loss, tuple(range(len(varied))))
+            leaves = [t.requires_grad_() for t in varied]
+            first = ad.autograd.grad(loss(*leaves), leaves, create_graph=True)
+            second = ad.autograd.grad(
+                [g for g in first if g.requires_grad],
+                leaves,
+                [w for g, w in zip(first, ways) if g.requires_grad],
+                allow_unused=True,
+                materialize_grads=True,
+            )
+            varied = tuple(t.detach() for t in varied)
+            _, slopes = ad.func.jvp(results, varied, ways)
+            _, curves = ad.func.jvp(gradient, varied, ways)
+            found.append([*second, *slopes, *curves])
+        for a, b in zip(*found, strict=True):
+            assert_close(a, array(b), rtol=1e-9, atol=1e-9)
+
+
+@named(FUSED)
 def test_batches_of_each_argument(op):
     """No loop over the samples, whichever tensors are batched, of the call and of its gradients."""
     for case in cases(op):
@@ -97,3 +132,34 @@ def test_batches_of_each_argument(op):
                 samples = [g(*(t[i] if k in mapped else t for k, t in enumerate(given))) for i in range(2)]
                 for a, *each in zip(found, *samples, strict=True):
                     assert_close(a, array(ad.stack(each)), rtol=1e-10, atol=1e-10)
+
+
+@named(FUSED)
+def test_second_gradients_through_a_batch(op):
+    """Of tensors that are recorded outside, so that the row is called, and composed, with the batch among its dimensions."""
+    for case in cases(op):
+        n, kept = len(case.inputs), case.varied()
+        if not kept or "dropout" in case.text:
+            continue
+        tensors = case.tensors()
+        batches = [
+            ad.stack([tensors[k], 0.5 * tensors[k]]).requires_grad_() if k in kept else tensors[k]
+            for k in range(n)
+        ]
+
+        def f(*tensors, case=case):
+            return tuple(r for r in listed(case.call(list(tensors))) if r.is_floating_point())
+
+        dims = tuple(0 if k in kept else None for k in range(n))
+        one = [[b[i] if k in kept else b for k, b in enumerate(batches)] for i in range(2)]
+        found = []
+        for results in (
+            ad.func.vmap(f, dims)(*batches),
+            [ad.stack(r) for r in zip(*(f(*given) for given in one), strict=True)],
+        ):
+            leaves = [batches[k] for k in kept]
+            first = ad.autograd.grad(sum((r * r.cos()).sum() for r in results), leaves, create_graph=True)
+            loss = sum((g * g.cos()).sum() for g in first)
+            found.append(ad.autograd.grad(loss, leaves, allow_unused=True, materialize_grads=True))
+        for a, b in zip(*found, strict=True):
+            assert_close(a, array(b), rtol=1e-9, atol=1e-9)

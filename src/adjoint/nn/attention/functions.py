@@ -17,7 +17,7 @@ __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
 
 def _check_attention(query, key, value, attn_mask, dropout_p, is_causal):
     if not 0.0 <= dropout_p <= 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
     tensors = {"query": query, "key": key, "value": value}
     if min(t.dim() for t in tensors.values()) < 2:
         raise RuntimeError(

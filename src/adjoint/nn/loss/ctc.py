@@ -17,7 +17,7 @@ __all__ = ["ctc_loss", "linear_cross_entropy"]
 def _lengths(lengths, count, name):
     if isinstance(lengths, ad.Tensor) and (lengths.is_floating_point() or lengths.is_complex()):
         raise RuntimeError(f"{name} must be integral")
-    lengths = lengths.tolist() if isinstance(lengths, ad.Tensor) else list(lengths)
+    lengths = lengths.flatten().tolist() if isinstance(lengths, ad.Tensor) else list(lengths)
     if len(lengths) != count:
         raise RuntimeError(f"{name} must be of size batch_size: got {len(lengths)}, expected {count}")
     return lengths
@@ -65,8 +65,8 @@ def ctc_loss(
     ----------
     log_probs : Tensor, shape (T, N, C) or (T, C)
         Logarithms of the probabilities of C classes, as `log_softmax` gives them.
-    targets : integer Tensor, shape (N, S), or all of them one after the other
-        Classes other than `blank`.
+    targets : Tensor, shape (N, S), or all of them one after the other
+        Classes other than `blank`; what is no integer is converted to one.
     input_lengths, target_lengths : Tensor or tuple of int, shape (N) or ()
     blank : int
     reduction : 'mean', 'sum' or 'none'
@@ -128,6 +128,8 @@ def ctc_loss(
             )
     if log_probs.dtype in (ad.float16, ad.bfloat16):
         log_probs = log_probs.to(ad.float32)
+    if targets.is_floating_point() or targets.dtype is ad.bool:
+        targets = targets.long()
     letters = _rows(targets, spellings)
     loss = _C._ctc_loss(log_probs, letters, frames, spellings, blank, zero_infinity)
     if reduction == "mean":

@@ -9,6 +9,7 @@ step. Start reading at `_layer`; the step of each kind of network is at the top.
 from __future__ import annotations
 
 import adjoint as ad
+from adjoint import _C
 from adjoint._publish import register
 from adjoint._types import Any, Tensor
 
@@ -33,8 +34,9 @@ class _Elman:
     def __init__(self, name: str) -> None:
         self.name, self.activation = name, getattr(ad, name)
 
-    def inputs(self, x: Any, w_ih: Tensor, b_ih: Tensor, b_hh: Tensor) -> Any:
-        return ad.linear(x, w_ih, None if b_ih is None else b_ih + b_hh)
+    def biases(self, b_ih: Any, b_hh: Any) -> Any:
+        """That of the inputs, and that of the recurrence."""
+        return None if b_ih is None else b_ih + b_hh, None
 
     def prepare(self, w_hh: Tensor, b_hh: Tensor, w_hr: Any) -> Any:
         return w_hh.t()
@@ -47,7 +49,7 @@ class _LSTM:
     """i, f, o = σ(…), g = tanh(…); c' = f c + i g; h' = o tanh(c'), projected by W_hr where there is one."""
 
     name = "lstm"
-    inputs = _Elman.inputs
+    biases = _Elman.biases
 
     def prepare(self, w_hh: Tensor, b_hh: Tensor, w_hr: Any) -> Any:
         return w_hh.t(), None if w_hr is None else w_hr.t()
@@ -66,8 +68,8 @@ class _GRU:
 
     name = "gru"
 
-    def inputs(self, x: Any, w_ih: Tensor, b_ih: Tensor, b_hh: Tensor) -> Any:
-        return ad.linear(x, w_ih, b_ih)
+    def biases(self, b_ih: Any, b_hh: Any) -> Any:
+        return b_ih, b_hh
 
     def prepare(self, w_hh: Tensor, b_hh: Tensor, w_hr: Any) -> Any:
         return w_hh, b_hh
@@ -120,11 +122,15 @@ def _through_time(kind, steps, heights, state, prepared, reverse):
 
 
 def _in_core(sequences, parameters):
-    """Whether the core goes through time with these: of one floating type, the parameters the same for a batch of samples."""
+    """Whether the core goes through time with these: of one floating type, which autocast leaves as it is, the parameters the
+    same for a batch of samples."""
     dtype = sequences[0].dtype
     if not dtype.is_floating_point or any(t.dtype is not dtype for t in (*sequences, *parameters)):
         return False
-    return ad._C._batching() is None or not any(map(ad._C._is_batched, parameters))
+    autocast = _C._autocast()
+    if autocast and autocast[0] and autocast[1] is not dtype:
+        return False
+    return _C._batching() is None or not any(map(_C._is_batched, parameters))
 
 
 def _last(t, heights, reverse):
@@ -143,12 +149,14 @@ def _last(t, heights, reverse):
 def _layer(kind, x, heights, state, parameters, reverse):
     """One layer in one direction: its outputs, and the state of each sequence after its last step."""
     w_ih, w_hh, b_ih, b_hh, w_hr = parameters
-    x = kind.inputs(x, w_ih, b_ih, b_hh)
-    bias = b_hh if kind.name == "gru" else None
-    if w_hr is None and _in_core((x, *state), (w_hh,) if bias is None else (w_hh, bias)):
+    b_ih, b_hh = kind.biases(b_ih, b_hh)
+    parameters = [p for p in (w_ih, w_hh, b_ih, b_hh) if p is not None]
+    if w_hr is None and _in_core((x, *state), parameters):
         cell = state[1] if len(state) == 2 else None
-        results = ad._C._recurrence(x, state[0], cell, w_hh, bias, kind.name, heights or [], reverse)
+        how = kind.name, heights or [], reverse
+        results = _C._recurrence(x, state[0], cell, w_ih, w_hh, b_ih, b_hh, *how)
         return results[0], tuple(_last(t, heights, reverse) for t in results[: len(state)])
+    x = ad.linear(x, w_ih, b_ih)
     steps = x.unbind(0) if heights is None else x.split(heights)
     return _through_time(kind, steps, heights, state, kind.prepare(w_hh, b_hh, w_hr), reverse)
 
@@ -159,8 +167,8 @@ def _parameters(params, biased, count, op):
     projected = each - 2 - 2 * biased
     if rest or projected not in (0, 1):
         raise RuntimeError(
-            f"{op}(): expected {(2 + 2 * biased) * count} parameters, or {(3 + 2 * biased) * count} with projections, for "
-            f"{count} layers and directions, but got {len(params)}"
+            f"{op}(): got an incorrect number of RNN parameters: expected {(2 + 2 * biased) * count}, or "
+            f"{(3 + 2 * biased) * count} with projections, for {count} layers and directions, but got {len(params)}"
         )
     for at in range(0, len(params), each):
         part = params[at : at + each]
@@ -300,7 +308,8 @@ def _check_cell(input, states, w_ih, w_hh):
 
 def _cell(kind, input, states, w_ih, w_hh, b_ih, b_hh):
     _check_cell(input, states, w_ih, w_hh)
-    x = kind.inputs(input, w_ih, b_ih, b_hh)
+    b_ih, b_hh = kind.biases(b_ih, b_hh)
+    x = ad.linear(input, w_ih, b_ih)
     return kind.step(x, states, kind.prepare(w_hh, b_hh, None))
 
 

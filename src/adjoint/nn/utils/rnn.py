@@ -368,7 +368,7 @@ def unpad_sequence(
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
     lengths = lengths.tolist() if isinstance(lengths, ad.Tensor) else lengths
-    return [row[:length] for row, length in zip(padded_sequences, lengths, strict=True)]
+    return [row[:length].clone() for row, length in zip(padded_sequences, lengths, strict=True)]
 
 
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
