@@ -178,11 +178,11 @@ class Bounds {
   const IndexTable& table_;
 };
 
-/// move(i, v) for the indices v of a run.
-template <class F>
+/// move(i, v) for the indices v of a run. `Quick`: with a loop of its own for indices side by side.
+template <bool Quick, class F>
 void each_index(const Bounds& given, const char* index, int64_t stride, int64_t n, const F& move) {
   const Bounds bounds = given;  // in registers
-  if (stride == sizeof(int64_t)) {
+  if (Quick && stride == sizeof(int64_t)) {
     const auto* v = reinterpret_cast<const int64_t*>(index);
 #pragma GCC unroll 4
     for (int64_t i = 0; i < n; ++i) move(i, bounds.used(v + i));
@@ -236,8 +236,8 @@ void scatter_with(const Lines& lines, const Bounds& bounds, const Begin& begin, 
       const auto anywhere = [&](int64_t i, int64_t v) -> T& {
         return *reinterpret_cast<T*>(to + i * across + v * step);
       };
-      const auto run = [&](const auto& place, const auto& element) {
-        each_index(bounds, at, steps[0], n, [&](int64_t i, int64_t v) {
+      const auto run = [&]<bool Quick = true>(const auto& place, const auto& element) {
+        each_index<Quick>(bounds, at, steps[0], n, [&](int64_t i, int64_t v) {
           T& o = place(i, v);
           o = combine(o, element(i));
         });
@@ -258,7 +258,7 @@ void scatter_with(const Lines& lines, const Bounds& bounds, const Begin& begin, 
           continue;
         }
       }
-      run(anywhere, strided);
+      run.template operator()<!Fast>(anywhere, strided);  // its only loop, or one for what is rare
     }
   });
 }
@@ -296,10 +296,10 @@ static void gather_all(const Tensor& out, const Tensor& self, int64_t d, const T
           char* to = p[2];
           auto run = [&](auto&& element) {
             if (stride == sizeof(U))
-              each_index(bounds, p[0], steps[0], n,
-                         [&](int64_t i, int64_t v) { reinterpret_cast<U*>(to)[i] = element(i, v); });
+              each_index<true>(bounds, p[0], steps[0], n,
+                               [&](int64_t i, int64_t v) { reinterpret_cast<U*>(to)[i] = element(i, v); });
             else
-              each_index(bounds, p[0], steps[0], n, [&](int64_t i, int64_t v) {
+              each_index<false>(bounds, p[0], steps[0], n, [&](int64_t i, int64_t v) {
                 *reinterpret_cast<U*>(to + i * stride) = element(i, v);
               });
           };

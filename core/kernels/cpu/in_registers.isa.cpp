@@ -154,7 +154,7 @@ ADJOINT_INLINE void pass(const Cheap* steps, char* const* at, int count, int64_t
     switch (static_cast<uint8_t>(steps[s])) {
 #define ADJOINT_STEP(name, result)                                                          \
   case static_cast<uint8_t>(Cheap::name):                                                   \
-    each([&](V v, int i) __attribute__((always_inline)) {                                   \
+    each([&]([[maybe_unused]] V v, int i) __attribute__((always_inline)) {                  \
       const V x_ = access.load(x + i);                                                      \
       return result;                                                                        \
     });                                                                                     \
