@@ -235,34 +235,73 @@ nb::list errors_of_graph(const Tensor& root, const Tensor& seed, const std::vect
   return errors;
 }
 
-/// Of each tensor: it, the node that made it and which of its results it is, and its flags that programs set;
-/// None for no tensor, no node.
-nb::list histories_of(nb::list tensors) {
-  nb::list all;
-  for (nb::handle o : tensors) {
-    nb::object edge = nb::none(), flags = nb::none();
-    if (is_tensor(o.ptr())) {
-      const Tensor& t = unwrap(o.ptr());
-      try {
-        if (Node* const made = history(t))
-          edge = nb::make_tuple(nb::steal(wrap_node(Ref<Node>::share(made))), t->output_nr);
-      } catch (const Error&) {  // of a view that has none
-      }
-      flags = nb::make_tuple(t.requires_grad(), t->is(TensorImpl::kRetainsGrad));
-    }
-    all.append(nb::make_tuple(o, edge, flags));
+/// Of tensors, the nodes that made them, and the flags that programs set, as they are when this is made.
+class Histories {
+ public:
+  explicit Histories(nb::list tensors) {
+    all_.reserve(nb::len(tensors));
+    for (nb::handle o : tensors) all_.push_back(of(o));
   }
-  return all;
+  /// Those of which only the flags are others now, if any are, and those that have another history.
+  nb::tuple differences() const {
+    nb::list switched, rewritten;
+    for (size_t k = 0; k < all_.size(); ++k) {
+      const History& was = all_[k];
+      if (!was.tensor.is_valid()) continue;
+      const History now = of(was.tensor);
+      if (now.node.get() != was.node.get() || (now.node && now.number != was.number))
+        rewritten.append(k);
+      else if (now.requires_grad != was.requires_grad || now.retains != was.retains)
+        switched.append(k);
+    }
+    return nb::make_tuple(switched, rewritten);
+  }
+  bool retained(size_t k) const { return all_.at(k).retains; }
+  /// A tensor over the same memory with the history that was there; none leaves it a leaf.
+  Tensor as_it_was(size_t k) const {
+    const History& was = all_.at(k);
+    Tensor then = alias(unwrap(was.tensor.ptr()));
+    if (was.node) set_history(then, was.node, was.number);
+    return then;
+  }
+
+ private:
+  struct History {
+    nb::object tensor;
+    Ref<Node> node;
+    uint32_t number = 0;
+    bool requires_grad = false, retains = false;
+  };
+  static History of(nb::handle o) {
+    if (!is_tensor(o.ptr())) return {};
+    const Tensor& t = unwrap(o.ptr());
+    History h{nb::borrow(o), {}, 0, t.requires_grad(), t->is(TensorImpl::kRetainsGrad)};
+    try {
+      if (Node* const made = history(t)) h.node = Ref<Node>::share(made), h.number = t->output_nr;
+    } catch (const Error&) {  // of a view that has none
+    }
+    return h;
+  }
+  std::vector<History> all_;
+};
+
+/// Of tensors that a call leaves, the places of those of which more is to be said than where they lie: of
+/// classes of their own, with attributes or gradients, views, and with a history after the first `returned`.
+std::vector<size_t> uncommon(nb::list tensors, size_t returned) {
+  std::vector<size_t> found;
+  size_t k = 0;
+  for (nb::handle o : tensors) {
+    const Tensor& t = unwrap(o.ptr());
+    const bool common = Py_TYPE(o.ptr()) == tensor_type && !reinterpret_cast<TensorObject*>(o.ptr())->dict &&
+                        !t->is(TensorImpl::kView) && (!meta_of(t) || !gradient(t).defined()) &&
+                        (k < returned || !t.requires_grad());
+    if (!common) found.push_back(k);
+    ++k;
+  }
+  return found;
 }
 
 }  // namespace
-
-/// A tensor over the same memory with this history; none leaves it a leaf.
-Tensor as_it_was(const Tensor& t, nb::handle node, uint32_t number) {
-  Tensor then = alias(t);
-  if (!node.is_none()) set_history(then, Ref<Node>::share(as_node(node.ptr())), number);
-  return then;
-}
 
 void put_history(const Tensor& t, nb::handle node, uint32_t number) {
   if (node.is_none())
@@ -274,11 +313,15 @@ void put_history(const Tensor& t, nb::handle node, uint32_t number) {
 void bind_replay_graph(nb::module_& m) {
   m.def("_errors_of_graph", &errors_of_graph);
   m.def("_is_spent", &is_spent);
-  m.def("_histories_of", &histories_of);
+  nb::class_<Histories>(m, "_Histories", "What made some tensors, before a call.")
+      .def(nb::init<nb::list>())
+      .def("differences", &Histories::differences)
+      .def("retained", &Histories::retained)
+      .def("as_it_was", &Histories::as_it_was);
+  m.def("_uncommon", &uncommon);
   m.def("_code_of_graph", &code_of_graph);
   m.def("_levels_of_graph", &levels_of_graph);
   m.def("_parts_meet", &parts_meet);
-  m.def("_as_it_was", &as_it_was, nb::arg("tensor"), nb::arg("node").none(), nb::arg("number"));
   m.def("_put_history", &put_history, nb::arg("tensor"), nb::arg("node").none(), nb::arg("number"),
         "Undo what a write in place did to a history.");
   m.def("_gradients_of_graph", &gradients_of_graph);

@@ -102,6 +102,8 @@ void bind_replay_paths(nb::module_& m) {
              if (!l.nodes.empty()) fail("this layout was collected before");
              collect(l, function.ptr(), args.ptr(), kwargs.ptr(), std::move(facts));
            })
+      .def("take", [](Layout& l, nb::handle function, nb::tuple args,
+                      nb::dict kwargs) { return l.take(function.ptr(), args.ptr(), kwargs.ptr()); })
       .def(
           "match",
           [](Layout& l, nb::handle function, nb::tuple args, nb::dict kwargs, nb::handle into) -> nb::object {
@@ -216,7 +218,7 @@ void bind_replay_paths(nb::module_& m) {
       .def(
           "_difference",
           [](const Layout& a, const Layout& b, const std::vector<int32_t>& but) {
-            return difference(a, b, but);
+            return &a == &b ? std::string() : difference(a, b, but);
           },
           nb::arg("other"), nb::arg("but") = std::vector<int32_t>())
       .def_ro("_number_edges", &Layout::numbers)

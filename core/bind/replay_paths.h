@@ -218,6 +218,9 @@ struct Layout {
 
   /// Fill `leads`.
   void find_leads();
+  /// Hold what a call reads as if it was collected for it: false where something is not as it was, numbers
+  /// may vary, or a call holds it already.
+  bool take(PyObject* function, PyObject* args, PyObject* kwargs);
   /// As a program would write it; of what lies deeper than `kDeepest`, the end.
   std::string path(int32_t edge, int depth = 0) const;
   std::string path_of_node(int32_t node, int depth = 0) const;
@@ -228,7 +231,9 @@ struct Layout {
 /// its object, whose count is cheap; a gradient by itself.
 class Walk {
  public:
-  explicit Walk(Layout& l);
+  /// With `keep`, which has a place for each edge, what each leads to is kept there, and nothing is skipped
+  /// because it has the version that it had.
+  explicit Walk(Layout& l, std::vector<nb::object>* keep = nullptr);
   ~Walk();
   Walk(const Walk&) = delete;
   /// Whether all is as the layout says; else `layout.why` tells what is not.
@@ -263,6 +268,7 @@ class Walk {
   static Scratch& kept();
 
   bool edge(const Edge& e, PyObject* value);
+  bool look(const Edge& e, PyObject* value);
   bool found(int32_t number, PyObject* object, TensorImpl* impl);
   bool node(int32_t number);
   bool attributes(Node& n, PyObject* dict);
@@ -279,6 +285,7 @@ class Walk {
   [[gnu::noinline, gnu::cold]] bool shares(const char* what = nullptr);
 
   Layout& layout;
+  std::vector<nb::object>* const keep_;
   Scratch scratch_;
   std::vector<PyObject*>& nodes = scratch_.nodes;
 };

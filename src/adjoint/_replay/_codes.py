@@ -186,7 +186,7 @@ class Codes(list):
 
 def gather(codes):
     """What the walk is to know of the code that ran, but for the globals themselves: dict of facts, names by globals, imports, what it
-    reads through modules, and the code, which its address stands for.
+    reads through modules, the code, which its address stands for, and what `Watching` need not note.
     """
     if (known := getattr(codes, "gathered", None)) is not None:
         return known
@@ -241,7 +241,8 @@ def gather(codes):
     spaces = [(at, tuple(used), library) for at, used, library in by_globals.values()]
     if len(_gathered) > 64:
         _gathered.clear()
-    _gathered[key] = known = gathered, spaces, imports, _Through(), [code for code, _ in codes]
+    seen = _C._Known([(id(code), id(names), facts_of(code).library) for code, names in codes])  # type: ignore[call-arg]
+    _gathered[key] = known = gathered, spaces, imports, _Through(), [code for code, _ in codes], seen
     return known
 
 

@@ -61,14 +61,15 @@ def _line(where: str) -> str:
     return f" ({where})" if where else ""
 
 
-def rewritten(before: list[Any], now: list[Any], recorder: Any) -> list[int]:
-    """Of tensors, as (tensor, history, flags) before a call and now, those whose history it changed by writing to them. Unfit where
-    it did something else.
+def rewritten(inputs: list[Any], before: Any, recorder: Any) -> list[int]:
+    """The places of tensors whose history a call changed by writing to them; `before`: their histories before it. Unfit
+    where it did something else.
     """
-    changed = [k for k, (b, n) in enumerate(zip(before, now, strict=True)) if b[1] != n[1]]
-    written = []
+    switched, changed = before.differences()
+    if switched:
+        raise Unfit("it changes whether a tensor that existed before requires or retains a gradient")
     for k in changed:
-        t, _, flags = before[k]
+        t = inputs[k]
         write = f"it records a write to a tensor that existed before{_line(recorder.written_at(t))}"
         if t._is_view():
             raise Unfit(f"{write}, and reaches a view of that")
@@ -76,10 +77,9 @@ def rewritten(before: list[Any], now: list[Any], recorder: Any) -> list[int]:
             raise Unfit("it detaches a tensor that existed before")
         if type(t) is not _C.Tensor or t.__dict__:
             raise Unfit(f"{write}, which is of a class of its own or has attributes")
-        if t.retains_grad or (flags and flags[1]):
+        if t.retains_grad or before.retained(k):
             raise Unfit(f"{write}, which retains its gradient")
-        written.append(k)
-    return written
+    return changed
 
 
 def passes(
@@ -89,9 +89,11 @@ def passes(
     results, of the inputs and of the results of earlier groups that they lead to, and passes; or results whose graph is spent.
     `inputs`: as they were before the call.
     """
-    known = {id(t) for t in inputs}
-    which = [i for i, t in enumerate(tensors) if t.requires_grad and id(t) not in known]
-    by = [i for i, t in enumerate(inputs) if t is not None and t.requires_grad]
+    which = [i for i, t in enumerate(tensors) if t.requires_grad]
+    if which:
+        known = {id(t) for t in inputs}
+        which = [i for i in which if id(tensors[i]) not in known]
+        by = [i for i, t in enumerate(inputs) if t is not None and t.requires_grad]
     if not which:
         return [], []
     if not _C.is_grad_enabled():

@@ -191,7 +191,7 @@ def collect(
 ) -> Layout:
     """What the call reads, if this code runs in it: pairs of code and the globals that it ran with."""
     codes = codes if isinstance(codes, list) else [*codes]
-    facts, spaces, imports, through, _ = gather(codes)
+    facts, spaces, imports, through, *_ = gather(codes)
     layout = Layout()
     layout._tells = facts["tells"]
     space = [(codes[at][1], used, library) for at, used, library in spaces]

@@ -66,8 +66,10 @@ class Recorded:
         stood: dict[Any, int]
         returned: list[int]
 
-    #: What ran in it, and what was known to run when its layout was collected.
+    #: What ran in it that was not known, and what was known when its layout was collected.
     codes = known = ()  # type: ignore[assignment]
+    #: Whether a hook looked on. Not where one did at a recording of the same layout: where that agrees, the same code ran.
+    watched = True
     unfit = layout = structure = recording = None
     outputs = 0
     #: What code of the program's own runs in passes, if any does.
@@ -98,23 +100,26 @@ def _watched(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    only: Any = None,
+    known: Any,
     place: Callable[[Any], Any] | None = None,
-    blind: bool = False,
-) -> tuple[Any, Watching]:
-    """Call a function, always under a recorder: transforms take other ways where calls are observed. `place` gives the
-    arguments of a call that is only tried, in which the code in `only` may run. `blind`: only to see which code runs.
+) -> tuple[Any, list[tuple[str, str, int]]]:
+    """Call a function, always under a recorder: transforms take other ways where calls are observed. It gives that, and what
+    was called that is not known only to compute. `known`: the code that ran before; without it, nothing is recorded. `place`
+    gives the arguments of a call that is only tried, in which no other code may run.
     """
-    recorder = _C._record(LIBRARY, blind)
+    recorder = _C._record(LIBRARY, known is None)
     try:
         if place:
             args, kwargs = place(recorder)
-        with Watching(function, only) as watch:
+        if not made.watched:
+            made.result.append(function(*args, **kwargs))
+            return recorder, []
+        with Watching(function, () if place else None, known) as watch:
             made.result.append(function(*args, **kwargs))
     finally:
         recorder.close()
     made.codes = watch.codes
-    return recorder, watch
+    return recorder, watch.impure
 
 
 def record(
@@ -129,26 +134,29 @@ def record(
     """
     made = Recorded()
     if codes is None:
-        _watched(made, function, args, kwargs, blind=True)
+        _watched(made, function, args, kwargs, None)
         return made
     made.known = codes
-    made.layout = layout = collect(function, args, kwargs, codes)
-    given = {id(code) for code, _ in codes}
+    made.layout = layout = _reads(function, args, kwargs, codes, earlier)
     try:
         for one in earlier:
             which = numbers_of(one, layout)
             if which is not None and may_follow(layout):
                 made.tracked = _track(layout, which, function, args, kwargs, codes)
                 break
-        before = _C._histories_of(layout.tensors)
+        else:
+            alike = [one.watched for one in earlier if one.layout is layout]
+            made.watched = not alike or not all(alike)
+        inputs = layout.tensors  # the program's objects, which may stand for other tensors afterwards
+        before = _C._Histories(inputs)
         mode = _C._mode_of_replay()
-        recorder, watch = _watched(made, function, args, kwargs)
+        recorder, impure = _watched(made, function, args, kwargs, codes)
         try:
-            if any(id(code) not in given for code, _ in made.codes):
+            if made.codes and not {id(code) for code, _ in codes}.issuperset(id(c) for c, _ in made.codes):
                 raise NotYet
             if _C._mode_of_replay() != mode:
                 raise Unfit("it changes a mode or the default dtype")
-            _finish(made, layout, recorder, watch, before)
+            _finish(made, layout, recorder, impure, inputs, before)
         except NotYet:
             made.layout = None
         except Unfit as error:
@@ -160,6 +168,25 @@ def record(
     finally:
         layout.release_tensors()
     return made
+
+
+#: So many layouts of earlier recordings are compared with a call.
+_COMPARED = 3
+
+
+def _reads(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    codes: Any,
+    earlier: list[Recorded],
+) -> Layout:
+    """What a call reads: the layout of an earlier recording, where all is as that says, else one of its own."""
+    for one in earlier[:_COMPARED]:
+        layout = one.layout
+        if layout is not None and one.known is codes and layout.take(function, args, kwargs):
+            return layout
+    return collect(function, args, kwargs, codes)
 
 
 def _track(
@@ -177,11 +204,10 @@ def _track(
         made = Recorded()
         made.layout = layout
         made.varying = which
-        before = _C._histories_of(layout.tensors)
-        recorder, watch = _watched(
-            made, function, (), {}, [code for code, _ in codes], lambda r: place(r.track(values))
-        )
-        _finish(made, layout, recorder, watch, before)
+        inputs = layout.tensors
+        before = _C._Histories(inputs)
+        recorder, impure = _watched(made, function, (), {}, codes, lambda r: place(r.track(values)))
+        _finish(made, layout, recorder, impure, inputs, before)
         made.stood = stood(layout, made.changes)
         made.result.clear()
         return made
@@ -189,9 +215,11 @@ def _track(
     return follow(layout, which, function, args, kwargs, call)
 
 
-def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, before: list[Any]) -> None:
-    if watch.impure:
-        what, file, line = watch.impure[0]
+def _finish(
+    made: Recorded, layout: Layout, recorder: Any, impure: list[Any], inputs: list[Any], before: Any
+) -> None:
+    if impure:
+        what, file, line = impure[0]
         raise Unfit(f"it calls {what} in line {line} of {file}")
     if layout.unknown:
         raise Unfit("{} {}".format(*layout.unknown[0]))
@@ -199,20 +227,36 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, befo
     if any(count > ALONE for count in counts(made.result)):
         raise Unfit("it returns a list or dict that is also held elsewhere")
     made.structure = Structure(made.result[0], tensors)
-    inputs = [t for t, _, _ in before]  # the program's objects, which may stand for other tensors since
-    known = {id(t) for t in inputs}
-    now = _C._histories_of(inputs)
-    if any(b[1] == n[1] and b[2] != n[2] for b, n in zip(before, now, strict=True)):
-        raise Unfit("it changes whether a tensor that existed before requires or retains a gradient")
-    written = rewritten(before, now, recorder)
+    written = rewritten(inputs, before, recorder)
     returned = len(tensors)
-    inputs_of_call = [layout.numbers[k][1] for k in made.varying]
     for change in layout.changes():
-        node = _C._node_of(change.value)
-        if 0 <= node < len(inputs_of_call) and change.before is inputs_of_call[node]:
-            continue  # a number that is tracked stands there
-        made.changes.append(_change(change, tensors, known))
-    for k, t in enumerate(list(tensors)):
+        if made.varying:
+            node, numbers = _C._node_of(change.value), [layout.numbers[k][1] for k in made.varying]
+            if 0 <= node < len(numbers) and change.before is numbers[node]:
+                continue  # a number that is tracked stands there
+        made.changes.append(_change(change, tensors))
+    if odd := _C._uncommon(tensors, returned):
+        _look_at(odd, tensors, returned, inputs, made)
+    for k in written:
+        made.written[tensors.number(inputs[k])] = k
+    made.outputs = len(tensors)
+    forward = recorder.steps
+    ends = [before.as_it_was(k) if k in written else t for k, t in enumerate(inputs)] if written else inputs
+    groups, spent = passes(made, recorder, tensors, ends)
+    gradients = ((c.key, layout._of_tensor(c.key)[1]) for c, _ in made.changes if c.kind == "grad")
+    replaced = [pair for pair in gradients if pair[1] >= 0]
+    made.recording = recorder.finish(
+        inputs, tensors, forward, groups, spent, made.retained, made.clean is not None, replaced
+    )
+    if made.recording.refused:
+        raise Unfit(made.recording.refused)
+
+
+def _look_at(odd: list[int], tensors: Tensors, returned: int, inputs: list[Any], made: Recorded) -> None:
+    """Of what the call leaves, these are no plain tensors: views, results with a history, others that do not fit."""
+    known = {id(t) for t in inputs}
+    for k in odd:
+        t = tensors[k]
         if id(t) in known:
             continue
         if type(t) is not _Tensor or t.__dict__ or (t.is_leaf and t.grad is not None):
@@ -227,24 +271,9 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, befo
                 made.bases.setdefault(number, k)
         elif base is None and t._is_view():
             raise Unfit("it makes a view of an unknown tensor")
-    for k in written:
-        made.written[tensors.number(inputs[k])] = k
-    made.outputs = len(tensors)
-    forward = recorder.steps
-    ends = [
-        _C._as_it_was(t, *(before[k][1] or (None, 0))) if k in written else t for k, t in enumerate(inputs)
-    ]
-    groups, spent = passes(made, recorder, tensors, ends)
-    gradients = ((c.key, layout._of_tensor(c.key)[1]) for c, _ in made.changes if c.kind == "grad")
-    replaced = [pair for pair in gradients if pair[1] >= 0]
-    made.recording = recorder.finish(
-        inputs, tensors, forward, groups, spent, made.retained, made.clean is not None, replaced
-    )
-    if made.recording.refused:
-        raise Unfit(made.recording.refused)
 
 
-def _change(change: Change, tensors: Tensors, known: set[int]) -> tuple[Change, tuple[Any, ...]]:
+def _change(change: Change, tensors: Tensors) -> tuple[Change, tuple[Any, ...]]:
     """(change, template): what it stores, with tensors by number, or Unfit."""
     if change.reason or (change.removed and change.kind != "grad"):
         raise Unfit(change.sentence())
