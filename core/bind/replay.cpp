@@ -359,42 +359,12 @@ void bind_replay(nb::module_& m) {
   m.def("_tell_recorders", [](const std::string& what) { tell_recorders(what.c_str()); });
   m.def("_version_of", &version_of_both,
         "The version of a tensor, for a check of the library's own, which a replay need not make.");
-  m.def(
-      "_bytes_of",
-      [](nb::handle t) -> nb::object {
-        const Storage* const s = owner_of_bytes(unwrap(t.ptr())->storage);
-        if (s->device != Device::CPU || is_sparse(unwrap(t.ptr()))) return nb::none();
-        return nb::steal(PyBytes_FromStringAndSize(s->data, static_cast<Py_ssize_t>(s->nbytes)));
-      },
-      "All memory under a tensor; None where it is not the processor's.");
-  m.def(
-      "_put_bytes",
-      [](nb::handle t, nb::bytes bytes) {
-        const Storage* const s = owner_of_bytes(unwrap(t.ptr())->storage);
-        if (s->nbytes != bytes.size()) fail("jit: a tensor that was kept has other memory now");
-        if (s->nbytes && std::memcmp(s->data, bytes.c_str(), s->nbytes) != 0)
-          std::memcpy(s->data, bytes.c_str(), s->nbytes);
-      },
-      "Put back what `_bytes_of` gave, which no version tells.");
-  m.def(
-      "_bytes_reached",
-      [](nb::list tensors) {
-        std::unordered_map<const Storage*, size_t> all;
-        for (nb::handle t : tensors)
-          if (is_tensor(t.ptr())) {
-            const Storage* const s = owner_of_bytes(unwrap(t.ptr())->storage);
-            all[s] = s->nbytes;
-          }
-        size_t sum = 0;
-        for (const auto& [_, n] : all) sum += n;
-        return sum;
-      },
-      "How much memory lies under these tensors.");
   m.def("_reason_not_to_replay", &reason_not_to_replay);
   m.def("_mode_of_replay", &mode_of_replay);
   bind_replay_numbers(m);
   bind_replay_entry(m);
   bind_replay_graph(m);
+  bind_replay_state(m);
 }
 
 }  // namespace adjoint::bind

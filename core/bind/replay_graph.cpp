@@ -2,6 +2,7 @@
 // other, and passes through it. Start reading at `bind_replay_graph`.
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "autograd/meta.h"
 #include "autograd/views.h"
@@ -20,12 +21,21 @@ namespace {
 
 using namespace replay;
 
-/// Why a backward pass from `roots` to `inputs` cannot be run for recording, "" where it can; and the code of
-/// Python that would run in it: (context, Function), or (hook, None).
-nb::tuple code_of_graph(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs) {
+/// Whether what a node saved was freed: something is saved, and was claimed. See ReadLock.
+bool is_freed(const Node& n) { return (n.readers.load(std::memory_order_relaxed) & 3) == 3; }
+
+/// Why a backward pass from `roots` to `inputs` cannot be run for recording, "" where it can; the code of
+/// Python that would run in it, (context, Function) or (hook, None); and whether it may come to what is
+/// freed.
+std::tuple<std::string, nb::list, bool> code_of_graph(const std::vector<Tensor>& roots,
+                                                      const std::vector<Tensor>& inputs) {
   std::set<const Node*> ends, seen;
+  bool freed = false;
   for (const Tensor& t : inputs)
-    if (const Edge e = gradient_edge(t)) ends.insert(e.node.get());
+    if (const Edge e = gradient_edge(t)) {
+      ends.insert(e.node.get());
+      freed = freed || !e.node->edges().empty();  // nobody looks there
+    }
   std::vector<Ref<Node>> open;
   std::vector<Edge> begin;
   const auto visit = [&](const Ref<Node>& node) {
@@ -36,11 +46,12 @@ nb::tuple code_of_graph(const std::vector<Tensor>& roots, const std::vector<Tens
     visit(begin.back().node);
   }
   nb::list code;
-  const auto no = [&](const std::string& reason) { return nb::make_tuple(reason, code); };
+  const auto no = [&](std::string reason) { return std::tuple(std::move(reason), code, freed); };
   while (!open.empty()) {
     const Ref<Node> node = std::move(open.back());
     open.pop_back();
     if (ends.contains(node.get())) continue;
+    freed = freed || is_freed(*node);
     if (node->sequence == Node::kFirst) return no("a tensor inside of it requires grad that is no input");
     if (void* const context = node->object()) {
       const nb::object held = nb::steal(wrap_context(node));
@@ -67,13 +78,14 @@ nb::tuple code_of_graph(const std::vector<Tensor>& roots, const std::vector<Tens
 
 /// Of roots, how many others each is made of, one of the other: results of one number are a group.
 std::vector<int> levels_of_graph(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs) {
+  if (roots.size() == 1) return {0};
   std::vector<Edge> edges;
   for (const Tensor& t : roots) edges.push_back(gradient_edge(t));
   std::set<const Node*> ends;
   for (const Tensor& t : inputs)
     if (const Edge e = gradient_edge(t)) ends.insert(e.node.get());
   std::vector<std::vector<size_t>> made_of(roots.size());
-  for (size_t i = 0; i < roots.size() && roots.size() > 1; ++i) {
+  for (size_t i = 0; i < roots.size(); ++i) {
     std::set<Node*> seen{edges[i].node.get()};
     for (std::vector<Node*> open(seen.begin(), seen.end()); !open.empty();) {
       Node* const node = open.back();
@@ -173,9 +185,7 @@ const Node* first_spent(const std::vector<Node*>& nodes) {
   const Node* first = nullptr;
   for (Node* const n : nodes) {
     if (n->object()) return nullptr;
-    // Something is saved, and was claimed: see ReadLock.
-    if ((n->readers.load(std::memory_order_relaxed) & 3) == 3 && (!first || n->sequence > first->sequence))
-      first = n;
+    if (is_freed(*n) && (!first || n->sequence > first->sequence)) first = n;
   }
   return first;
 }
@@ -193,6 +203,15 @@ bool is_spent(const std::vector<Tensor>& roots, const std::vector<Tensor>& ends)
   if (!first) return false;
   const Reached behind(edges_of(*first));
   return std::ranges::any_of(ends, [&](const Tensor& t) { return behind.has(gradient_edge(t)); });
+}
+
+/// What is to be known of a graph before passes are run: the first two of `code_of_graph`, `is_spent`, and
+/// the levels of the roots.
+nb::tuple look_at_graph(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs) {
+  const auto [reason, code, may_be_freed] = code_of_graph(roots, inputs);
+  const bool spent = reason.empty() && may_be_freed && is_spent(roots, inputs);
+  return nb::make_tuple(reason, code, spent,
+                        reason.empty() && !spent ? levels_of_graph(roots, inputs) : std::vector<int>());
 }
 
 /// What a pass from a root to each end says: a text, "" where it gives a gradient, None where the root does
@@ -235,56 +254,6 @@ nb::list errors_of_graph(const Tensor& root, const Tensor& seed, const std::vect
   return errors;
 }
 
-/// Of tensors, the nodes that made them, and the flags that programs set, as they are when this is made.
-class Histories {
- public:
-  explicit Histories(nb::list tensors) {
-    all_.reserve(nb::len(tensors));
-    for (nb::handle o : tensors) all_.push_back(of(o));
-  }
-  /// Those of which only the flags are others now, if any are, and those that have another history.
-  nb::tuple differences() const {
-    nb::list switched, rewritten;
-    for (size_t k = 0; k < all_.size(); ++k) {
-      const History& was = all_[k];
-      if (!was.tensor.is_valid()) continue;
-      const History now = of(was.tensor);
-      if (now.node.get() != was.node.get() || (now.node && now.number != was.number))
-        rewritten.append(k);
-      else if (now.requires_grad != was.requires_grad || now.retains != was.retains)
-        switched.append(k);
-    }
-    return nb::make_tuple(switched, rewritten);
-  }
-  bool retained(size_t k) const { return all_.at(k).retains; }
-  /// A tensor over the same memory with the history that was there; none leaves it a leaf.
-  Tensor as_it_was(size_t k) const {
-    const History& was = all_.at(k);
-    Tensor then = alias(unwrap(was.tensor.ptr()));
-    if (was.node) set_history(then, was.node, was.number);
-    return then;
-  }
-
- private:
-  struct History {
-    nb::object tensor;
-    Ref<Node> node;
-    uint32_t number = 0;
-    bool requires_grad = false, retains = false;
-  };
-  static History of(nb::handle o) {
-    if (!is_tensor(o.ptr())) return {};
-    const Tensor& t = unwrap(o.ptr());
-    History h{nb::borrow(o), {}, 0, t.requires_grad(), t->is(TensorImpl::kRetainsGrad)};
-    try {
-      if (Node* const made = history(t)) h.node = Ref<Node>::share(made), h.number = t->output_nr;
-    } catch (const Error&) {  // of a view that has none
-    }
-    return h;
-  }
-  std::vector<History> all_;
-};
-
 /// Of tensors that a call leaves, the places of those of which more is to be said than where they lie: of
 /// classes of their own, with attributes or gradients, views, and with a history after the first `returned`.
 std::vector<size_t> uncommon(nb::list tensors, size_t returned) {
@@ -303,27 +272,11 @@ std::vector<size_t> uncommon(nb::list tensors, size_t returned) {
 
 }  // namespace
 
-void put_history(const Tensor& t, nb::handle node, uint32_t number) {
-  if (node.is_none())
-    forget_history(t);
-  else
-    set_history(t, Ref<Node>::share(as_node(node.ptr())), number);
-}
-
 void bind_replay_graph(nb::module_& m) {
   m.def("_errors_of_graph", &errors_of_graph);
-  m.def("_is_spent", &is_spent);
-  nb::class_<Histories>(m, "_Histories", "What made some tensors, before a call.")
-      .def(nb::init<nb::list>())
-      .def("differences", &Histories::differences)
-      .def("retained", &Histories::retained)
-      .def("as_it_was", &Histories::as_it_was);
   m.def("_uncommon", &uncommon);
-  m.def("_code_of_graph", &code_of_graph);
-  m.def("_levels_of_graph", &levels_of_graph);
+  m.def("_look_at_graph", &look_at_graph);
   m.def("_parts_meet", &parts_meet);
-  m.def("_put_history", &put_history, nb::arg("tensor"), nb::arg("node").none(), nb::arg("number"),
-        "Undo what a write in place did to a history.");
   m.def("_gradients_of_graph", &gradients_of_graph);
 }
 

@@ -98,9 +98,9 @@ void bind_replay_paths(nb::module_& m) {
                      nb::is_weak_referenceable())
       .def(nb::init<>())
       .def("_collect",
-           [](Layout& l, nb::object function, nb::tuple args, nb::dict kwargs, nb::dict facts) {
+           [](Layout& l, nb::object function, nb::tuple args, nb::dict kwargs, nb::dict facts, nb::dict own) {
              if (!l.nodes.empty()) fail("this layout was collected before");
-             collect(l, function.ptr(), args.ptr(), kwargs.ptr(), std::move(facts));
+             collect(l, function.ptr(), args.ptr(), kwargs.ptr(), std::move(facts), std::move(own));
            })
       .def("take", [](Layout& l, nb::handle function, nb::tuple args,
                       nb::dict kwargs) { return l.take(function.ptr(), args.ptr(), kwargs.ptr()); })

@@ -363,7 +363,7 @@ class Addresses {
 };
 
 /// Fill a layout: see replay_collect.cpp.
-void collect(Layout& l, PyObject* function, PyObject* args, PyObject* kwargs, nb::dict facts);
+void collect(Layout& l, PyObject* function, PyObject* args, PyObject* kwargs, nb::dict facts, nb::dict own);
 /// What a run changed: tuples of kind, node, path of the holder, key, what was there and what is.
 nb::list changes(Layout& l);
 /// Where two layouts differ, but for floats at these edges; empty where they do not.

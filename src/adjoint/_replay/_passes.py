@@ -99,19 +99,19 @@ def passes(
     if not _C.is_grad_enabled():
         raise Unfit("its result requires grad, although it was called without recording")
     roots = [tensors[i] for i in which]
-    reason, code = _C._code_of_graph(roots, [inputs[i] for i in by])
+    reason, code, is_spent, levels = _C._look_at_graph(roots, [inputs[i] for i in by])
     if reason:
         where = _line(recorder.hooked_at) if reason.endswith("hooks") else ""
         raise Unfit(f"its result requires grad, and {reason}{where}")
-    _look_at(code, [*inputs, *tensors], made)
+    if code:
+        _look_at(code, [*inputs, *tensors], made)
     for i in which:
         if tensors[i].retains_grad:
             if tensors[i].grad is not None:
                 raise Unfit("its result requires grad, and has a gradient")
             made.retained.append(i)
-    if _C._is_spent(roots, [inputs[i] for i in by]):
+    if is_spent:
         return [], _spent(tensors, which, inputs, by)
-    levels = _C._levels_of_graph(roots, [inputs[i] for i in by])
     if made.written and _C._parts_meet(roots, [inputs[i] for i in by], levels):
         raise Unfit(
             "what it returns or writes in the graph is made of each other and of something else that both take, where their "
@@ -138,8 +138,6 @@ def passes(
 
 def _look_at(code: list[tuple[Any, Any]], known: list[Any], made: Recorded) -> None:
     """Let passes run code of the program's own, (context, Function) or (hook, None), if it does nothing but compute."""
-    if not code:
-        return
     memory = {t.untyped_storage().data_ptr() for t in known if t is not None}
     made.clean = clean = Clean(lambda t: t.untyped_storage().data_ptr() in memory)
     for one, kind in code:

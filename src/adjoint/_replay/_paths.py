@@ -200,7 +200,7 @@ def collect(
         "parameters": _parameters(function),
         "imports": modules(imports) if imports else (),
     }
-    layout._collect(function, args, kwargs, facts | own)
+    layout._collect(function, args, kwargs, facts, own)
     return layout
 
 

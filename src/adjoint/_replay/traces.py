@@ -143,6 +143,7 @@ def record(
             which = numbers_of(one, layout)
             if which is not None and may_follow(layout):
                 made.tracked = _track(layout, which, function, args, kwargs, codes)
+                made.watched = made.tracked is None
                 break
         else:
             alike = [one.watched for one in earlier if one.layout is layout]
