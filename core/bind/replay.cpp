@@ -3,8 +3,8 @@
 
 #include <frameobject.h>
 
+#include <algorithm>
 #include <cstring>
-#include <unordered_map>
 
 #include "autograd/meta.h"
 #include "autograd/views.h"
@@ -25,38 +25,46 @@ namespace {
 
 using namespace replay;
 
-std::vector<Place> places_of(Tracer& tracer, nb::handle tensors) {
+std::vector<Place> places_of(Tracer& tracer, nb::list tensors) {
   std::vector<Place> places;
-  for (nb::handle t : nb::iter(tensors))
-    places.push_back(is_tensor(t.ptr()) ? tracer.place(unwrap(t.ptr())) : Place{});
+  places.reserve(nb::len(tensors));
+  for (nb::handle t : tensors) places.push_back(is_tensor(t.ptr()) ? tracer.place(unwrap(t.ptr())) : Place{});
   return places;
 }
 
 /// Of views, where what they are views of lies.
-std::vector<Place> bases_of(Tracer& tracer, nb::handle tensors) {
+std::vector<Place> bases_of(Tracer& tracer, nb::list tensors) {
   std::vector<Place> places;
-  for (nb::handle t : nb::iter(tensors)) {
+  places.reserve(nb::len(tensors));
+  for (nb::handle t : tensors) {
     const Tensor base = is_tensor(t.ptr()) ? base_of(unwrap(t.ptr())) : Tensor();
     places.push_back(base.defined() ? tracer.place(base) : Place{});
   }
   return places;
 }
 
-std::vector<Relation> relations_of(nb::handle inputs, nb::handle outputs) {
-  std::unordered_map<const TensorImpl*, int32_t> before, made;
-  int32_t n = 0;
-  for (nb::handle t : nb::iter(inputs)) {
-    if (is_tensor(t.ptr())) before.emplace(unwrap(t.ptr()).get(), n);
-    ++n;
-  }
-  n = 0;
-  for (nb::handle t : nb::iter(outputs)) made.emplace(unwrap(t.ptr()).get(), n++);
-  const auto find = [](const auto& all, const TensorImpl* t) {
-    const auto at = all.find(t);
-    return at == all.end() ? -1 : at->second;
+std::vector<Relation> relations_of(nb::list inputs, nb::list outputs) {
+  // Their first places, by address.
+  using Numbered = std::vector<std::pair<const TensorImpl*, int32_t>>;
+  const auto numbered = [](nb::list tensors) {
+    Numbered all;
+    all.reserve(nb::len(tensors));
+    int32_t n = 0;
+    for (nb::handle t : tensors) {
+      if (is_tensor(t.ptr())) all.emplace_back(unwrap(t.ptr()).get(), n);
+      ++n;
+    }
+    std::ranges::sort(all);
+    return all;
+  };
+  const Numbered before = numbered(inputs), made = numbered(outputs);
+  const auto find = [](const Numbered& all, const TensorImpl* t) {
+    const auto at = std::ranges::lower_bound(all, std::pair(t, int32_t{0}));
+    return at == all.end() || at->first != t ? -1 : at->second;
   };
   std::vector<Relation> relations;
-  for (nb::handle o : nb::iter(outputs)) {
+  relations.reserve(nb::len(outputs));
+  for (nb::handle o : outputs) {
     const Tensor t = unwrap(o.ptr());
     Relation r{find(before, t.get())};
     if (r.same < 0 && t->is(TensorImpl::kView)) {
@@ -293,7 +301,7 @@ void bind_replay(nb::module_& m) {
              r.open = false;
              return r.tracer->trace.steps.size();
            })
-      .def("finish", [](Recorder& r, nb::handle inputs, nb::handle outputs, uint32_t forward, nb::list groups,
+      .def("finish", [](Recorder& r, nb::list inputs, nb::list outputs, uint32_t forward, nb::list groups,
                         nb::list spent, std::vector<uint32_t> retained, bool asks, nb::list replaced) {
         auto made = std::make_shared<Recording>();
         made->relations = relations_of(inputs, outputs);
@@ -315,19 +323,21 @@ void bind_replay(nb::module_& m) {
           Group group{nb::cast<Numbers>(g[0]), nb::cast<Numbers>(g[1]), nb::cast<Numbers>(g[2]), {}};
           for (nb::handle pass : nb::iter(nb::object(g[3])))
             group.passes.push_back({{nb::cast<uint32_t>(pass[0]), nb::cast<uint32_t>(pass[1])},
-                                    places_of(*r.tracer, nb::object(pass[2])),
-                                    places_of(*r.tracer, nb::object(pass[3])),
-                                    bases_of(*r.tracer, nb::object(pass[3]))});
+                                    places_of(*r.tracer, nb::list(pass[2])),
+                                    places_of(*r.tracer, nb::list(pass[3])),
+                                    bases_of(*r.tracer, nb::list(pass[3]))});
           made->groups.push_back(std::move(group));
         }
         made->trace = std::move(r.tracer->trace);
-        made->trace.shrink();
         made->begin_at_inputs();
         return Held{std::move(made)};
       });
   nb::class_<Replayed>(m, "_Replay", "A recording that runs again.")
       .def("__init__",
-           [](Replayed* p, const Held& r) { new (p) Replayed{std::make_shared<Replay>(r.recording)}; })
+           [](Replayed* p, const Held& r) {
+             r.recording->trace.shrink();
+             new (p) Replayed{std::make_shared<Replay>(r.recording)};
+           })
       .def("plan", [](const Replayed& p) { p.replay->plan(); })
       .def_prop_ro("planned", [](const Replayed& p) { return p.replay->is_planned(); })
       .def("statistics", [](const Replayed& p) { return statistics(p.replay); })

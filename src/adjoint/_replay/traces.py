@@ -324,7 +324,8 @@ class Trace(_C._Trace):
         assert made.layout is not None and made.structure is not None
         self.program = _C._Replay(made.recording)  # type: ignore[call-arg]
         self.varying = len(made.varying)
-        made.layout.let_vary(made.varying)
+        if made.varying:
+            made.layout.let_vary(made.varying)
         form, self.changes = made.with_numbers or (made.structure.form, made.changes)
         self.structure = made.structure.of_form(form)
         super().__init__(  # type: ignore[call-arg]
