@@ -35,14 +35,16 @@ bool is_descriptor(PyTypeObject* t) {
 Collector::Collector(Layout& l, nb::dict facts, nb::dict own, bool all)
     : l_(l), facts_(std::move(facts)), own_(std::move(own)) {
   if (known_facts().size() > 4096) known_facts().clear();
-  static const std::array<PyObject*, 8> keys = [] {
-    std::array<PyObject*, 8> all{};
+  constexpr size_t kOfCode = 7;
+  static const std::array<PyObject*, kOfCode + 3> keys = [] {
+    std::array<PyObject*, kOfCode + 3> all{};
     size_t i = 0;
-    for (const char* key : {"names", "own", "all", "own_any", "inside", "registries", "ran", "globals"})
+    for (const char* key :
+         {"names", "own", "all", "own_any", "inside", "registries", "ran", "codes", "spaces", "through"})
       all[i++] = PyUnicode_InternFromString(key);
     return all;
   }();
-  const auto fact = [&](size_t i) { return PyDict_GetItem((i == 7 ? own_ : facts_).ptr(), keys[i]); };
+  const auto fact = [&](size_t i) { return PyDict_GetItem((i < kOfCode ? facts_ : own_).ptr(), keys[i]); };
   l.names = nb::borrow(fact(0));
   l.own_names = nb::borrow(fact(1));
   l.all = all || fact(2) == Py_True;
@@ -52,17 +54,23 @@ Collector::Collector(Layout& l, nb::dict facts, nb::dict own, bool all)
     l.registered = nb::steal(registrations());
     if (!l.registered.is_valid()) throw nb::python_error();
   }
-  PyObject *const ran = fact(6), *const globals = fact(7);
+  PyObject *const ran = fact(6), *const codes = fact(7), *const spaces = fact(8), *const through = fact(9);
   ran_.reserve(2 * static_cast<size_t>(PyList_GET_SIZE(ran)));
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(ran); ++i) ran_.insert(PyList_GET_ITEM(ran, i));
-  l.libraries.reserve(static_cast<size_t>(PyList_GET_SIZE(globals)));
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(globals); ++i) {
-    PyObject* const each = PyList_GET_ITEM(globals, i);
-    PyObject *const dict = PyTuple_GET_ITEM(each, 0), *const read = PyTuple_GET_ITEM(each, 1);
+  l.libraries.reserve(static_cast<size_t>(PyList_GET_SIZE(spaces) + PyList_GET_SIZE(through)));
+  // Globals, by the place of code that ran with them, and the names that are read.
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(spaces); ++i) {
+    PyObject *const each = PyList_GET_ITEM(spaces, i), *const read = PyTuple_GET_ITEM(each, 1);
+    PyObject* const dict =
+        PyTuple_GET_ITEM(PyList_GET_ITEM(codes, PyLong_AsSsize_t(PyTuple_GET_ITEM(each, 0))), 1);
     if (PyTuple_GET_ITEM(each, 2) == Py_True)
       library(dict, read);
     else if (globals_.emplace(dict, nb::borrow(read)).second)
       spaces_.push_back(nb::borrow(dict));
+  }
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(through); ++i) {
+    PyObject* const each = PyList_GET_ITEM(through, i);
+    library(PyTuple_GET_ITEM(each, 0), PyTuple_GET_ITEM(each, 1));
   }
 }
 

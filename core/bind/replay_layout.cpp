@@ -80,16 +80,25 @@ void bind_replay_paths(nb::module_& m) {
   m.def(
       "_versions_of",
       [](nb::list dicts) -> nb::object {
-        const auto count = static_cast<Py_ssize_t>(nb::len(dicts));
-        nb::object versions = nb::steal(PyTuple_New(count));
-        for (Py_ssize_t i = 0; i < count; ++i) {
-          const uint64_t version = version_of_dict(PyList_GET_ITEM(dicts.ptr(), i));
-          if (!version) return nb::none();
-          PyTuple_SET_ITEM(versions.ptr(), i, PyLong_FromUnsignedLongLong(version));
+        const size_t count = nb::len(dicts);
+        std::vector<uint64_t> versions(count);
+        for (size_t i = 0; i < count; ++i) {
+          versions[i] = version_of_dict(PyList_GET_ITEM(dicts.ptr(), static_cast<Py_ssize_t>(i)));
+          if (!versions[i]) return nb::none();
         }
-        return versions;
+        return nb::bytes(versions.data(), count * sizeof versions[0]);
       },
-      "Numbers that no other states of these dicts have; None where there are no such.");
+      "Numbers that no other states of these dicts have, as bytes; None where there are no such.");
+  m.def(
+      "_addresses_of",
+      [](nb::list pairs) {
+        std::vector<PyObject*> all;
+        all.reserve(2 * nb::len(pairs));
+        for (nb::handle pair : pairs)
+          for (Py_ssize_t i = 0; i < 2; ++i) all.push_back(PyTuple_GET_ITEM(pair.ptr(), i));
+        return nb::bytes(all.data(), all.size() * sizeof all[0]);
+      },
+      "Of pairs, the addresses of both, as bytes.");
   const auto path_or_function = [](const Layout& l, int32_t edge) {
     std::string path = l.path(edge);
     return path.empty() ? std::string("the function") : path;

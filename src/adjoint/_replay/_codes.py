@@ -190,7 +190,7 @@ def gather(codes):
     """
     if (known := getattr(codes, "gathered", None)) is not None:
         return known
-    key = (*[id(code) for code, _ in codes], *[id(names) for _, names in codes])
+    key = _C._addresses_of(codes)
     known = _gathered.get(key)
     if known is not None:
         if type(codes) is Codes:
@@ -296,7 +296,7 @@ class _Through:
                 if not root:
                     note_any(at, facts.attributes)
         self.read = [*read.values()]
-        self.found = [(names, tuple(used), True) for names, used in found.values()]
+        self.found = [(names, tuple(used)) for names, used in found.values()]
 
 
 def modules(imports):

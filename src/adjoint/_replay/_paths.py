@@ -194,9 +194,10 @@ def collect(
     facts, spaces, imports, through, *_ = gather(codes)
     layout = Layout()
     layout._tells = facts["tells"]
-    space = [(codes[at][1], used, library) for at, used, library in spaces]
     own = {
-        "globals": space + through.now(codes),
+        "codes": codes,
+        "spaces": spaces,
+        "through": through.now(codes),
         "parameters": _parameters(function),
         "imports": modules(imports) if imports else (),
     }

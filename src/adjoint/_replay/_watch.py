@@ -81,6 +81,7 @@ class Watching:
 
     def __init__(self, function: Any = None, only: Any = None, known: list[Any] | None = None) -> None:
         self.function = function
+        self._collects = False
         self._tries = only is not None
         make: Any = _C._Watched
         if only is not None:
@@ -90,8 +91,8 @@ class Watching:
         self.impure: list[tuple[str, str, int]] = []
 
     def __enter__(self) -> Watching:
-        self._collects = self._tries and gc.isenabled()
-        if self._collects:
+        if self._tries and gc.isenabled():
+            self._collects = True
             gc.disable()
         self._watched.start()
         return self
