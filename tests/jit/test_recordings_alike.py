@@ -1,7 +1,8 @@
 """Recordings of calls that read the same: one looks at what an earlier one collected, and no hook looks on where one did before."""
 
-import adjoint as ad
 import pytest
+
+import adjoint as ad
 from adjoint._replay import traces
 
 
