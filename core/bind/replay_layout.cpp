@@ -111,8 +111,17 @@ void bind_replay_paths(nb::module_& m) {
              if (!l.nodes.empty()) fail("this layout was collected before");
              collect(l, function.ptr(), args.ptr(), kwargs.ptr(), std::move(facts), std::move(own));
            })
-      .def("take", [](Layout& l, nb::handle function, nb::tuple args,
-                      nb::dict kwargs) { return l.take(function.ptr(), args.ptr(), kwargs.ptr()); })
+      .def("take",
+           [](nb::object self, nb::handle function, nb::tuple args, nb::dict kwargs) -> nb::object {
+             Layout& l = nb::cast<Layout&>(self);
+             Layout with_numbers;
+             if (!l.take(function.ptr(), args.ptr(), kwargs.ptr(), with_numbers)) return nb::none();
+             if (with_numbers.nodes.empty()) return self;
+             nb::object other = self.type()();
+             nb::cast<Layout&>(other) = std::move(with_numbers);
+             other.attr("_tells") = self.attr("_tells");
+             return other;
+           })
       .def(
           "match",
           [](Layout& l, nb::handle function, nb::tuple args, nb::dict kwargs, nb::handle into) -> nb::object {

@@ -73,8 +73,15 @@ inline bool Walk::edge(const Edge& e, PyObject* v) {
 
 /// The same where the object may have to be kept.
 inline bool Walk::look(const Edge& e, PyObject* v) {
-  if (keep_) [[unlikely]]
-    (*keep_)[static_cast<size_t>(&e - layout.edges.data())] = nb::borrow(v);
+  if (keep_) [[unlikely]] {
+    const auto i = static_cast<size_t>(&e - layout.edges.data());
+    (*keep_)[i] = nb::borrow(v);
+    const bool number = (e.guard == Guard::Int || e.guard == Guard::Float) && e.access != By::Key;
+    if (number && v && Py_TYPE(v) == Py_TYPE(e.expected.ptr()) && !passes(e, v)) {
+      others_.push_back(static_cast<int32_t>(i));
+      return true;
+    }
+  }
   return edge(e, v);
 }
 
@@ -467,22 +474,6 @@ bool Walk::call(PyObject* function, PyObject* args, PyObject* kwargs) {
   for (size_t i = 1; i < nodes.size(); ++i)
     if (!node(static_cast<int32_t>(i))) return false;
   return libraries() && distinct() && sharing();
-}
-
-bool Layout::take(PyObject* function, PyObject* args, PyObject* kwargs) {
-  if (!objects.empty() || !varying.empty()) return false;
-  why.clear();
-  std::vector<nb::object> kept(edges.size());
-  Walk walk(*this, &kept);
-  // What the collector ran meanwhile may have taken it, too.
-  if (!walk.call(function, args, kwargs) || !objects.empty()) return false;
-  children = std::move(kept);
-  objects.reserve(nodes.size());
-  for (size_t i = 0; i < nodes.size(); ++i) objects.push_back(nb::borrow(walk.object(i)));
-  found.reserve(walk.count());
-  for (size_t i = 0; i < walk.count(); ++i)
-    found.push_back(walk.tensor(i) ? Tensor::share(walk.tensor(i)) : Tensor());
-  return true;
 }
 
 }  // namespace adjoint::bind::paths

@@ -218,9 +218,10 @@ struct Layout {
 
   /// Fill `leads`.
   void find_leads();
-  /// Hold what a call reads as if it was collected for it: false where something is not as it was, numbers
-  /// may vary, or a call holds it already.
-  bool take(PyObject* function, PyObject* args, PyObject* kwargs);
+  /// Hold what a call reads as if it was collected for it. Where numbers are others, `other` becomes a layout
+  /// with these, which does so. False where more is not as it was, numbers may vary, or a call holds this one
+  /// already.
+  bool take(PyObject* function, PyObject* args, PyObject* kwargs, Layout& other);
   /// As a program would write it; of what lies deeper than `kDeepest`, the end.
   std::string path(int32_t edge, int depth = 0) const;
   std::string path_of_node(int32_t node, int depth = 0) const;
@@ -232,7 +233,7 @@ struct Layout {
 class Walk {
  public:
   /// With `keep`, which has a place for each edge, what each leads to is kept there, and nothing is skipped
-  /// because it has the version that it had.
+  /// because it has the version that it had; numbers may be others.
   explicit Walk(Layout& l, std::vector<nb::object>* keep = nullptr);
   ~Walk();
   Walk(const Walk&) = delete;
@@ -251,6 +252,8 @@ class Walk {
   PyObject* object(size_t i) const { return nodes[i]; }
   /// Append the objects of nodes, in order: by weak references, where there may be such.
   void hold(PyObject* list) const;
+  /// Edges to numbers that are others, where that is no reason to fail.
+  const std::vector<int32_t>& others() const { return others_; }
   const std::vector<Scalar>& numbers() const { return scratch_.numbers; }
 
  private:
@@ -286,6 +289,7 @@ class Walk {
 
   Layout& layout;
   std::vector<nb::object>* const keep_;
+  std::vector<int32_t> others_;
   Scratch scratch_;
   std::vector<PyObject*>& nodes = scratch_.nodes;
 };

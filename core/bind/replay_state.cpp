@@ -103,10 +103,15 @@ class State {
     }
   }
   State(const State&) = delete;
-  nb::list tensors(bool others) const {
+  nb::list tensors() const {
+    nb::list all;
+    for (const Memory& m : memory_) all.append(m.tensor);
+    return all;
+  }
+  nb::list others() const {
     nb::list all;
     for (const Memory& m : memory_)
-      if (!others || !m.bytes) all.append(m.tensor);
+      if (!m.bytes) all.append(m.tensor);
     return all;
   }
   void put_back() const {
@@ -175,7 +180,8 @@ void bind_replay_state(nb::module_& m) {
       .def("as_it_was", &Histories::as_it_was);
   nb::class_<State>(m, "_State", "The memory under some tensors: see _replay/_memory.py.")
       .def(nb::init<nb::list>())
-      .def("tensors", &State::tensors, nb::arg("others") = false)
+      .def("tensors", &State::tensors)
+      .def("others", &State::others)
       .def("put_back", &State::put_back)
       .def("difference", &State::difference)
       .def("draws_alike", &State::draws_alike);

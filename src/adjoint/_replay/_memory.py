@@ -24,7 +24,7 @@ class State:
 
     def __init__(self, tensors: list[Any]) -> None:
         self._kept = _C._State(tensors)  # type: ignore[call-arg]
-        self._others = [(t, _copied(t)) for t in self._kept.tensors(others=True)]
+        self._others = [(t, _copied(t)) for t in self._kept.others()]
 
     @property
     def tensors(self) -> list[Any]:

@@ -149,7 +149,7 @@ def record(
             alike = [one.watched for one in earlier if one.layout is layout]
             made.watched = not alike or not all(alike)
         inputs = layout.tensors  # the program's objects, which may stand for other tensors afterwards
-        before = _C._Histories(inputs)
+        before = _C._Histories(inputs)  # type: ignore[call-arg]
         mode = _C._mode_of_replay()
         recorder, impure = _watched(made, function, args, kwargs, codes)
         try:
@@ -182,11 +182,13 @@ def _reads(
     codes: Any,
     earlier: list[Recorded],
 ) -> Layout:
-    """What a call reads: the layout of an earlier recording, where all is as that says, else one of its own."""
+    """What a call reads: the layout of an earlier recording, where all is as that says, else one of its own, made of that where
+    numbers alone are others.
+    """
     for one in earlier[:_COMPARED]:
-        layout = one.layout
-        if layout is not None and one.known is codes and layout.take(function, args, kwargs):
-            return layout
+        if one.layout is not None and one.known is codes:
+            if layout := one.layout.take(function, args, kwargs):
+                return layout
     return collect(function, args, kwargs, codes)
 
 
@@ -206,7 +208,7 @@ def _track(
         made.layout = layout
         made.varying = which
         inputs = layout.tensors
-        before = _C._Histories(inputs)
+        before = _C._Histories(inputs)  # type: ignore[call-arg]
         recorder, impure = _watched(made, function, (), {}, codes, lambda r: place(r.track(values)))
         _finish(made, layout, recorder, impure, inputs, before)
         made.stood = stood(layout, made.changes)
