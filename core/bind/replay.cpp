@@ -3,8 +3,8 @@
 
 #include <frameobject.h>
 
+#include <algorithm>
 #include <cstring>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "autograd/meta.h"
@@ -27,46 +27,49 @@ namespace {
 
 using namespace replay;
 
-std::vector<Place> places_of(Tracer& tracer, nb::handle tensors) {
+std::vector<Place> places_of(Tracer& tracer, nb::list tensors) {
   std::vector<Place> places;
-  for (nb::handle t : nb::iter(tensors))
-    places.push_back(is_tensor(t.ptr()) ? tracer.place(unwrap(t.ptr())) : Place{});
+  places.reserve(nb::len(tensors));
+  for (nb::handle t : tensors) places.push_back(is_tensor(t.ptr()) ? tracer.place(unwrap(t.ptr())) : Place{});
   return places;
 }
 
 /// Of views, where what they are views of lies.
-std::vector<Place> bases_of(Tracer& tracer, nb::handle tensors) {
+std::vector<Place> bases_of(Tracer& tracer, nb::list tensors) {
   std::vector<Place> places;
-  for (nb::handle t : nb::iter(tensors)) {
+  places.reserve(nb::len(tensors));
+  for (nb::handle t : tensors) {
     const Tensor base = is_tensor(t.ptr()) ? base_of(unwrap(t.ptr())) : Tensor();
     places.push_back(base.defined() ? tracer.place(base) : Place{});
   }
   return places;
 }
 
-std::vector<Relation> relations_of(nb::handle inputs, nb::handle outputs) {
-  std::unordered_map<const TensorImpl*, int32_t> before, made;
-  int32_t n = 0;
-  for (nb::handle t : nb::iter(inputs)) {
-    if (is_tensor(t.ptr())) before.emplace(unwrap(t.ptr()).get(), n);
-    ++n;
-  }
-  n = 0;
-  for (nb::handle t : nb::iter(outputs)) made.emplace(unwrap(t.ptr()).get(), n++);
-  const auto find = [](const auto& all, const auto* t) {
-    const auto at = all.find(t);
-    return at == all.end() ? -1 : at->second;
+std::vector<Relation> relations_of(nb::list inputs, nb::list outputs) {
+  // Their first places, by address.
+  using Numbered = std::vector<std::pair<const void*, int32_t>>;
+  const auto numbered = [](nb::list tensors, auto&& of) {
+    Numbered all;
+    all.reserve(nb::len(tensors));
+    int32_t n = 0;
+    for (nb::handle t : tensors) {
+      if (is_tensor(t.ptr())) all.emplace_back(of(unwrap(t.ptr())), n);
+      ++n;
+    }
+    std::ranges::sort(all);
+    return all;
   };
-  std::unordered_map<const Storage*, int32_t> counts, counts_made;
-  n = 0;
-  for (nb::handle t : nb::iter(inputs)) {
-    if (is_tensor(t.ptr())) counts.emplace(unwrap(t.ptr())->storage, n);
-    ++n;
-  }
-  n = 0;
-  for (nb::handle t : nb::iter(outputs)) counts_made.emplace(unwrap(t.ptr())->storage, n++);
+  const auto itself = [](const Tensor& t) { return t.get(); };
+  const auto counter = [](const Tensor& t) { return t->storage; };
+  const Numbered before = numbered(inputs, itself), made = numbered(outputs, itself);
+  const Numbered counts = numbered(inputs, counter), counts_made = numbered(outputs, counter);
+  const auto find = [](const Numbered& all, const void* t) {
+    const auto at = std::ranges::lower_bound(all, std::pair(t, int32_t{0}));
+    return at == all.end() || at->first != t ? -1 : at->second;
+  };
   std::vector<Relation> relations;
-  for (nb::handle o : nb::iter(outputs)) {
+  relations.reserve(nb::len(outputs));
+  for (nb::handle o : outputs) {
     const Tensor t = unwrap(o.ptr());
     Relation r{find(before, t.get())};
     if (r.same < 0 && t->is(TensorImpl::kView)) {
@@ -330,7 +333,7 @@ void bind_replay(nb::module_& m) {
              r.open = false;
              return r.tracer->trace.steps.size();
            })
-      .def("finish", [](Recorder& r, nb::handle inputs, nb::handle outputs, uint32_t forward, nb::list groups,
+      .def("finish", [](Recorder& r, nb::list inputs, nb::list outputs, uint32_t forward, nb::list groups,
                         nb::list spent, std::vector<uint32_t> retained, bool asks, nb::list replaced) {
         auto made = std::make_shared<Recording>();
         made->relations = relations_of(inputs, outputs);
@@ -353,19 +356,21 @@ void bind_replay(nb::module_& m) {
           Group group{nb::cast<Numbers>(g[0]), nb::cast<Numbers>(g[1]), nb::cast<Numbers>(g[2]), {}};
           for (nb::handle pass : nb::iter(nb::object(g[3])))
             group.passes.push_back({{nb::cast<uint32_t>(pass[0]), nb::cast<uint32_t>(pass[1])},
-                                    places_of(*r.tracer, nb::object(pass[2])),
-                                    places_of(*r.tracer, nb::object(pass[3])),
-                                    bases_of(*r.tracer, nb::object(pass[3]))});
+                                    places_of(*r.tracer, nb::list(pass[2])),
+                                    places_of(*r.tracer, nb::list(pass[3])),
+                                    bases_of(*r.tracer, nb::list(pass[3]))});
           made->groups.push_back(std::move(group));
         }
         made->trace = std::move(r.tracer->trace);
-        made->trace.shrink();
         made->begin_at_inputs();
         return Held{std::move(made)};
       });
   nb::class_<Replayed>(m, "_Replay", "A recording that runs again.")
       .def("__init__",
-           [](Replayed* p, const Held& r) { new (p) Replayed{std::make_shared<Replay>(r.recording)}; })
+           [](Replayed* p, const Held& r) {
+             r.recording->trace.shrink();
+             new (p) Replayed{std::make_shared<Replay>(r.recording)};
+           })
       .def("plan", [](const Replayed& p) { p.replay->plan(); })
       .def_prop_ro("planned", [](const Replayed& p) { return p.replay->is_planned(); })
       .def("statistics", [](const Replayed& p) { return statistics(p.replay); })
@@ -397,42 +402,12 @@ void bind_replay(nb::module_& m) {
   m.def("_tell_recorders", [](const std::string& what) { tell_recorders(what.c_str()); });
   m.def("_version_of", &version_of_both,
         "The version of a tensor, for a check of the library's own, which a replay need not make.");
-  m.def(
-      "_bytes_of",
-      [](nb::handle t) -> nb::object {
-        const Storage* const s = owner_of_bytes(unwrap(t.ptr())->storage);
-        if (s->device != Device::CPU || is_sparse(unwrap(t.ptr()))) return nb::none();
-        return nb::steal(PyBytes_FromStringAndSize(s->data, static_cast<Py_ssize_t>(s->nbytes)));
-      },
-      "All memory under a tensor; None where it is not the processor's.");
-  m.def(
-      "_put_bytes",
-      [](nb::handle t, nb::bytes bytes) {
-        const Storage* const s = owner_of_bytes(unwrap(t.ptr())->storage);
-        if (s->nbytes != bytes.size()) fail("jit: a tensor that was kept has other memory now");
-        if (s->nbytes && std::memcmp(s->data, bytes.c_str(), s->nbytes) != 0)
-          std::memcpy(s->data, bytes.c_str(), s->nbytes);
-      },
-      "Put back what `_bytes_of` gave, which no version tells.");
-  m.def(
-      "_bytes_reached",
-      [](nb::list tensors) {
-        std::unordered_map<const Storage*, size_t> all;
-        for (nb::handle t : tensors)
-          if (is_tensor(t.ptr())) {
-            const Storage* const s = owner_of_bytes(unwrap(t.ptr())->storage);
-            all[s] = s->nbytes;
-          }
-        size_t sum = 0;
-        for (const auto& [_, n] : all) sum += n;
-        return sum;
-      },
-      "How much memory lies under these tensors.");
   m.def("_reason_not_to_replay", &reason_not_to_replay);
   m.def("_mode_of_replay", &mode_of_replay);
   bind_replay_numbers(m);
   bind_replay_entry(m);
   bind_replay_graph(m);
+  bind_replay_state(m);
 }
 
 }  // namespace adjoint::bind

@@ -43,6 +43,7 @@ const char* reason_not_to_replay();
 /// What a trace is made under, as a number: recording, inference mode, the default type.
 int mode_of_replay();
 
+void bind_replay_state(nanobind::module_& m);
 void bind_replay_graph(nanobind::module_& m);
 
 }  // namespace adjoint::bind

@@ -366,4 +366,35 @@ std::string difference(const Layout& a, const Layout& b, const std::vector<int32
   return {};
 }
 
+bool Layout::take(PyObject* function, PyObject* args, PyObject* kwargs, Layout& other) {
+  if (!objects.empty() || !varying.empty()) return false;
+  why.clear();
+  std::vector<nb::object> kept(edges.size());
+  Walk walk(*this, &kept);
+  // What the collector ran meanwhile may have taken it, too.
+  bool fits = walk.call(function, args, kwargs) && objects.empty();
+  Layout& l = walk.others().empty() ? *this : other;
+  if (fits && &l == &other) other = *this;
+  for (int32_t i : walk.others()) {
+    const auto k = static_cast<size_t>(i);
+    if (fits) {
+      Edge& e = other.edges[k];
+      const Guard guard = e.guard;
+      fits = guard_value(e, kept[k].ptr()) && e.guard == guard;
+    }
+    // What holds it has no version in this one at which all was as expected.
+    Node& n = nodes[static_cast<size_t>(edges[k].parent)];
+    n.attributes_version = 0;
+    if (n.kind == Kind::Globals || n.kind == Kind::Class || n.kind == Kind::Dict) n.version = 0;
+  }
+  if (!fits) return false;
+  l.children = std::move(kept);
+  l.objects.reserve(nodes.size());
+  for (size_t i = 0; i < nodes.size(); ++i) l.objects.push_back(nb::borrow(walk.object(i)));
+  l.found.reserve(walk.count());
+  for (size_t i = 0; i < walk.count(); ++i)
+    l.found.push_back(walk.tensor(i) ? Tensor::share(walk.tensor(i)) : Tensor());
+  return true;
+}
+
 }  // namespace adjoint::bind::paths

@@ -6,7 +6,7 @@
 // versions are kept. Start reading at `Collector::judge`, which says what is looked into, and
 // `Collector::expand`, which looks.
 #include <algorithm>
-#include <map>
+#include <array>
 
 #include "autograd/meta.h"
 #include "bind/replay_collector.h"
@@ -32,24 +32,45 @@ bool is_descriptor(PyTypeObject* t) {
 
 }  // namespace
 
-Collector::Collector(Layout& l, nb::dict facts, bool all) : l_(l), facts_(std::move(facts)) {
+Collector::Collector(Layout& l, nb::dict facts, nb::dict own, bool all)
+    : l_(l), facts_(std::move(facts)), own_(std::move(own)) {
   if (known_facts().size() > 4096) known_facts().clear();
-  l.names = facts_["names"];
-  l.own_names = facts_["own"];
-  l.all = all || nb::cast<bool>(facts_["all"]);
-  l.own_all = nb::cast<bool>(facts_["own_any"]);
-  l.inside = l.all || nb::cast<bool>(facts_["inside"]);
-  if (nb::cast<bool>(facts_["registries"])) {
+  constexpr size_t kOfCode = 7;
+  static const std::array<PyObject*, kOfCode + 3> keys = [] {
+    std::array<PyObject*, kOfCode + 3> all{};
+    size_t i = 0;
+    for (const char* key :
+         {"names", "own", "all", "own_any", "inside", "registries", "ran", "codes", "spaces", "through"})
+      all[i++] = PyUnicode_InternFromString(key);
+    return all;
+  }();
+  const auto fact = [&](size_t i) { return PyDict_GetItem((i < kOfCode ? facts_ : own_).ptr(), keys[i]); };
+  l.names = nb::borrow(fact(0));
+  l.own_names = nb::borrow(fact(1));
+  l.all = all || fact(2) == Py_True;
+  l.own_all = fact(3) == Py_True;
+  l.inside = l.all || fact(4) == Py_True;
+  if (fact(5) == Py_True) {
     l.registered = nb::steal(registrations());
     if (!l.registered.is_valid()) throw nb::python_error();
   }
-  for (nb::handle code : facts_["ran"]) ran_.insert(code.ptr());
-  for (nb::handle each : facts_["globals"]) {
-    nb::tuple t = nb::borrow<nb::tuple>(each);
-    if (nb::cast<bool>(t[2]))
-      library(t[0], t[1]);
-    else if (globals_.emplace(nb::object(t[0]).ptr(), nb::object(t[1])).second)
-      spaces_.push_back(t[0]);
+  PyObject *const ran = fact(6), *const codes = fact(7), *const spaces = fact(8), *const through = fact(9);
+  ran_.reserve(2 * static_cast<size_t>(PyList_GET_SIZE(ran)));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(ran); ++i) ran_.insert(PyList_GET_ITEM(ran, i));
+  l.libraries.reserve(static_cast<size_t>(PyList_GET_SIZE(spaces) + PyList_GET_SIZE(through)));
+  // Globals, by the place of code that ran with them, and the names that are read.
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(spaces); ++i) {
+    PyObject *const each = PyList_GET_ITEM(spaces, i), *const read = PyTuple_GET_ITEM(each, 1);
+    PyObject* const dict =
+        PyTuple_GET_ITEM(PyList_GET_ITEM(codes, PyLong_AsSsize_t(PyTuple_GET_ITEM(each, 0))), 1);
+    if (PyTuple_GET_ITEM(each, 2) == Py_True)
+      library(dict, read);
+    else if (globals_.emplace(dict, nb::borrow(read)).second)
+      spaces_.push_back(nb::borrow(dict));
+  }
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(through); ++i) {
+    PyObject* const each = PyList_GET_ITEM(through, i);
+    library(PyTuple_GET_ITEM(each, 0), PyTuple_GET_ITEM(each, 1));
   }
 }
 
@@ -65,7 +86,7 @@ void Collector::all(PyObject* function, PyObject* args, PyObject* kwargs) {
   // Globals of code that no path leads to: by their modules.
   for (const nb::object& dict : spaces_)
     if (!seen_.contains(dict.ptr())) own_globals(dict.ptr());
-  for (nb::handle module : facts_["imports"]) own_module(module.ptr());
+  for (nb::handle module : own_["imports"]) own_module(module.ptr());
   if (PyDict_GET_SIZE(missing_.ptr())) own_globals(PyModule_GetDict(types().builtins.ptr()));
   rest();
   if (l_.edges.size() >= kMostEdges)
@@ -80,23 +101,32 @@ void Collector::all(PyObject* function, PyObject* args, PyObject* kwargs) {
   finish();
 }
 
-void Collector::library(nb::object dict, nb::object read) {
+void Collector::library(PyObject* dict, PyObject* read) {
   // Of the last states; the keys are held by what they lead to.
-  static auto& known = *new std::map<std::pair<PyObject*, PyObject*>, std::shared_ptr<Layout::Library>>;
+  using Key = std::pair<PyObject*, PyObject*>;
+  struct Hash {
+    size_t operator()(const Key& key) const {
+      return (reinterpret_cast<size_t>(key.first) >> 4) * 31 + (reinterpret_cast<size_t>(key.second) >> 4);
+    }
+  };
+  static auto& known = *new std::unordered_map<Key, std::shared_ptr<Layout::Library>, Hash>;
   if (known.size() > 1024) known.clear();
-  const uint64_t version = version_of_dict(dict.ptr());
-  std::shared_ptr<Layout::Library>& shared = known[{dict.ptr(), read.ptr()}];
+  const uint64_t version = version_of_dict(dict);
+  std::shared_ptr<Layout::Library>& shared = known[{dict, read}];
   if (!shared || !version || shared->version != version) {
-    shared = std::make_shared<Layout::Library>(Layout::Library{dict, read, {}, version});
-    for (nb::handle name : read) shared->values.push_back(nb::borrow(PyDict_GetItem(dict.ptr(), name.ptr())));
+    shared =
+        std::make_shared<Layout::Library>(Layout::Library{nb::borrow(dict), nb::borrow(read), {}, version});
+    for (nb::handle name : shared->names)
+      shared->values.push_back(nb::borrow(PyDict_GetItem(dict, name.ptr())));
   }
   l_.libraries.push_back(shared);
 }
 
 /// What must be found where `o` was found.
 void Collector::judge(Edge& e, PyObject* o) {
-  if (e.access == By::Attribute && PyUnicode_Check(e.key.ptr()) &&
-      PyUnicode_CompareWithASCIIString(e.key.ptr(), "_steps_taken") == 0)
+  if (e.access == By::Attribute && (e.key.is(names().steps_taken) ||
+                                    (PyUnicode_Check(e.key.ptr()) && !PyUnicode_CHECK_INTERNED(e.key.ptr()) &&
+                                     PyUnicode_Compare(e.key.ptr(), names().steps_taken) == 0)))
     return;
   if (guard_value(e, o)) return;
   PyTypeObject* const t = Py_TYPE(o);
@@ -302,13 +332,13 @@ const TypeFacts& Collector::facts_of(PyTypeObject* type) {
   return known_facts().try_emplace(version, type).first->second;
 }
 
-void collect(Layout& l, PyObject* function, PyObject* args, PyObject* kwargs, nb::dict facts) {
-  Collector first(l, facts, false);
+void collect(Layout& l, PyObject* function, PyObject* args, PyObject* kwargs, nb::dict facts, nb::dict own) {
+  Collector first(l, facts, own, false);
   first.all(function, args, kwargs);
   if (l.all || !first.needs_all()) return;
   // Something was met that reads attributes by names which no code has.
   l = Layout();
-  Collector(l, std::move(facts), true).all(function, args, kwargs);
+  Collector(l, std::move(facts), std::move(own), true).all(function, args, kwargs);
 }
 
 }  // namespace adjoint::bind::paths

@@ -2,6 +2,7 @@
 // replay_expand.cpp, which looks.
 #pragma once
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -15,14 +16,14 @@ constexpr size_t kMostEdges = 200'000;
 class Collector {
  public:
   /// With `all`, as if any attribute might be read.
-  Collector(Layout& l, nb::dict facts, bool all);
+  Collector(Layout& l, nb::dict facts, nb::dict own, bool all);
   bool needs_all() const { return needs_all_; }
   void all(PyObject* function, PyObject* args, PyObject* kwargs);
 
  private:
   bool named(PyObject* key) const { return l_.all || PySet_Contains(l_.names.ptr(), key) == 1; }
 
-  void library(nb::object dict, nb::object read);
+  void library(PyObject* dict, PyObject* read);
   const TypeFacts& facts_of(PyTypeObject* type);
 
   // ---- edges and nodes
@@ -109,8 +110,10 @@ class Collector {
 
   static bool is_registry(PyObject* key) {
     for (PyObject* name : names().registries)
-      if (key == name || (PyUnicode_Check(key) && PyUnicode_Compare(key, name) == 0)) return true;
-    return false;
+      if (key == name) return true;
+    if (!PyUnicode_Check(key) || PyUnicode_CHECK_INTERNED(key)) return false;
+    return std::ranges::any_of(names().registries,
+                               [&](PyObject* name) { return PyUnicode_Compare(key, name) == 0; });
   }
 
   void members(int32_t number, std::initializer_list<PyObject*> which);
@@ -122,7 +125,8 @@ class Collector {
   void finish();
 
   Layout& l_;
-  nb::dict facts_;
+  /// Of the code that ran, and of this call.
+  nb::dict facts_, own_;
   std::unordered_map<PyObject*, int32_t> seen_;
   std::unordered_map<const TensorImpl*, int32_t> tensors_;
   std::unordered_map<PyTypeObject*, TypeFacts> type_facts_;

@@ -1,6 +1,7 @@
 // Looking into the nodes of a layout, each once, in the order in which they were met: what a call reads of
 // them becomes their edges. Start reading at `Collector::expand`.
 #include <algorithm>
+#include <numeric>
 
 #include "bind/replay_collector.h"
 #include "dispatch/operator.h"
@@ -9,7 +10,7 @@
 namespace adjoint::bind::paths {
 
 void Collector::call(PyObject* function, PyObject* args, PyObject* kwargs) {
-  nb::object parameters = facts_["parameters"];
+  nb::object parameters = own_["parameters"];
   current_ = -1;
   add_node(Kind::Call, nullptr);
   edge(0, By::Function, 0, nullptr, function);
@@ -217,26 +218,27 @@ bool is_leaf(const Edge& e) {
 
 void Collector::sorted(int32_t number, std::vector<Edge> edges, std::vector<nb::object> values) {
   const auto base = static_cast<int32_t>(l_.edges.size());
-  std::vector<int32_t> order(edges.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);
   // Judged in order; then edges that lead on change their places.
-  std::vector<std::pair<int32_t, size_t>> moved;
   for (size_t i = 0; i < edges.size(); ++i) {
     current_ = base + static_cast<int32_t>(i);
     edges[i].parent = number;
     judge(edges[i], values[i].ptr());
   }
-  std::stable_partition(order.begin(), order.end(), [&](int32_t i) { return is_leaf(edges[i]); });
-  std::vector<int32_t> place(order.size());
-  for (size_t i = 0; i < order.size(); ++i) place[order[i]] = static_cast<int32_t>(i);
-  const auto replaced = [&](int32_t& found_by) {
-    if (found_by >= base && found_by < base + static_cast<int32_t>(order.size()))
-      found_by = base + place[found_by - base];
-  };
-  for (Node& n : l_.nodes) replaced(n.found_by);
-  for (TensorGuard& g : l_.tensors) replaced(g.found_by);
-  for (auto& [by, why] : l_.unknown) replaced(by);
+  std::vector<int32_t> order(edges.size());
+  std::iota(order.begin(), order.end(), 0);
   size_t leaves = 0;
+  if (!std::ranges::is_partitioned(edges, is_leaf)) {
+    std::stable_partition(order.begin(), order.end(), [&](int32_t i) { return is_leaf(edges[i]); });
+    std::vector<int32_t> place(order.size());
+    for (size_t i = 0; i < order.size(); ++i) place[order[i]] = static_cast<int32_t>(i);
+    const auto replaced = [&](int32_t& found_by) {
+      if (found_by >= base && found_by < base + static_cast<int32_t>(order.size()))
+        found_by = base + place[found_by - base];
+    };
+    for (Node& n : l_.nodes) replaced(n.found_by);
+    for (TensorGuard& g : l_.tensors) replaced(g.found_by);
+    for (auto& [by, why] : l_.unknown) replaced(by);
+  }
   for (int32_t i : order) {
     leaves += is_leaf(edges[i]);
     l_.edges.push_back(std::move(edges[i]));
@@ -264,14 +266,19 @@ void Collector::globals(int32_t number, PyObject* dict) {
     values.push_back(nb::borrow(value));
     return value != nullptr;
   };
-  if (read.is_valid())
-    for (nb::handle name : read)
-      if (!add(name.ptr(), true)) PyDict_SetItem(missing_.ptr(), name.ptr(), Py_None);
+  if (read.is_valid()) {
+    const Py_ssize_t all = PyTuple_GET_SIZE(read.ptr());
+    edges.reserve(static_cast<size_t>(all)), values.reserve(static_cast<size_t>(all));
+    for (Py_ssize_t i = 0; i < all; ++i)
+      if (PyObject* const name = PyTuple_GET_ITEM(read.ptr(), i); !add(name, true))
+        PyDict_SetItem(missing_.ptr(), name, Py_None);
+  }
   if (of_builtins)
     for (nb::handle name : missing_) add(name.ptr(), true);
   Py_ssize_t count = 0;
   if (as_module) {
-    for (nb::handle name : l_.own_names) count += add(name.ptr(), false);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(l_.own_names.ptr()); ++i)
+      count += add(PyTuple_GET_ITEM(l_.own_names.ptr(), i), false);
     // Any entry may be read: those that can change while the module does not are looked into.
     Py_ssize_t at = 0;
     PyObject *name, *value;

@@ -2,6 +2,7 @@
 // other, and passes through it. Start reading at `bind_replay_graph`.
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "autograd/meta.h"
 #include "autograd/views.h"
@@ -20,12 +21,21 @@ namespace {
 
 using namespace replay;
 
-/// Why a backward pass from `roots` to `inputs` cannot be run for recording, "" where it can; and the code of
-/// Python that would run in it: (context, Function), or (hook, None).
-nb::tuple code_of_graph(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs) {
+/// Whether what a node saved was freed: something is saved, and was claimed. See ReadLock.
+bool is_freed(const Node& n) { return (n.readers.load(std::memory_order_relaxed) & 3) == 3; }
+
+/// Why a backward pass from `roots` to `inputs` cannot be run for recording, "" where it can; the code of
+/// Python that would run in it, (context, Function) or (hook, None); and whether it may come to what is
+/// freed.
+std::tuple<std::string, nb::list, bool> code_of_graph(const std::vector<Tensor>& roots,
+                                                      const std::vector<Tensor>& inputs) {
   std::set<const Node*> ends, seen;
+  bool freed = false;
   for (const Tensor& t : inputs)
-    if (const Edge e = gradient_edge(t)) ends.insert(e.node.get());
+    if (const Edge e = gradient_edge(t)) {
+      ends.insert(e.node.get());
+      freed = freed || !e.node->edges().empty();  // nobody looks there
+    }
   std::vector<Ref<Node>> open;
   std::vector<Edge> begin;
   const auto visit = [&](const Ref<Node>& node) {
@@ -36,11 +46,12 @@ nb::tuple code_of_graph(const std::vector<Tensor>& roots, const std::vector<Tens
     visit(begin.back().node);
   }
   nb::list code;
-  const auto no = [&](const std::string& reason) { return nb::make_tuple(reason, code); };
+  const auto no = [&](std::string reason) { return std::tuple(std::move(reason), code, freed); };
   while (!open.empty()) {
     const Ref<Node> node = std::move(open.back());
     open.pop_back();
     if (ends.contains(node.get())) continue;
+    freed = freed || is_freed(*node);
     if (node->sequence == Node::kFirst) return no("a tensor inside of it requires grad that is no input");
     if (void* const context = node->object()) {
       const nb::object held = nb::steal(wrap_context(node));
@@ -68,13 +79,14 @@ nb::tuple code_of_graph(const std::vector<Tensor>& roots, const std::vector<Tens
 
 /// Of roots, how many others each is made of, one of the other: results of one number are a group.
 std::vector<int> levels_of_graph(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs) {
+  if (roots.size() == 1) return {0};
   std::vector<Edge> edges;
   for (const Tensor& t : roots) edges.push_back(gradient_edge(t));
   std::set<const Node*> ends;
   for (const Tensor& t : inputs)
     if (const Edge e = gradient_edge(t)) ends.insert(e.node.get());
   std::vector<std::vector<size_t>> made_of(roots.size());
-  for (size_t i = 0; i < roots.size() && roots.size() > 1; ++i) {
+  for (size_t i = 0; i < roots.size(); ++i) {
     std::set<Node*> seen{edges[i].node.get()};
     for (std::vector<Node*> open(seen.begin(), seen.end()); !open.empty();) {
       Node* const node = open.back();
@@ -174,9 +186,7 @@ const Node* first_spent(const std::vector<Node*>& nodes) {
   const Node* first = nullptr;
   for (Node* const n : nodes) {
     if (n->object()) return nullptr;
-    // Something is saved, and was claimed: see ReadLock.
-    if ((n->readers.load(std::memory_order_relaxed) & 3) == 3 && (!first || n->sequence > first->sequence))
-      first = n;
+    if (is_freed(*n) && (!first || n->sequence > first->sequence)) first = n;
   }
   return first;
 }
@@ -194,6 +204,15 @@ bool is_spent(const std::vector<Tensor>& roots, const std::vector<Tensor>& ends)
   if (!first) return false;
   const Reached behind(edges_of(*first));
   return std::ranges::any_of(ends, [&](const Tensor& t) { return behind.has(gradient_edge(t)); });
+}
+
+/// What is to be known of a graph before passes are run: the first two of `code_of_graph`, `is_spent`, and
+/// the levels of the roots.
+nb::tuple look_at_graph(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs) {
+  const auto [reason, code, may_be_freed] = code_of_graph(roots, inputs);
+  const bool spent = reason.empty() && may_be_freed && is_spent(roots, inputs);
+  return nb::make_tuple(reason, code, spent,
+                        reason.empty() && !spent ? levels_of_graph(roots, inputs) : std::vector<int>());
 }
 
 /// What a pass from a root to each end says: a text, "" where it gives a gradient, None where the root does
@@ -236,52 +255,29 @@ nb::list errors_of_graph(const Tensor& root, const Tensor& seed, const std::vect
   return errors;
 }
 
-/// Of each tensor: it, the node that made it and which of its results it is, and its flags that programs set;
-/// None for no tensor, no node.
-nb::list histories_of(nb::list tensors) {
-  nb::list all;
+/// Of tensors that a call leaves, the places of those of which more is to be said than where they lie: of
+/// classes of their own, with attributes or gradients, views, and with a history after the first `returned`.
+std::vector<size_t> uncommon(nb::list tensors, size_t returned) {
+  std::vector<size_t> found;
+  size_t k = 0;
   for (nb::handle o : tensors) {
-    nb::object edge = nb::none(), flags = nb::none();
-    if (is_tensor(o.ptr())) {
-      const Tensor& t = unwrap(o.ptr());
-      try {
-        if (Node* const made = history(t))
-          edge = nb::make_tuple(nb::steal(wrap_node(Ref<Node>::share(made))), t->output_nr);
-      } catch (const Error&) {  // of a view that has none
-      }
-      flags = nb::make_tuple(t.requires_grad(), t->is(TensorImpl::kRetainsGrad));
-    }
-    all.append(nb::make_tuple(o, edge, flags));
+    const Tensor& t = unwrap(o.ptr());
+    const bool common = Py_TYPE(o.ptr()) == tensor_type && !reinterpret_cast<TensorObject*>(o.ptr())->dict &&
+                        !t->is(TensorImpl::kView) && (!meta_of(t) || !gradient(t).defined()) &&
+                        (k < returned || !t.requires_grad());
+    if (!common) found.push_back(k);
+    ++k;
   }
-  return all;
+  return found;
 }
 
 }  // namespace
 
-/// A tensor over the same memory with this history; none leaves it a leaf.
-Tensor as_it_was(const Tensor& t, nb::handle node, uint32_t number) {
-  Tensor then = alias(t);
-  if (!node.is_none()) set_history(then, Ref<Node>::share(as_node(node.ptr())), number);
-  return then;
-}
-
-void put_history(const Tensor& t, nb::handle node, uint32_t number) {
-  if (node.is_none())
-    forget_history(t);
-  else
-    set_history(t, Ref<Node>::share(as_node(node.ptr())), number);
-}
-
 void bind_replay_graph(nb::module_& m) {
   m.def("_errors_of_graph", &errors_of_graph);
-  m.def("_is_spent", &is_spent);
-  m.def("_histories_of", &histories_of);
-  m.def("_code_of_graph", &code_of_graph);
-  m.def("_levels_of_graph", &levels_of_graph);
+  m.def("_uncommon", &uncommon);
+  m.def("_look_at_graph", &look_at_graph);
   m.def("_parts_meet", &parts_meet);
-  m.def("_as_it_was", &as_it_was, nb::arg("tensor"), nb::arg("node").none(), nb::arg("number"));
-  m.def("_put_history", &put_history, nb::arg("tensor"), nb::arg("node").none(), nb::arg("number"),
-        "Undo what a write in place did to a history.");
   m.def("_gradients_of_graph", &gradients_of_graph);
 }
 

@@ -81,16 +81,25 @@ void bind_replay_paths(nb::module_& m) {
   m.def(
       "_versions_of",
       [](nb::list dicts) -> nb::object {
-        const auto count = static_cast<Py_ssize_t>(nb::len(dicts));
-        nb::object versions = nb::steal(PyTuple_New(count));
-        for (Py_ssize_t i = 0; i < count; ++i) {
-          const uint64_t version = version_of_dict(PyList_GET_ITEM(dicts.ptr(), i));
-          if (!version) return nb::none();
-          PyTuple_SET_ITEM(versions.ptr(), i, PyLong_FromUnsignedLongLong(version));
+        const size_t count = nb::len(dicts);
+        std::vector<uint64_t> versions(count);
+        for (size_t i = 0; i < count; ++i) {
+          versions[i] = version_of_dict(PyList_GET_ITEM(dicts.ptr(), static_cast<Py_ssize_t>(i)));
+          if (!versions[i]) return nb::none();
         }
-        return versions;
+        return nb::bytes(versions.data(), count * sizeof versions[0]);
       },
-      "Numbers that no other states of these dicts have; None where there are no such.");
+      "Numbers that no other states of these dicts have, as bytes; None where there are no such.");
+  m.def(
+      "_addresses_of",
+      [](nb::list pairs) {
+        std::vector<PyObject*> all;
+        all.reserve(2 * nb::len(pairs));
+        for (nb::handle pair : pairs)
+          for (Py_ssize_t i = 0; i < 2; ++i) all.push_back(PyTuple_GET_ITEM(pair.ptr(), i));
+        return nb::bytes(all.data(), all.size() * sizeof all[0]);
+      },
+      "Of pairs, the addresses of both, as bytes.");
   const auto path_or_function = [](const Layout& l, int32_t edge) {
     std::string path = l.path(edge);
     return path.empty() ? std::string("the function") : path;
@@ -99,9 +108,20 @@ void bind_replay_paths(nb::module_& m) {
                      nb::is_weak_referenceable())
       .def(nb::init<>())
       .def("_collect",
-           [](Layout& l, nb::object function, nb::tuple args, nb::dict kwargs, nb::dict facts) {
+           [](Layout& l, nb::object function, nb::tuple args, nb::dict kwargs, nb::dict facts, nb::dict own) {
              if (!l.nodes.empty()) fail("this layout was collected before");
-             collect(l, function.ptr(), args.ptr(), kwargs.ptr(), std::move(facts));
+             collect(l, function.ptr(), args.ptr(), kwargs.ptr(), std::move(facts), std::move(own));
+           })
+      .def("take",
+           [](nb::object self, nb::handle function, nb::tuple args, nb::dict kwargs) -> nb::object {
+             Layout& l = nb::cast<Layout&>(self);
+             Layout with_numbers;
+             if (!l.take(function.ptr(), args.ptr(), kwargs.ptr(), with_numbers)) return nb::none();
+             if (with_numbers.nodes.empty()) return self;
+             nb::object other = self.type()();
+             nb::cast<Layout&>(other) = std::move(with_numbers);
+             other.attr("_tells") = self.attr("_tells");
+             return other;
            })
       .def(
           "match",
@@ -217,7 +237,7 @@ void bind_replay_paths(nb::module_& m) {
       .def(
           "_difference",
           [](const Layout& a, const Layout& b, const std::vector<int32_t>& but) {
-            return difference(a, b, but);
+            return &a == &b ? std::string() : difference(a, b, but);
           },
           nb::arg("other"), nb::arg("but") = std::vector<int32_t>())
       .def_ro("_number_edges", &Layout::numbers)

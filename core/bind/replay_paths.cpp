@@ -29,7 +29,7 @@ Walk::Scratch& Walk::kept() {
   return scratch;
 }
 
-Walk::Walk(Layout& l) : layout(l), scratch_(std::move(kept())) {}
+Walk::Walk(Layout& l, std::vector<nb::object>* keep) : layout(l), keep_(keep), scratch_(std::move(kept())) {}
 
 Walk::~Walk() {
   for (PyObject* o : nodes) Py_XDECREF(o);
@@ -69,6 +69,20 @@ inline bool Walk::edge(const Edge& e, PyObject* v) {
     return true;
   }
   return passes(e, v) || fails(e, v);
+}
+
+/// The same where the object may have to be kept.
+inline bool Walk::look(const Edge& e, PyObject* v) {
+  if (keep_) [[unlikely]] {
+    const auto i = static_cast<size_t>(&e - layout.edges.data());
+    (*keep_)[i] = nb::borrow(v);
+    const bool number = (e.guard == Guard::Int || e.guard == Guard::Float) && e.access != By::Key;
+    if (number && v && Py_TYPE(v) == Py_TYPE(e.expected.ptr()) && !passes(e, v)) {
+      others_.push_back(static_cast<int32_t>(i));
+      return true;
+    }
+  }
+  return edge(e, v);
 }
 
 /// A tensor that Python holds by an object, or a gradient, of which the caller holds one count for this walk.
@@ -142,7 +156,7 @@ inline bool Walk::led(int32_t first, int32_t end) {
 
 bool Walk::attributes(Node& n, PyObject* dict) {
   const uint64_t version = dict ? version_of_attributes(dict) : 0;
-  if (version && version == n.attributes_version) return led(n.leads_of_attributes, n.leads_end);
+  if (version && version == n.attributes_version && !keep_) return led(n.leads_of_attributes, n.leads_end);
   if ((dict ? PyDict_GET_SIZE(dict) : 0) != n.named) {
     const std::string path = layout.path_of_node(static_cast<int32_t>(&n - layout.nodes.data()));
     return fails(adjoint::text(path.empty() ? "the function" : path, " has ",
@@ -159,7 +173,7 @@ bool Walk::attributes(Node& n, PyObject* dict) {
     if (!same_key(e.key.ptr(), key))
       return fails(adjoint::text(layout.path(i), " is not where it was: attributes were added or removed"));
     if (lead < n.leads_end && layout.leads[lead] == i) layout.led_to[lead++] = value;
-    if (!edge(e, value)) return false;
+    if (!look(e, value)) return false;
   }
   n.attributes_version = version_of_attributes(dict) == version ? version : 0;
   return true;
@@ -168,7 +182,7 @@ bool Walk::attributes(Node& n, PyObject* dict) {
 bool Walk::dict(Node& n, PyObject* o) {
   const std::vector<Edge>& edges = layout.edges;
   const uint64_t version = version_of_attributes(o);
-  if (version && version == n.version) {
+  if (version && version == n.version && !keep_) {
     if (!led(n.leads, n.leads_of_attributes)) return false;
   } else {
     if (PyDict_GET_SIZE(o) != n.length)
@@ -183,7 +197,7 @@ bool Walk::dict(Node& n, PyObject* o) {
       for (int32_t which : {i, i + 1}) {
         PyObject* const there = which == i ? key : value;
         if (lead < n.leads_of_attributes && layout.leads[lead] == which) layout.led_to[lead++] = there;
-        if (!edge(edges[which], there)) return false;
+        if (!look(edges[which], there)) return false;
       }
     }
     n.version = version_of_attributes(o) == version ? version : 0;
@@ -195,11 +209,11 @@ bool Walk::globals(Node& n, PyObject* dict) {
   if (!PyDict_Check(dict)) return fails(n, dict, ", was globals");
   const uint64_t version = version_of_dict(dict);
   const bool known = version && version == n.version && !n.varies;
-  for (int32_t i = known ? n.split : n.first; i < n.end; ++i) {
+  for (int32_t i = known && !keep_ ? n.split : n.first; i < n.end; ++i) {
     const Edge& e = layout.edges[i];
     PyObject* value = PyDict_GetItemWithError(dict, e.key.ptr());
     if (!value && PyErr_Occurred()) PyErr_Clear();
-    if (!edge(e, value)) return false;
+    if (!look(e, value)) return false;
   }
   if (known) return true;
   if (n.strict && version) return fails(n, dict, " whose entries changed, of which any may be read");
@@ -219,7 +233,7 @@ bool Walk::klass(Node& n, PyObject* o) {
   auto* const type = reinterpret_cast<PyTypeObject*>(o);
   const uint64_t version = version_of_type(type);
   const bool known = version && version == n.version;
-  for (int32_t i = known ? n.split : n.first; i < n.end; ++i) {
+  for (int32_t i = known && !keep_ ? n.split : n.first; i < n.end; ++i) {
     const Edge& e = layout.edges[i];
     PyObject* value = nullptr;
     if (e.access == By::Base) {
@@ -230,7 +244,7 @@ bool Walk::klass(Node& n, PyObject* o) {
     } else {
       value = _PyType_Lookup(type, e.key.ptr());
     }
-    if (!edge(e, value)) return false;
+    if (!look(e, value)) return false;
   }
   if (known) return true;
   if (n.strict) return fails(n, o, ", which was changed");
@@ -251,7 +265,7 @@ bool Walk::node(int32_t number) {
   const auto member = [&](const Edge& e) {
     nb::object value = nb::steal(member_of(o, e.key.ptr()));
     if (!value.is_valid()) PyErr_Clear();
-    return edge(e, value.ptr());
+    return look(e, value.ptr());
   };
   switch (n.kind) {
     case Kind::Call:
@@ -268,14 +282,14 @@ bool Walk::node(int32_t number) {
       for (int32_t i = n.first; i < n.split; ++i) {
         const Edge& e = edges[i];
         if (e.at >= PyList_GET_SIZE(o)) return fails(e, nullptr);
-        if (!edge(e, PyList_GET_ITEM(o, e.at))) return false;
+        if (!look(e, PyList_GET_ITEM(o, e.at))) return false;
       }
       break;
     case Kind::Tuple:
       if (PyTuple_GET_SIZE(o) != n.length)
         return fails(n, o, adjoint::text(" of ", PyTuple_GET_SIZE(o), " items, had ", n.length).c_str());
       for (int32_t i = n.first; i < n.split; ++i)
-        if (!edge(edges[i], PyTuple_GET_ITEM(o, edges[i].at))) return false;
+        if (!look(edges[i], PyTuple_GET_ITEM(o, edges[i].at))) return false;
       break;
     case Kind::Dict:
       if (!dict(n, o)) return false;
@@ -287,13 +301,13 @@ bool Walk::node(int32_t number) {
       if (count != n.length)
         return fails(n, o, adjoint::text(" of ", count, " elements, had ", n.length).c_str());
       for (int32_t i = n.first; i < n.split; ++i)
-        if (!edge(edges[i], PyList_GET_ITEM(elements.ptr(), edges[i].at))) return false;
+        if (!look(edges[i], PyList_GET_ITEM(elements.ptr(), edges[i].at))) return false;
       break;
     }
     case Kind::Number: {
       nb::object value = nb::steal(base_value(o));
       if (!value.is_valid()) PyErr_Clear();
-      if (!edge(edges[n.first], value.ptr())) return false;
+      if (!look(edges[n.first], value.ptr())) return false;
       break;
     }
     case Kind::Function: {
@@ -320,29 +334,29 @@ bool Walk::node(int32_t number) {
           default:
             value = f->func_globals;
         }
-        if (!edge(e, value)) return false;
+        if (!look(e, value)) return false;
       }
       break;
     }
     case Kind::Cell:
-      if (!edge(edges[n.first], PyCell_GET(o))) return false;
+      if (!look(edges[n.first], PyCell_GET(o))) return false;
       break;
     case Kind::Method:
-      if (!edge(edges[n.first], PyMethod_GET_FUNCTION(o)) || !edge(edges[n.first + 1], PyMethod_GET_SELF(o)))
+      if (!look(edges[n.first], PyMethod_GET_FUNCTION(o)) || !look(edges[n.first + 1], PyMethod_GET_SELF(o)))
         return false;
       break;
     case Kind::Builtin: {
       auto* const f = reinterpret_cast<PyCFunctionObject*>(o);
       if (reinterpret_cast<uint64_t>(f->m_ml) != n.version) return fails(n, o, ", another than before");
-      if (!edge(edges[n.first], f->m_self)) return false;
+      if (!look(edges[n.first], f->m_self)) return false;
       break;
     }
     case Kind::Weakref:
-      if (!edge(edges[n.first], referent(o))) return false;
+      if (!look(edges[n.first], referent(o))) return false;
       break;
     case Kind::Module:
       if (!PyModule_Check(o)) return fails(n, o, ", was a module");
-      if (!edge(edges[n.first], PyModule_GetDict(o))) return false;
+      if (!look(edges[n.first], PyModule_GetDict(o))) return false;
       break;
     case Kind::Globals:
       return globals(n, o);
@@ -356,7 +370,7 @@ bool Walk::node(int32_t number) {
   for (int32_t i = n.slots; i < n.end; ++i) {
     const Edge& e = edges[i];
     if (!(e.access == By::Member ? member(e)
-                                 : edge(e, *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(o) + e.at))))
+                                 : look(e, *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(o) + e.at))))
       return false;
   }
   return true;
@@ -448,16 +462,16 @@ bool Walk::call(PyObject* function, PyObject* args, PyObject* kwargs) {
     nodes[number] = Py_XNewRef(itself(layout.nodes[number]));
     if (!nodes[number]) return fails(adjoint::text(layout.path_of_node(number), " is gone"));
   }
-  if (!edge(layout.edges[0], function)) return false;
+  if (!look(layout.edges[0], function)) return false;
   for (int32_t i = top.first + 1; i < top.split; ++i)
-    if (!edge(layout.edges[i], PyTuple_GET_ITEM(args, layout.edges[i].at))) return false;
+    if (!look(layout.edges[i], PyTuple_GET_ITEM(args, layout.edges[i].at))) return false;
   Py_ssize_t at = 0;
   PyObject *key, *value;
   for (int32_t i = top.split; i < top.end; ++i) {
     if (!PyDict_Next(kwargs, &at, &key, &value)) return fails(layout.edges[i], nullptr);
     if (!same_key(layout.edges[i].key.ptr(), key))
       return fails("keyword arguments differ, or their order does");
-    if (!edge(layout.edges[i], value)) return false;
+    if (!look(layout.edges[i], value)) return false;
   }
   for (size_t i = 1; i < nodes.size(); ++i)
     if (!node(static_cast<int32_t>(i))) return false;

@@ -220,6 +220,10 @@ struct Layout {
 
   /// Fill `leads`.
   void find_leads();
+  /// Hold what a call reads as if it was collected for it. Where numbers are others, `other` becomes a layout
+  /// with these, which does so. False where more is not as it was, numbers may vary, or a call holds this one
+  /// already.
+  bool take(PyObject* function, PyObject* args, PyObject* kwargs, Layout& other);
   /// As a program would write it; of what lies deeper than `kDeepest`, the end.
   std::string path(int32_t edge, int depth = 0) const;
   std::string path_of_node(int32_t node, int depth = 0) const;
@@ -230,7 +234,9 @@ struct Layout {
 /// its object, whose count is cheap; a gradient by itself.
 class Walk {
  public:
-  explicit Walk(Layout& l);
+  /// With `keep`, which has a place for each edge, what each leads to is kept there, and nothing is skipped
+  /// because it has the version that it had; numbers may be others.
+  explicit Walk(Layout& l, std::vector<nb::object>* keep = nullptr);
   ~Walk();
   Walk(const Walk&) = delete;
   /// Whether all is as the layout says; else `layout.why` tells what is not.
@@ -248,6 +254,8 @@ class Walk {
   PyObject* object(size_t i) const { return nodes[i]; }
   /// Append the objects of nodes, in order: by weak references, where there may be such.
   void hold(PyObject* list) const;
+  /// Edges to numbers that are others, where that is no reason to fail.
+  const std::vector<int32_t>& others() const { return others_; }
   const std::vector<Scalar>& numbers() const { return scratch_.numbers; }
 
  private:
@@ -265,6 +273,7 @@ class Walk {
   static Scratch& kept();
 
   bool edge(const Edge& e, PyObject* value);
+  bool look(const Edge& e, PyObject* value);
   bool found(int32_t number, PyObject* object, TensorImpl* impl);
   bool node(int32_t number);
   bool attributes(Node& n, PyObject* dict);
@@ -281,6 +290,8 @@ class Walk {
   [[gnu::noinline, gnu::cold]] bool shares(const char* what = nullptr);
 
   Layout& layout;
+  std::vector<nb::object>* const keep_;
+  std::vector<int32_t> others_;
   Scratch scratch_;
   std::vector<PyObject*>& nodes = scratch_.nodes;
 };
@@ -360,7 +371,7 @@ class Addresses {
 };
 
 /// Fill a layout: see replay_collect.cpp.
-void collect(Layout& l, PyObject* function, PyObject* args, PyObject* kwargs, nb::dict facts);
+void collect(Layout& l, PyObject* function, PyObject* args, PyObject* kwargs, nb::dict facts, nb::dict own);
 /// What a run changed: tuples of kind, node, path of the holder, key, what was there and what is.
 nb::list changes(Layout& l);
 /// Where two layouts differ, but for floats at these edges; empty where they do not.

@@ -34,15 +34,46 @@ struct Rules {
   /// What code in the folders of the library and of the standard library may call besides.
   nb::object inner_names, library_names;
   std::vector<std::string> inner_folders;
+  /// C functions that only compute, and stand in tables of types and modules, which are there for good.
+  mutable std::unordered_set<PyMethodDef*> pure;
+};
+
+/// Code that is known to run, with the globals that it ran with: nothing is noted of it again. Others hold
+/// both, since the collector is to find them.
+struct Known {
+  struct Code {
+    std::vector<PyObject*> globals;
+    /// Whether it is not the library's; the last run that it was seen in.
+    bool others = false;
+    uint64_t run = 0;
+  };
+  std::unordered_map<PyObject*, Code> codes;
+  /// Of (address of code, of globals, whether it is the library's).
+  explicit Known(nb::list all) {
+    codes.reserve(2 * nb::len(all));
+    const auto address = [](nb::handle n) { return reinterpret_cast<PyObject*>(nb::cast<uintptr_t>(n)); };
+    for (nb::handle each : all) {
+      Code& c = codes[address(each[0])];
+      c.globals.push_back(address(each[1]));
+      c.others = !nb::cast<bool>(each[2]);
+    }
+  }
 };
 
 /// What a run was seen to do.
 class Watch {
  public:
-  explicit Watch(const Rules& r) : rules(r) {}
+  Watch(const Rules& r, Known* k) : rules(r), known(k) {
+    static uint64_t runs = 0;
+    run = ++runs;
+  }
   const Rules& rules;
+  Known* const known;
+  uint64_t run;                                     // its number
   std::unordered_map<PyObject*, nb::object> codes;  // with the globals that they ran with
   std::vector<nb::object> order;
+  /// What was known and is not the library's.
+  std::vector<std::pair<PyObject*, PyObject*>> others;
   struct Call {
     std::string name;
     nb::object code;
@@ -63,18 +94,35 @@ class Watch {
       return;
     }
     last_ = key;
+    bool is_known = false;
+    if (known)
+      if (const auto found = known->codes.find(key); found != known->codes.end()) {
+        Known::Code& c = found->second;
+        if (c.run == run) {
+          Py_DECREF(code);
+          return;
+        }
+        c.run = run;
+        PyObject* const globals = globals_of(frame);
+        is_known = true;
+        if (std::ranges::find(c.globals, globals) != c.globals.end()) {
+          if (c.others) others.emplace_back(key, globals);
+          Py_DECREF(globals);
+          Py_DECREF(code);
+          return;
+        }
+        Py_DECREF(globals);
+      }
     auto [at, is_new] = codes.try_emplace(key);
     if (!is_new) {
       Py_DECREF(code);
       return;
     }
     order.push_back(nb::steal(key));
-    if (only.is_valid() && PySet_Contains(only.ptr(), nb::steal(PyLong_FromVoidPtr(key)).ptr()) != 1) end();
-#if PY_VERSION_HEX < 0x030B0000
-    at->second = nb::borrow(frame->f_globals);
-#else
-    at->second = nb::steal(PyFrame_GetGlobals(frame));
-#endif
+    if (only.is_valid() && !is_known &&
+        PySet_Contains(only.ptr(), nb::steal(PyLong_FromVoidPtr(key)).ptr()) != 1)
+      end();
+    at->second = nb::steal(globals_of(frame));
   }
 
   void calls(PyFrameObject* frame, PyObject* f) {
@@ -82,9 +130,10 @@ class Watch {
     PyMethodDef* const definition = reinterpret_cast<PyCFunctionObject*>(f)->m_ml;
     PyObject* const self = reinterpret_cast<PyCFunctionObject*>(f)->m_self;
     PyObject* const module = reinterpret_cast<PyCFunctionObject*>(f)->m_module;
-    if (judged.contains(definition)) return;
-    if (is_pure(definition, self, module)) {
-      judged.insert(definition);
+    if (rules.pure.contains(definition) || judged.contains(definition)) return;
+    bool for_good = false;
+    if (is_pure(definition, self, module, for_good)) {
+      (for_good ? rules.pure : judged).insert(definition);
       return;
     }
     nb::object code = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
@@ -110,6 +159,13 @@ class Watch {
     PyErr_SetString(ended_type, "a run that was only tried took another way");
     throw PythonError{};
   }
+  static PyObject* globals_of(PyFrameObject* frame) {
+#if PY_VERSION_HEX < 0x030B0000
+    return Py_NewRef(frame->f_globals);
+#else
+    return PyFrame_GetGlobals(frame);
+#endif
+  }
   bool has(const nb::object& set, PyObject* o) const {
     const int in = PySet_Contains(set.ptr(), o);
     if (in < 0) PyErr_Clear();
@@ -131,7 +187,7 @@ class Watch {
       if (name.starts_with(folder)) return true;
     return false;
   }
-  bool is_pure(PyMethodDef* definition, PyObject* self, PyObject* module) const {
+  bool is_pure(PyMethodDef* definition, PyObject* self, PyObject* module, bool& for_good) const {
     if (!self || PyModule_Check(self)) {
       nb::object name = module && PyUnicode_Check(module) ? nb::borrow(module)
                         : self                            ? nb::steal(PyModule_GetNameObject(self))
@@ -141,16 +197,21 @@ class Watch {
         return false;
       }
       if (!has(rules.pure_modules, name.ptr())) return false;
+      for_good = self != nullptr;
       return !has(rules.impure_names, nb::str(definition->ml_name).ptr());
     }
     PyTypeObject* type = PyType_Check(self) ? reinterpret_cast<PyTypeObject*>(self) : Py_TYPE(self);
     if (PyType_Check(self) && has(rules.pure_types, self)) return true;
     // By the class that brings the method.
     for (; type; type = type->tp_base) {
-      if (has(rules.pure_types, reinterpret_cast<PyObject*>(type))) return true;
+      bool owns = false;
+      for (PyMethodDef* own = type->tp_methods; own && own->ml_name && !owns; ++own) owns = own == definition;
+      if (has(rules.pure_types, reinterpret_cast<PyObject*>(type))) {
+        for_good = owns;
+        return true;
+      }
       if (type == &PyBaseObject_Type) break;
-      for (PyMethodDef* own = type->tp_methods; own && own->ml_name; ++own)
-        if (own == definition) return false;
+      if (owns) return false;
     }
     return PyType_Check(self) || type == &PyBaseObject_Type;
   }
@@ -211,7 +272,10 @@ void free_holder(PyObject* o) {
 /// A run that is watched. The hook is that of the thread which starts it.
 class Watched {
  public:
-  Watched(nb::object rules, nb::object only) : rules_(std::move(rules)), watch_(nb::cast<Rules&>(rules_)) {
+  Watched(nb::object rules, nb::object only, nb::object known)
+      : rules_(std::move(rules)),
+        known_(std::move(known)),
+        watch_(nb::cast<Rules&>(rules_), known_.is_none() ? nullptr : nb::cast<Known*>(known_)) {
     if (!only.is_none()) watch_.only = std::move(only);
   }
   ~Watched() {
@@ -250,6 +314,12 @@ class Watched {
     for (const nb::object& code : watch_.order) r.append(nb::make_tuple(code, watch_.codes.at(code.ptr())));
     return r;
   }
+  nb::list others() const {
+    nb::list r;
+    for (const auto& [code, globals] : watch_.others)
+      r.append(nb::make_tuple(nb::borrow(code), nb::borrow(globals)));
+    return r;
+  }
   nb::list impure() const {
     nb::list r;
     for (const Watch::Call& c : watch_.impure)
@@ -259,7 +329,7 @@ class Watched {
   bool replaced() const { return replaced_; }
 
  private:
-  nb::object rules_;
+  nb::object rules_, known_;
   Watch watch_;
   nb::object holder_;
   bool replaced_ = false;
@@ -282,7 +352,7 @@ void bind_replay_watch(nb::module_& m) {
   nb::class_<Rules>(m, "_Rules", "Which functions are pure: see _replay/_watch.py.")
       .def("__init__", [](Rules* rules, nb::object types, nb::object modules, nb::object names,
                           nb::object inner, nb::object library, nb::list folders) {
-        new (rules) Rules{types, modules, names, inner, library, {}};
+        new (rules) Rules{types, modules, names, inner, library, {}, {}};
         for (nb::handle folder : folders) rules->inner_folders.push_back(words(folder.ptr()));
       });
   // At its end signals arrive that came within it.
@@ -293,11 +363,14 @@ void bind_replay_watch(nb::module_& m) {
       .def(nb::init<>())
       .def("begin", [](WithoutSignals& w) { w.now.emplace(); })
       .def("end", [](WithoutSignals& w) { w.now.reset(); });
+  nb::class_<Known>(m, "_Known", "Code that is known to run.").def(nb::init<nb::list>());
   nb::class_<Watched>(m, "_Watched", "A profile hook: see _replay/_watch.py.")
-      .def(nb::init<nb::object, nb::object>(), nb::arg("rules"), nb::arg("only").none())
+      .def(nb::init<nb::object, nb::object, nb::object>(), nb::arg("rules"), nb::arg("only").none(),
+           nb::arg("known").none())
       .def("start", &Watched::start)
       .def("stop", &Watched::stop)
       .def_prop_ro("codes", &Watched::codes)
+      .def_prop_ro("others", &Watched::others)
       .def_prop_ro("impure", &Watched::impure)
       .def_prop_ro("replaced", &Watched::replaced);
 }

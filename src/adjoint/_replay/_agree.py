@@ -19,6 +19,8 @@ def agree(one: Recorded, other: Recorded) -> str | None:
     if other.tracked and why is None:
         return None
     reason = _differ(one, other)
+    if why and not (one.watched or other.watched):  # but where it was tracked
+        return f"{reason}; {why}" if reason else why
     return f"{reason}; {why}" if reason and why else reason
 
 

@@ -92,7 +92,7 @@ def checked(
         raise differs(f"it returns {structure.form}, and a replay {form}")
     ours = {}
     for change in layout.changes():
-        ours[change.place] = _change(change, own, set())[1] if change.kind != "counter" else None
+        ours[change.place] = _change(change, own)[1] if change.kind != "counter" else None
     for change, form in trace.changes:
         stored = with_numbers(form, trace.outputs, numbers) if change.kind != "counter" else None
         # A number may be stored that is there already.

@@ -188,11 +188,11 @@ class Codes(list):
 
 def gather(codes):
     """What the walk is to know of the code that ran, but for the globals themselves: dict of facts, names by globals, imports, what it
-    reads through modules, and the code, which its address stands for.
+    reads through modules, the code, which its address stands for, and what `Watching` need not note.
     """
     if (known := getattr(codes, "gathered", None)) is not None:
         return known
-    key = (*[id(code) for code, _ in codes], *[id(names) for _, names in codes])
+    key = _C._addresses_of(codes)
     known = _gathered.get(key)
     if known is not None:
         if type(codes) is Codes:
@@ -243,7 +243,8 @@ def gather(codes):
     spaces = [(at, tuple(used), library) for at, used, library in by_globals.values()]
     if len(_gathered) > 64:
         _gathered.clear()
-    _gathered[key] = known = gathered, spaces, imports, _Through(), [code for code, _ in codes]
+    seen = _C._Known([(id(code), id(names), facts_of(code).library) for code, names in codes])  # type: ignore[call-arg]
+    _gathered[key] = known = gathered, spaces, imports, _Through(), [code for code, _ in codes], seen
     return known
 
 
@@ -297,7 +298,7 @@ class _Through:
                 if not root:
                     note_any(at, facts.attributes)
         self.read = [*read.values()]
-        self.found = [(names, tuple(used), True) for names, used in found.values()]
+        self.found = [(names, tuple(used)) for names, used in found.values()]
 
 
 def modules(imports):

@@ -61,14 +61,15 @@ def _line(where: str) -> str:
     return f" ({where})" if where else ""
 
 
-def rewritten(before: list[Any], now: list[Any], recorder: Any) -> list[int]:
-    """Of tensors, as (tensor, history, flags) before a call and now, those whose history it changed by writing to them. Unfit where
-    it did something else.
+def rewritten(inputs: list[Any], before: Any, recorder: Any) -> list[int]:
+    """The places of tensors whose history a call changed by writing to them; `before`: their histories before it. Unfit
+    where it did something else.
     """
-    changed = [k for k, (b, n) in enumerate(zip(before, now, strict=True)) if b[1] != n[1]]
-    written = []
+    switched, changed = before.differences()
+    if switched:
+        raise Unfit("it changes whether a tensor that existed before requires or retains a gradient")
     for k in changed:
-        t, _, flags = before[k]
+        t = inputs[k]
         write = f"it records a write to a tensor that existed before{_line(recorder.written_at(t))}"
         if t._is_view():
             raise Unfit(f"{write}, and reaches a view of that")
@@ -76,10 +77,9 @@ def rewritten(before: list[Any], now: list[Any], recorder: Any) -> list[int]:
             raise Unfit("it detaches a tensor that existed before")
         if type(t) is not _C.Tensor or t.__dict__:
             raise Unfit(f"{write}, which is of a class of its own or has attributes")
-        if t.retains_grad or (flags and flags[1]):
+        if t.retains_grad or before.retained(k):
             raise Unfit(f"{write}, which retains its gradient")
-        written.append(k)
-    return written
+    return changed
 
 
 def passes(
@@ -89,27 +89,29 @@ def passes(
     results, of the inputs and of the results of earlier groups that they lead to, and passes; or results whose graph is spent.
     `inputs`: as they were before the call.
     """
-    known = {id(t) for t in inputs}
-    which = [i for i, t in enumerate(tensors) if t.requires_grad and id(t) not in known]
-    by = [i for i, t in enumerate(inputs) if t is not None and t.requires_grad]
+    which = [i for i, t in enumerate(tensors) if t.requires_grad]
+    if which:
+        known = {id(t) for t in inputs}
+        which = [i for i in which if id(tensors[i]) not in known]
+        by = [i for i, t in enumerate(inputs) if t is not None and t.requires_grad]
     if not which:
         return [], []
     if not _C.is_grad_enabled():
         raise Unfit("its result requires grad, although it was called without recording")
     roots = [tensors[i] for i in which]
-    reason, code = _C._code_of_graph(roots, [inputs[i] for i in by])
+    reason, code, is_spent, levels = _C._look_at_graph(roots, [inputs[i] for i in by])
     if reason:
         where = _line(recorder.hooked_at) if reason.endswith("hooks") else ""
         raise Unfit(f"its result requires grad, and {reason}{where}")
-    _look_at(code, [*inputs, *tensors], made)
+    if code:
+        _look_at(code, [*inputs, *tensors], made)
     for i in which:
         if tensors[i].retains_grad:
             if tensors[i].grad is not None:
                 raise Unfit("its result requires grad, and has a gradient")
             made.retained.append(i)
-    if _C._is_spent(roots, [inputs[i] for i in by]):
+    if is_spent:
         return [], _spent(tensors, which, inputs, by)
-    levels = _C._levels_of_graph(roots, [inputs[i] for i in by])
     if made.written and _C._parts_meet(roots, [inputs[i] for i in by], levels):
         raise Unfit(
             "what it returns or writes in the graph is made of each other and of something else that both take, where their "
@@ -136,8 +138,6 @@ def passes(
 
 def _look_at(code: list[tuple[Any, Any]], known: list[Any], made: Recorded) -> None:
     """Let passes run code of the program's own, (context, Function) or (hook, None), if it does nothing but compute."""
-    if not code:
-        return
     memory = {t.untyped_storage().data_ptr() for t in known if t is not None}
     made.clean = clean = Clean(lambda t: t.untyped_storage().data_ptr() in memory)
     for one, kind in code:

@@ -191,16 +191,17 @@ def collect(
 ) -> Layout:
     """What the call reads, if this code runs in it: pairs of code and the globals that it ran with."""
     codes = codes if isinstance(codes, list) else [*codes]
-    facts, spaces, imports, through, _ = gather(codes)
+    facts, spaces, imports, through, *_ = gather(codes)
     layout = Layout()
     layout._tells = facts["tells"]
-    space = [(codes[at][1], used, library) for at, used, library in spaces]
     own = {
-        "globals": space + through.now(codes),
+        "codes": codes,
+        "spaces": spaces,
+        "through": through.now(codes),
         "parameters": _parameters(function),
         "imports": modules(imports) if imports else (),
     }
-    layout._collect(function, args, kwargs, facts | own)
+    layout._collect(function, args, kwargs, facts, own)
     return layout
 
 

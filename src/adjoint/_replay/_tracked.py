@@ -46,11 +46,7 @@ def numbers_of(before: Any, layout: Layout) -> list[int] | None:
 
 def may_follow(layout: Layout) -> bool:
     """Whether a call may be made twice, with objects instead of numbers."""
-    if _others_run() or any(t is not None and t.grad_fn is not None for t in layout.tensors):
-        return False
-    if layout._tells:
-        return False
-    return _C._bytes_reached(layout.tensors) <= _MOST
+    return not layout._tells and 0 <= _C._bytes_reached(layout.tensors) <= _MOST and not _others_run()
 
 
 def _others_run() -> bool:

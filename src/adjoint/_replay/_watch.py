@@ -16,7 +16,7 @@ import sys
 import types
 
 from adjoint import _C
-from adjoint._replay._codes import facts_of
+from adjoint._replay._codes import facts_of, gather
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,30 +68,31 @@ _RULES = _C._Rules(_PURE_TYPES, _PURE_MODULES, _IMPURE, _INNER, _LIBRARYS, _FOLD
 
 
 class Watching:
-    """A context around one run. With `only`, other code than that, and what is impure, raises `_C._Ended` instead; garbage waits, since
-    its finalizers are other code.
+    """A context around one run. With `only`, other code than that and what is known, and what is impure, raises `_C._Ended` instead;
+    garbage waits, since its finalizers are other code.
 
     Attributes
     ----------
     codes : list of (code, globals)
-        What ran, each code once, in the order of first calls.
+        What ran and was not among the `known`, each code once, in the order of first calls.
     impure : list of (str, str, int)
         What was called that is not known to be pure: a description such as ``print``, a file and a line.
     """
 
-    def __init__(self, function: Any = None, only: Any = None) -> None:
+    def __init__(self, function: Any = None, only: Any = None, known: list[Any] | None = None) -> None:
         self.function = function
+        self._collects = False
         self._tries = only is not None
         make: Any = _C._Watched
         if only is not None:
-            only = {id(code) for code in (*only, Watching.__exit__.__code__, _draws_by_numpy.__code__)}
-        self._watched = make(_RULES, only)
+            only = {id(code) for code in (*only, _EXIT, _draws_by_numpy.__code__)}
+        self._watched = make(_RULES, only, None if known is None else gather(known)[-1])
         self.codes: list[Any] = []
         self.impure: list[tuple[str, str, int]] = []
 
     def __enter__(self) -> Watching:
-        self._collects = self._tries and gc.isenabled()
-        if self._collects:
+        if self._tries and gc.isenabled():
+            self._collects = True
             gc.disable()
         self._watched.start()
         return self
@@ -100,17 +101,20 @@ class Watching:
         self._watched.stop()
         if self._collects:
             gc.enable()
-        mine = Watching.__exit__.__code__
-        self.codes = [pair for pair in self._watched.codes if pair[0] is not mine]
+        self.codes = [pair for pair in self._watched.codes if pair[0] is not _EXIT]
         self.impure = self._watched.impure
         if self._watched.replaced:
             self.impure.append(("sys.setprofile", __file__, 0))
         if "numpy.random" not in sys.modules:
             return
         # Functions that Cython made are no C functions for the hook.
-        for code, names in self.codes:
-            if names is not None and not facts_of(code).library and _draws_by_numpy(code, names):
+        new = [pair for pair in self.codes if pair[1] is not None and not facts_of(pair[0]).library]
+        for code, names in (*self._watched.others, *new):
+            if _draws_by_numpy(code, names):
                 self.impure.append(("numpy.random", code.co_filename, code.co_firstlineno))
+
+
+_EXIT = Watching.__exit__.__code__
 
 
 def _draws_by_numpy(code: types.CodeType, names: dict[str, Any]) -> bool:

@@ -123,7 +123,7 @@ class Jitted(_C._Entry):
         """
         reason = ""
         for before in (*self._waiting, *(self._agreed if made.tracked else ())):
-            if before[1] != mode:
+            if before[1] != mode or not (made.watched or made.tracked or before[0].watched):
                 continue
             differs = agree(before[0], made)
             reason = reason or differs or ""

@@ -66,8 +66,10 @@ class Recorded:
         stood: dict[Any, int]
         returned: list[int]
 
-    #: What ran in it, and what was known to run when its layout was collected.
+    #: What ran in it that was not known, and what was known when its layout was collected.
     codes = known = ()  # type: ignore[assignment]
+    #: Whether a hook looked on. Not where one did at a recording of the same layout: where that agrees, the same code ran.
+    watched = True
     unfit = layout = structure = recording = None
     outputs = 0
     #: What code of the program's own runs in passes, if any does.
@@ -98,23 +100,26 @@ def _watched(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    only: Any = None,
+    known: Any,
     place: Callable[[Any], Any] | None = None,
-    blind: bool = False,
-) -> tuple[Any, Watching]:
-    """Call a function, always under a recorder: transforms take other ways where calls are observed. `place` gives the
-    arguments of a call that is only tried, in which the code in `only` may run. `blind`: only to see which code runs.
+) -> tuple[Any, list[tuple[str, str, int]]]:
+    """Call a function, always under a recorder: transforms take other ways where calls are observed. It gives that, and what
+    was called that is not known only to compute. `known`: the code that ran before; without it, nothing is recorded. `place`
+    gives the arguments of a call that is only tried, in which no other code may run.
     """
-    recorder = _C._record(LIBRARY, blind)
+    recorder = _C._record(LIBRARY, known is None)
     try:
         if place:
             args, kwargs = place(recorder)
-        with Watching(function, only) as watch:
+        if not made.watched:
+            made.result.append(function(*args, **kwargs))
+            return recorder, []
+        with Watching(function, () if place else None, known) as watch:
             made.result.append(function(*args, **kwargs))
     finally:
         recorder.close()
     made.codes = watch.codes
-    return recorder, watch
+    return recorder, watch.impure
 
 
 def record(
@@ -129,26 +134,30 @@ def record(
     """
     made = Recorded()
     if codes is None:
-        _watched(made, function, args, kwargs, blind=True)
+        _watched(made, function, args, kwargs, None)
         return made
     made.known = codes
-    made.layout = layout = collect(function, args, kwargs, codes)
-    given = {id(code) for code, _ in codes}
+    made.layout = layout = _reads(function, args, kwargs, codes, earlier)
     try:
         for one in earlier:
             which = numbers_of(one, layout)
             if which is not None and may_follow(layout):
                 made.tracked = _track(layout, which, function, args, kwargs, codes)
+                made.watched = made.tracked is None
                 break
-        before = _C._histories_of(layout.tensors)
+        else:
+            alike = [one.watched for one in earlier if one.layout is layout]
+            made.watched = not alike or not all(alike)
+        inputs = layout.tensors  # the program's objects, which may stand for other tensors afterwards
+        before = _C._Histories(inputs)  # type: ignore[call-arg]
         mode = _C._mode_of_replay()
-        recorder, watch = _watched(made, function, args, kwargs)
+        recorder, impure = _watched(made, function, args, kwargs, codes)
         try:
-            if any(id(code) not in given for code, _ in made.codes):
+            if made.codes and not {id(code) for code, _ in codes}.issuperset(id(c) for c, _ in made.codes):
                 raise NotYet
             if _C._mode_of_replay() != mode:
                 raise Unfit("it changes a mode or the default dtype")
-            _finish(made, layout, recorder, watch, before)
+            _finish(made, layout, recorder, impure, inputs, before)
         except NotYet:
             made.layout = None
         except Unfit as error:
@@ -160,6 +169,27 @@ def record(
     finally:
         layout.release_tensors()
     return made
+
+
+#: So many layouts of earlier recordings are compared with a call.
+_COMPARED = 3
+
+
+def _reads(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    codes: Any,
+    earlier: list[Recorded],
+) -> Layout:
+    """What a call reads: the layout of an earlier recording, where all is as that says, else one of its own, made of that where
+    numbers alone are others.
+    """
+    for one in earlier[:_COMPARED]:
+        if one.layout is not None and one.known is codes:
+            if layout := one.layout.take(function, args, kwargs):
+                return layout
+    return collect(function, args, kwargs, codes)
 
 
 def _track(
@@ -177,11 +207,10 @@ def _track(
         made = Recorded()
         made.layout = layout
         made.varying = which
-        before = _C._histories_of(layout.tensors)
-        recorder, watch = _watched(
-            made, function, (), {}, [code for code, _ in codes], lambda r: place(r.track(values))
-        )
-        _finish(made, layout, recorder, watch, before)
+        inputs = layout.tensors
+        before = _C._Histories(inputs)  # type: ignore[call-arg]
+        recorder, impure = _watched(made, function, (), {}, codes, lambda r: place(r.track(values)))
+        _finish(made, layout, recorder, impure, inputs, before)
         made.stood = stood(layout, made.changes)
         made.result.clear()
         return made
@@ -189,9 +218,11 @@ def _track(
     return follow(layout, which, function, args, kwargs, call)
 
 
-def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, before: list[Any]) -> None:
-    if watch.impure:
-        what, file, line = watch.impure[0]
+def _finish(
+    made: Recorded, layout: Layout, recorder: Any, impure: list[Any], inputs: list[Any], before: Any
+) -> None:
+    if impure:
+        what, file, line = impure[0]
         raise Unfit(f"it calls {what} in line {line} of {file}")
     if layout.unknown:
         raise Unfit("{} {}".format(*layout.unknown[0]))
@@ -199,41 +230,21 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, befo
     if any(count > ALONE for count in counts(made.result)):
         raise Unfit("it returns a list or dict that is also held elsewhere")
     made.structure = Structure(made.result[0], tensors)
-    inputs = [t for t, _, _ in before]  # the program's objects, which may stand for other tensors since
-    known = {id(t) for t in inputs}
-    now = _C._histories_of(inputs)
-    if any(b[1] == n[1] and b[2] != n[2] for b, n in zip(before, now, strict=True)):
-        raise Unfit("it changes whether a tensor that existed before requires or retains a gradient")
-    written = rewritten(before, now, recorder)
+    written = rewritten(inputs, before, recorder)
     returned = len(tensors)
-    inputs_of_call = [layout.numbers[k][1] for k in made.varying]
     for change in layout.changes():
-        node = _C._node_of(change.value)
-        if 0 <= node < len(inputs_of_call) and change.before is inputs_of_call[node]:
-            continue  # a number that is tracked stands there
-        made.changes.append(_change(change, tensors, known))
-    for k, t in enumerate(list(tensors)):
-        if id(t) in known:
-            continue
-        if type(t) is not _Tensor or t.__dict__ or (t.is_leaf and t.grad is not None):
-            raise Unfit(
-                f"it makes a tensor of the class {type(t).__qualname__}, or with attributes, that stays"
-            )
-        if k >= returned and t.requires_grad:
-            raise Unfit("it stores a tensor that requires grad")
-        base = t._base
-        if base is not None and id(base) not in known:
-            if (number := tensors.number(base)) == len(tensors) - 1:
-                made.bases.setdefault(number, k)
-        elif base is None and t._is_view():
-            raise Unfit("it makes a view of an unknown tensor")
+        if made.varying:
+            node, numbers = _C._node_of(change.value), [layout.numbers[k][1] for k in made.varying]
+            if 0 <= node < len(numbers) and change.before is numbers[node]:
+                continue  # a number that is tracked stands there
+        made.changes.append(_change(change, tensors))
+    if odd := _C._uncommon(tensors, returned):
+        _look_at(odd, tensors, returned, inputs, made)
     for k in written:
         made.written[tensors.number(inputs[k])] = k
     made.outputs = len(tensors)
     forward = recorder.steps
-    ends = [
-        _C._as_it_was(t, *(before[k][1] or (None, 0))) if k in written else t for k, t in enumerate(inputs)
-    ]
+    ends = [before.as_it_was(k) if k in written else t for k, t in enumerate(inputs)] if written else inputs
     draws_aside = recorder.own_generators(layout._generators)
     if draws_aside is None:
         raise Unfit("it draws from a generator that it makes itself")
@@ -249,7 +260,28 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, befo
         raise Unfit(made.recording.refused)
 
 
-def _change(change: Change, tensors: Tensors, known: set[int]) -> tuple[Change, tuple[Any, ...]]:
+def _look_at(odd: list[int], tensors: Tensors, returned: int, inputs: list[Any], made: Recorded) -> None:
+    """Of what the call leaves, these are no plain tensors: views, results with a history, others that do not fit."""
+    known = {id(t) for t in inputs}
+    for k in odd:
+        t = tensors[k]
+        if id(t) in known:
+            continue
+        if type(t) is not _Tensor or t.__dict__ or (t.is_leaf and t.grad is not None):
+            raise Unfit(
+                f"it makes a tensor of the class {type(t).__qualname__}, or with attributes, that stays"
+            )
+        if k >= returned and t.requires_grad:
+            raise Unfit("it stores a tensor that requires grad")
+        base = t._base
+        if base is not None and id(base) not in known:
+            if (number := tensors.number(base)) == len(tensors) - 1:
+                made.bases.setdefault(number, k)
+        elif base is None and t._is_view():
+            raise Unfit("it makes a view of an unknown tensor")
+
+
+def _change(change: Change, tensors: Tensors) -> tuple[Change, tuple[Any, ...]]:
     """(change, template): what it stores, with tensors by number, or Unfit."""
     if change.reason or (change.removed and change.kind != "grad"):
         raise Unfit(change.sentence())
@@ -299,7 +331,8 @@ class Trace(_C._Trace):
         assert made.layout is not None and made.structure is not None
         self.program = _C._Replay(made.recording)  # type: ignore[call-arg]
         self.varying = len(made.varying)
-        made.layout.let_vary(made.varying)
+        if made.varying:
+            made.layout.let_vary(made.varying)
         form, self.changes = made.with_numbers or (made.structure.form, made.changes)
         self.structure = made.structure.of_form(form)
         super().__init__(  # type: ignore[call-arg]
