@@ -37,8 +37,6 @@ class OwnGraph {
     thread_state.flags_of_new &= ~uint32_t{TensorImpl::kInference};
     thread_state.holomorphic = false;
     thread_state.saved_hooks = nullptr;
-    thread_state.interpreter = nullptr;
-    thread_state.watched = false;
   }
   ~OwnGraph() {
     const uint64_t sequence = thread_state.sequence;
