@@ -350,8 +350,10 @@ template void record<3>(const ElementwiseInfo&, const Tensor*, Tensor&, Before*,
 
 Tensor fused_gradient(const ElementwiseInfo& op, int i, DType type, const double* parameters, const Tensor& g,
                       const Tensor* values) {
-  if (thread_state.watched) [[unlikely]]
+  if (thread_state.watched) [[unlikely]] {
+    const GradMode off(false);  // by the same loop: nothing here is recorded, whatever the mode
     return seen_gradient(op, i, type, parameters, g, values);
+  }
   return fused(op, i, type, parameters, g, values);
 }
 

@@ -1,0 +1,122 @@
+"""Tangents and batches of each operator of the table under `jit`: what transforms make of a function is replayed.
+
+Five calls equal five eager ones in bits (`five` in test_jit_table.py), and some are replayed, but for rows with one of the
+reasons there. Start reading at `TRANSFORMS`.
+"""
+
+import pytest
+from samples import Slot, cases, function_of
+from test_jit_table import ALL, PIECES, five, judge
+
+import adjoint as ad
+from adjoint.func import jacfwd, jacrev, jvp, linearize, vjp, vmap
+
+
+def results(found):
+    found = found if isinstance(found, (tuple, list)) else (found,)
+    return tuple(y for y in found if isinstance(y, ad.Tensor) and (y.is_floating_point() or y.is_complex()))
+
+
+def halves(both):
+    return both[: len(both) // 2], both[len(both) // 2 :]
+
+
+def pushed(f):
+    return lambda *both: jvp(f, *halves(both))
+
+
+def linearized(f):
+    def g(*both):
+        xs, ts = halves(both)
+        value, push = linearize(f, *xs)
+        return value, push(*ts), push(*ts)
+
+    return g
+
+
+def pulled(f):
+    def g(*xs):
+        ys, pull = vjp(f, *xs)
+        return pull(tuple(ad.full_like(y, 0.5) for y in ys))
+
+    return g
+
+
+def real(f):
+    """One number of each result."""
+    return lambda *xs: sum(y.sum() for y in parts(f)(*xs))
+
+
+def parts(f):
+    """Complex results as real ones."""
+    return lambda *xs: tuple(ad.view_as_real(y) if y.is_complex() else y for y in f(*xs))
+
+
+def hessian(f):
+    return lambda *xs: jacfwd(jacrev(real(f), argnums=(*range(len(xs)),)), argnums=(*range(len(xs)),))(*xs)
+
+
+#: Of each transform, whether it takes tangents, batches, and complex numbers.
+TRANSFORMS = {
+    "jvp": (pushed, True, False, True),
+    "jvp(vjp)": (lambda f: pushed(pulled(f)), True, False, True),
+    "jacfwd": (lambda f: lambda *xs: jacfwd(parts(f), argnums=(*range(len(xs)),))(*xs), False, False, False),
+    "hessian": (hessian, False, False, False),
+    "linearize": (linearized, True, False, True),
+    "vmap(jvp)": (lambda f: vmap(pushed(f)), True, True, True),
+    "vmap(vjp)": (lambda f: vmap(pulled(f)), False, True, True),
+}
+
+
+def filled(template, tensors):
+    """An argument as a case states it, with these tensors."""
+    if isinstance(template, list):
+        return [filled(t, tensors) for t in template]
+    return tensors[template.number] if isinstance(template, Slot) else template
+
+
+def functions(row, dtype, transform, tangents, batches):
+    """Of each case the function that `transform` makes of it, of all its tensors, and then tangents of those varied."""
+    f = function_of(row)
+    for case in cases(row, dtype)[: None if ALL else 2]:
+        varied, count, stated, named = case.varied(), len(case.inputs), case.args, case.kwargs
+        if case.bound().get("vectors") is False or not varied or not results(case.call()):
+            continue
+
+        def call(*given, varied=varied, count=count, stated=stated, named=named):
+            def of(*xs):
+                tensors = [*given[:count]]
+                for k, x in zip(varied, xs, strict=True):
+                    tensors[k] = x
+                return results(
+                    f(*filled(stated, tensors), **{k: filled(v, tensors) for k, v in named.items()})
+                )
+
+            return transform(of)(*[given[k] for k in varied], *given[count:])
+
+        def make(case=case, varied=varied, count=count):
+            xs = case.tensors()
+            xs += [ad.cos(xs[k]) for k in varied] if tangents else []
+            return [
+                ad.stack([x, x]) if batches and (k in varied or k >= count) else x for k, x in enumerate(xs)
+            ], {}
+
+        yield case, call, make
+
+
+def left(name, row):
+    transform, tangents, batches, of_complex = TRANSFORMS[name]
+    if not row["differentiable"] or row["written"] or "Generator" in row["meanings"]:
+        return
+    for dtype in ("float64", "complex128")[: 1 + of_complex]:
+        if dtype in row["types"]:
+            for case, call, make in functions(row, dtype, transform, tangents, batches):
+                if found := judge(five(call, make)):
+                    yield repr(case), found
+            return
+
+
+@pytest.mark.parametrize("piece", range(len(PIECES)))
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_each_row(name, piece):
+    assert [found for row in PIECES[piece] for found in left(name, row)] == []
