@@ -121,10 +121,12 @@ def left_unseen(name, row, made=of_samples):
         with Closure("below", [i.tensor for i in case.inputs], xs) as seen, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # sample by sample
             try:
-                seen.check("the program", [transform(lambda *xs, f=f: results(f(*xs)))(*xs)])
+                found = transform(lambda *xs, f=f: results(f(*xs)))(*xs)
+                seen.check("the program", [found])
             except NotImplementedError:  # has no such derivative
                 continue
         assert seen.calls
+        assert not any(t.requires_grad for t in found), f"{case} asks for gradients that nothing asked for"
         if seen.unknown:
             yield repr(case), seen.unknown
 

@@ -4,9 +4,11 @@ Five calls equal five eager ones in bits (`five` in test_jit_table.py), and some
 reasons there. Start reading at `TRANSFORMS`.
 """
 
+import warnings
+
 import pytest
 from samples import Slot, cases, function_of
-from test_jit_table import ALL, PIECES, five, judge
+from test_jit_table import ALL, PIECES, five, judge, outcome
 
 import adjoint as ad
 from adjoint.func import jacfwd, jacrev, jvp, linearize, vjp, vmap
@@ -120,3 +122,65 @@ def left(name, row):
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_each_row(name, piece):
     assert [found for row in PIECES[piece] for found in left(name, row)] == []
+
+
+BY_INDEX = {
+    "index_select": lambda x, i: x.index_select(0, i),
+    "index": lambda x, i: x[i],
+    "gather": lambda x, i: x.gather(0, i[:, None].expand(2, 2)),
+    "index_add": lambda x, i: ad.zeros(4, 2).index_add(0, i, x[:2]),
+    "index_fill": lambda x, i: x.index_fill(0, i, 1.0),
+    "index_copy": lambda x, i: x.index_copy(0, i, x[:2]),
+}
+
+
+@pytest.mark.parametrize("name", BY_INDEX)
+def test_an_index_that_is_out_of_range_is_eager_s(name):
+    """Of a batch, whose samples lie end to end: what one sample must not read is another's."""
+    f = vmap(BY_INDEX[name])
+    x = ad.arange(24.0).reshape(3, 4, 2)
+    indices = [[[0, 1], [2, 3], [1, 0]]] * 4 + [[[0, 4], [2, 3], [1, 0]], [[0, -1], [2, 3], [1, 0]]]
+    jitted = ad.jit(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for index in indices:
+            i = ad.tensor(index)
+            assert outcome(lambda: jitted(x, i)) == outcome(lambda: f(x, i))  # noqa: B023
+    assert jitted.stats()["replayed"]
+
+
+class Doubled(ad.autograd.Function):
+    @staticmethod
+    def forward(x):
+        return x.mul_(2)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.mark_dirty(*inputs)
+
+    @staticmethod
+    def backward(ctx, g):
+        return 2 * g
+
+    @staticmethod
+    def jvp(ctx, t):
+        return t.mul_(2)
+
+
+def test_a_function_that_writes_its_argument():
+    def tangent(x, t):
+        return jvp(lambda x: Doubled.apply(x.sin()), (x,), (t,))
+
+    def gradient(x, t):
+        return ad.func.grad(lambda x: Doubled.apply(x * t).sum())(x)
+
+    def written(x, t):
+        return Doubled.apply(x) + t
+
+    for f in (tangent, gradient, written):
+        stats = five(
+            f,
+            lambda: ((ad.tensor([0.5, -1.0]), ad.tensor([1.0, 2.0])), {}),
+            lambda args, _: [args, [a._version for a in args]],
+        )
+        assert stats["replayed"], (f, stats)
