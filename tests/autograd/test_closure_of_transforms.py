@@ -235,6 +235,31 @@ def test_checkpoint(f):
         assert seen.calls and not seen.unknown, "\n".join(seen.unknown)
 
 
+@pytest.mark.parametrize("f", [lambda x: x.softmax(-1), lambda x: x.norm(), lambda x: x.exp() * x])
+def test_an_observer_that_takes_itself_out(f):
+    """At whichever of the calls that a tangent is made of."""
+    x, t = ad.tensor([[0.3, -0.5, 0.7], [1.1, 0.2, -0.4]])
+    value, tangent = jvp(f, (x,), (t,))
+    for last in range(1, 30):
+        seen = []
+
+        def done(name, args, results, out):
+            seen.append(name)  # noqa: B023
+            if len(seen) == last:  # noqa: B023
+                ad._C._pop_interpreter(token)  # noqa: B023
+
+        token = ad._C._push_observer(None, None, None, done, None)
+        found = jvp(f, (x,), (t,))
+        if len(seen) < last:
+            ad._C._pop_interpreter(token)
+            break
+        assert len(seen) == last
+        assert ad.equal(found[0], value) and ad.equal(found[1], tangent)
+        x.sin()
+        assert len(seen) == last
+    assert last > 3
+
+
 @pytest.mark.parametrize("piece", range(4))
 @pytest.mark.parametrize("fuzz", [fuzz_transforms, fuzz_vmap], ids=lambda m: m.__name__)
 def test_random_programs(fuzz, piece):

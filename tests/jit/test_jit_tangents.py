@@ -7,7 +7,7 @@ reasons there. Start reading at `TRANSFORMS`.
 import warnings
 
 import pytest
-from samples import Slot, cases, function_of
+from samples import OPERATORS, Slot, cases, function_of
 from test_jit_table import ALL, PIECES, five, judge, outcome
 
 import adjoint as ad
@@ -122,6 +122,36 @@ def left(name, row):
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_each_row(name, piece):
     assert [found for row in PIECES[piece] for found in left(name, row)] == []
+
+
+LARGE = (
+    20_000  # elements from which on the value and the tangent are computed in one walk, where nobody looks on
+)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_large_calls(dtype):
+    for row in (
+        o for o in OPERATORS if o["kind"] == "elementwise" and o["differentiable"] and o["arity"] > 1
+    ):
+        case, f = cases(row, dtype)[0], function_of(row)
+        varied, rest, named = case.varied(), case.args[row["arity"] :], case.kwargs
+        low, high = row["samples"]
+        xs = [ad.rand(LARGE, dtype=ad.float64) * (high - low) + low for _ in range(row["arity"])]
+        xs = [x < x.mean() if i == row["condition"] else x.to(getattr(ad, dtype)) for i, x in enumerate(xs)]
+        ts = [ad.cos(xs[k]) for k in varied]
+
+        def call(*given, varied=varied, f=f, rest=rest, named=named, count=len(xs)):
+            def of(*vs):
+                tensors = [*given[:count]]
+                for k, v in zip(varied, vs, strict=True):
+                    tensors[k] = v
+                return f(*tensors, *rest, **named)
+
+            return jvp(of, tuple(given[k] for k in varied), given[count:])
+
+        stats = five(call, lambda: ([*xs, *ts], {}))  # noqa: B023
+        assert judge(stats) is None, (row["name"], stats)
 
 
 BY_INDEX = {
