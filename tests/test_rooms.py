@@ -236,7 +236,7 @@ GUARDED = {
     "runtime/device.cpp": {"device_table": "mutex, then `kinds`"},
     "tensor/memory_in_use.cpp": {"all": "its lock"},
     "transforms/autocast.cpp": {"said": "filled before there is an autocast"},
-    "transforms/batching.cpp": {"loops": "loops_mutex"},
+    "transforms/batching_call.cpp": {"loops": "loops_mutex"},
 }
 VARIABLE = re.compile(
     r"^(?:static |inline |constinit )*(?!using|return|struct|class|namespace|template|concept|extern|enum|typedef|friend|case|public|private)"

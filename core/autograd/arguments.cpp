@@ -205,8 +205,11 @@ Tensors pull_back(TensorList arguments, uint32_t wanted, TensorList cotangents,
   if (roots.empty()) return gradients;
   const WithinComposition within;
   Tensors found = run_backward(roots, std::move(seeds), ends, options);
-  for (size_t i = 0, k = 0; i < own.size(); ++i)
-    if (own[i].defined() && wanted >> i & 1) gradients[i] = std::move(found[k++]);
+  for (size_t i = 0, k = 0; i < own.size(); ++i) {
+    if (!own[i].defined() || !(wanted >> i & 1)) continue;
+    gradients[i] = std::move(found[k++]);
+    finish_arguments({&own[i], 1});
+  }
   return gradients;
 }
 

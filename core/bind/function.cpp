@@ -52,6 +52,12 @@ uint32_t made_here(const Tensor& view, Py_ssize_t count) {
          (count > 1 ? TensorImpl::kMultiView : TensorImpl::kFunctionView);
 }
 
+// Count what forward says that it wrote. What it did is seen, or told; who looks on has to know the version.
+void count_dirty(const Tensor& t) {
+  count_write(t, "a Function");
+  if (thread_state.watched) announce_copied(t, t, false);
+}
+
 // Give a result its place in the graph. Returns what stands for it from now on.
 nb::object place(const Call& c, nb::object o, uint32_t number, Py_ssize_t count) {
   Context* ctx = context_of(c.context);
@@ -69,7 +75,7 @@ nb::object place(const Call& c, nb::object o, uint32_t number, Py_ssize_t count)
       return o;
     }
     if (dirty && !(c.node && t.requires_grad())) {
-      count_write(t, "a Function");
+      count_dirty(t);
       return o;
     }
     if (!t.requires_grad()) return another(o.ptr());
@@ -94,7 +100,7 @@ nb::object place(const Call& c, nb::object o, uint32_t number, Py_ssize_t count)
       fail("a leaf Variable that requires grad has been used in an in-place operation. Its shape is ",
            t.sizes(), ", and ", function, " marked it as dirty: apply the Function to a clone() of the leaf");
     check_writable(t, function.c_str(), true);
-    count_write(t, "a Function");
+    count_dirty(t);
     write_history(t, c.node, number);
     if (!input && PyErr_WarnEx(PyExc_UserWarning, kNoInput, 1) < 0) python_failed();
     return o;

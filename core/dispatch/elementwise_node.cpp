@@ -173,16 +173,17 @@ struct DerivativeRow : Operator {
                                                   const double* parameters, const Tensor& g,
                                                   const Tensor* values) {
   if (thread_state.grad || thread_state.interpreter) return op.recorded[i](g, values, values[3], parameters);
-  unsigned flags = g->flags;
+  bool carries = is_transformed(g);
   Value v[kMostArguments];
   const auto give = [](Value& to, const Tensor& t) { argument_t<Tensor>::box(t, to); };
   give(v[0], g);
   for (int k = 0; k < 4; ++k) {
     if (!(op.takes[i] >> k & 1)) continue;
-    flags |= values[k]->flags;
+    carries |= is_transformed(values[k]);
     give(v[1 + std::min(k, op.arity)], values[k]);
   }
-  if (flags & TensorImpl::kTransformed) return fused_general(op, i, type, parameters, g, values);
+  // Asked of what it carries now: a flag may stay from a level that was left.
+  if (carries) return op.recorded[i](g, values, values[3], parameters);
   for (int k = 0; k < op.parameters; ++k) argument_t<double>::box(parameters[k], v[2 + op.arity + k]);
   argument_t<DType>::box(type, v[2 + op.arity + op.parameters]);
   Results r;
@@ -349,8 +350,10 @@ template void record<3>(const ElementwiseInfo&, const Tensor*, Tensor&, Before*,
 
 Tensor fused_gradient(const ElementwiseInfo& op, int i, DType type, const double* parameters, const Tensor& g,
                       const Tensor* values) {
-  if (thread_state.watched) [[unlikely]]
+  if (thread_state.watched) [[unlikely]] {
+    const GradMode off(false);  // by the same loop: nothing here is recorded, whatever the mode
     return seen_gradient(op, i, type, parameters, g, values);
+  }
   return fused(op, i, type, parameters, g, values);
 }
 

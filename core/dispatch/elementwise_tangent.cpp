@@ -163,6 +163,13 @@ bool elementwise_dual(DualCall& c, std::span<const Tensor> all, Results& results
     }
     chain.run(begin, end);
   });
+  // As it is counted where terms are added in place, to the first that is no tangent itself.
+  bool own = false;
+  for (int i = 0, term = 0; i < op.arity; ++i) {
+    if (!c.tangents[i].defined()) continue;
+    if (own) tangent->storage->bump();
+    own |= term++ || op.rules[i] != RuleKind::One;
+  }
   results.one = value;
   set_tangent(value, *level, tangent, true);
   return true;

@@ -26,7 +26,7 @@ bool is_mask(const Tensor& t) { return t.dtype() == DType::Bool || t.dtype() == 
 
 }  // namespace
 
-Tensors without_masks(const Tensor& self, TensorList indices) {
+Tensors without_masks(const Tensor& self, TensorList indices, Tensors (*positions)(const Tensor&)) {
   Tensors out;
   for (size_t k = 0; k < indices.size(); ++k) {
     const Tensor& t = indices[k];
@@ -43,7 +43,7 @@ Tensors without_masks(const Tensor& self, TensorList indices) {
              name_of(device_of(self)), "), but entry ", k, " is on ", name_of(device_of(t)));
       Tensors moved(indices.begin(), indices.end());
       moved[k] = copy_of(t);
-      return without_masks(self, moved);
+      return without_masks(self, moved, positions);
     }
     if (!is_mask(t)) {
       out.push_back(t);
@@ -58,7 +58,7 @@ Tensors without_masks(const Tensor& self, TensorList indices) {
                          out.size() + j);
     if (t.dim() == 0)
       fail<IndexError>("a mask without dimensions selects no dimension: index with True or False instead");
-    for (Tensor& p : positions_of(t)) out.push_back(std::move(p));
+    for (Tensor& p : positions(t)) out.push_back(std::move(p));
   }
   if (out.size() > self.sizes().size())
     fail<IndexError>("too many indices for tensor of dimension ", self.dim());

@@ -76,8 +76,12 @@ struct IndexPlan {
   Dims common_;
 };
 
-/// The list with masks replaced by the positions where they hold; checked against the shape of self.
-Tensors without_masks(const Tensor& self, TensorList indices);
+/// The positions where a mask holds: per dimension a vector.
+Tensors positions_of(const Tensor& mask);
+/// The list with masks replaced by the positions where they hold, found by a function; checked against the
+/// shape of self.
+Tensors without_masks(const Tensor& self, TensorList indices,
+                      Tensors (*positions)(const Tensor&) = positions_of);
 /// Whether the list is one mask over all of a row-major tensor.
 bool all_masked(const Tensor& self, TensorList indices);
 /// For a vector of integers along one dimension.
@@ -122,9 +126,6 @@ Tensor compress(const Tensor& self, const Tensor& mask);
 /// Write values in order where a mask holds, and zeros elsewhere if `clear`. A single value, where `fill`,
 /// goes everywhere.
 void expand_into(const Tensor& out, const Tensor& mask, const Tensor& values, bool clear, bool fill);
-/// The positions where a mask holds: per dimension a vector.
-Tensors positions_of(const Tensor& mask);
-
 /// Call f(TypeTag<U>{}) with an unsigned type of the given size, or a pair of them.
 template <class F>
 void visit_size(int64_t item, F&& f) {

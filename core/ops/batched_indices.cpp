@@ -8,8 +8,10 @@
 #include "kernels/launch.h"
 #include "kernels/values.h"
 #include "ops/arithmetic.h"
+#include "ops/comparison.h"
 #include "ops/division.h"
 #include "ops/indexing.h"
+#include "ops/reduction.h"
 #include "ops/shape.h"
 
 namespace adjoint::batching {
@@ -23,7 +25,21 @@ bool within(const Tensor& index, int64_t first, int64_t n) {
   if (!is_integral(index.dtype())) return false;
   const Tensor whole = all_samples(index);
   const Tensor all = whole.dtype() == DType::Int64 ? dense(whole) : copy_of(whole, DType::Int64);
+  if (thread_state.watched) [[unlikely]] {
+    // What is done next depends on it, so that who looks on has to see it decided.
+    const auto number = [](int64_t k) { return scalar_tensor(Scalar(k), DType::Int64); };
+    const Tensor each = call<LogicalAnd>(call<GreaterEqual>(all, number(first)), call<Less>(all, number(n)));
+    return item(call<All>(each, OptionalDims(), false), "vmap").as_int() != 0;
+  }
   return check<&kernels::all_within>(all, first, n);
+}
+
+/// Where a mask holds, by a call: it decides shapes.
+Tensors places_of(const Tensor& mask) {
+  const Tensor rows = call<Nonzero>(mask);
+  Tensors columns;
+  for (int64_t d = 0; d < mask.dim(); ++d) columns.push_back(call<Select>(rows, 1, d));
+  return columns;
 }
 
 Tensor moved(const Tensor& t, IntList from, IntList to) { return call<MoveDim>(t, from, to); }
@@ -40,7 +56,7 @@ Positions::Positions(const BatchedCall& call_, IntList sizes, TensorList given) 
   }
   const Tensor like = over(Ref<Storage>::share(zeros(IntList(), DType::Bool)->storage), DType::Bool, sizes,
                            Dims(sizes.size(), 0).span(), 0);
-  const Tensors plain = masks ? without_masks(like, given) : Tensors(given.begin(), given.end());
+  const Tensors plain = masks ? without_masks(like, given, places_of) : Tensors(given.begin(), given.end());
   int last = -1, count = 0;
   for (size_t d = 0; d < plain.size(); ++d) {
     if (!plain[d].defined()) continue;

@@ -360,7 +360,7 @@ void Tracer::add(const Call& call, std::span<const Tensor> results, bool announc
   for (size_t i = 0; i < results.size(); ++i) {
     const Tensor& t = results[i];
     Place p;
-    if (t.defined() && t->flags & TensorImpl::kTransformed)
+    if (t.defined() && t->flags & TensorImpl::kNotAsTheyLie)
       return refuse(text(op.name, "() makes a tensor that is sparse or on another device"));
     if (!t.defined()) {
     } else if (given(t)) {

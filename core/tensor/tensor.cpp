@@ -404,10 +404,10 @@ void write_element(char* at, DType dtype, const Scalar& value) {
 }
 
 Scalar item(const Tensor& t, const char* by) {
-  if (thread_state.watched && !t.is_wrapped()) [[unlikely]]
-    announce_read(t, by);
   if (t->is(TensorImpl::kBatched)) [[unlikely]]
     refuse_value_of_batch(t, by);
+  if (thread_state.watched && !t.is_wrapped()) [[unlikely]]
+    announce_read(t, by);
   if (t.numel() != 1)
     fail("a Tensor with ", t.numel(), " elements cannot be converted to Scalar: its shape is ", t.sizes(),
          "; index one element, reduce it, or use tolist()");

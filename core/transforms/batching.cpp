@@ -1,6 +1,5 @@
 #include "transforms/batching.h"
 
-#include <mutex>
 #include <optional>
 
 #include "autograd/arithmetic.h"
@@ -209,6 +208,16 @@ void part_samples_from_nodes(const Tensor& t) {
   meta.samples = std::move(fresh);
 }
 
+/// Let a tensor stand for its samples as a write gave them back: where the program has these, too (as one
+/// does that looks on), the write may have made another tensor of them, with its history.
+void renew_samples(const Tensor& t, const Tensor& written) {
+  Tensor& samples = meta_of(t)->samples;
+  if (written.defined() && written.get() != samples.get() && written->storage == samples->storage &&
+      written->data == samples->data && same(written.sizes(), samples.sizes()) &&
+      same(written.strides(), samples.strides()) && !written->is(TensorImpl::kView))
+    samples = written;
+}
+
 /// Note that a tensor is written, for those levels that it was there before.
 void note_write_from_inside(const Tensor& t) {
   for (BatchLevel* level = thread_state.batch_level; level; level = level->outer)
@@ -295,6 +304,7 @@ void compute_batched(const Operator& op, std::span<const Value> arguments, Resul
   if (written) {
     // The samples' door has counted the write.
     const Tensor& t = *written;
+    renew_samples(t, call.results.one);
     if (t->is(TensorImpl::kView)) t->view_version.store(t.version(), std::memory_order_release);
     results.one = t;
     return;
@@ -370,7 +380,10 @@ void draw_batched(const Operator& op, std::span<const Value> arguments, Results&
     inner[0].tensor = &target;
     Results drawn;
     op.boxed(inner.data(), drawn);
-    if (!different && batch) call<Copy>(samples_of(self), target);
+    if (different)
+      renew_samples(self, drawn.one);
+    else if (batch)
+      renew_samples(self, call<Copy>(samples_of(self), target));
     if (self->is(TensorImpl::kView) && (different || batch))
       self->view_version.store(self.version(), std::memory_order_release);
     results.one = self;
@@ -467,26 +480,6 @@ Tensor compute_batched(const ElementwiseInfo& op, const Tensor* in, const double
   for (int i = 0; i < op.arity; ++i)
     if (is_batched(in[i]) && samples_of(in[i]).get() == result.get()) return in[i];
   return batched(result, number);
-}
-
-// --- What was done by loops -----------------------------------------------------------------------
-
-namespace {
-std::mutex loops_mutex;
-std::map<std::string, uint64_t> loops;
-}  // namespace
-
-void note_batching_loop(const char* op) {
-  std::lock_guard lock(loops_mutex);
-  ++loops[op];
-}
-std::map<std::string, uint64_t> batching_loops() {
-  std::lock_guard lock(loops_mutex);
-  return loops;
-}
-void forget_batching_loops() {
-  std::lock_guard lock(loops_mutex);
-  loops.clear();
 }
 
 }  // namespace adjoint

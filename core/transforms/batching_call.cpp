@@ -1,6 +1,7 @@
 // Calls on batches: what rules are made of (dispatch/batched_call.h), and those that need no more than the
 // types of parameters. Start reading at `by_types`.
 #include <deque>
+#include <mutex>
 
 #include "dispatch/batched_call.h"
 #include "for_size.h"
@@ -305,5 +306,25 @@ void dynamic(BatchedCall& c) {
 }
 
 }  // namespace batching
+
+// --- What was done by loops -----------------------------------------------------------------------
+
+namespace {
+std::mutex loops_mutex;
+std::map<std::string, uint64_t> loops;
+}  // namespace
+
+void note_batching_loop(const char* op) {
+  std::lock_guard lock(loops_mutex);
+  ++loops[op];
+}
+std::map<std::string, uint64_t> batching_loops() {
+  std::lock_guard lock(loops_mutex);
+  return loops;
+}
+void forget_batching_loops() {
+  std::lock_guard lock(loops_mutex);
+  loops.clear();
+}
 
 }  // namespace adjoint

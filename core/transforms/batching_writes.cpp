@@ -81,7 +81,8 @@ void become_batched(const Tensor& t, const BatchLevel& level, const Operator& op
   const ViewPart part(root, t);
   const uint32_t version = root.version();
   samples = call<Copy>(samples, as_it_was(root));
-  samples->storage->version.store(version, std::memory_order_relaxed);
+  // What was saved of the old memory, and is written next, is never found at the version that it had.
+  if (samples.version() < version) samples->storage->version.store(version, std::memory_order_relaxed);
   samples->storage->made_in = root->storage->made_in;
   if (!base.defined()) {
     // While nothing else looks at the samples: what they need for values that are batched further out, too.

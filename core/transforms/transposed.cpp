@@ -28,7 +28,8 @@ Ref<Node> placeholder(const Tensor& t) {
   return node;
 }
 
-/// Recording on, and what a program does with its own graph off.
+/// Recording on, and what a program does with its own graph off. Who looks on goes on, and may be taken out
+/// meanwhile.
 class OwnGraph {
  public:
   OwnGraph() : before_(thread_state) {
@@ -37,18 +38,18 @@ class OwnGraph {
     thread_state.flags_of_new &= ~uint32_t{TensorImpl::kInference};
     thread_state.holomorphic = false;
     thread_state.saved_hooks = nullptr;
-    thread_state.interpreter = nullptr;
-    thread_state.watched = false;
   }
   ~OwnGraph() {
-    const uint64_t sequence = thread_state.sequence;
-    thread_state = before_;
-    thread_state.sequence = sequence;
+    thread_state.grad = before_.grad;
+    thread_state.inference = before_.inference;
+    thread_state.flags_of_new = before_.flags_of_new;
+    thread_state.holomorphic = before_.holomorphic;
+    thread_state.saved_hooks = before_.saved_hooks;
   }
   OwnGraph(const OwnGraph&) = delete;
 
  private:
-  ThreadState before_;
+  const ThreadState before_;
 };
 
 }  // namespace

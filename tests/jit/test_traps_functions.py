@@ -80,7 +80,7 @@ class Written(Function):
         return g * 2
 
 
-@trap(replays=False)
+@trap()
 def one_that_writes(jit, see):
     def f(x, k):
         x = x.clone().requires_grad_()
@@ -91,7 +91,7 @@ def one_that_writes(jit, see):
     calls(jit(f), see, x)
 
 
-@trap(replays=False)
+@trap()
 def one_that_writes_an_argument(jit, see):
     f = jit(lambda z, k: Written.apply(z).detach() + k)
     for k in range(6):

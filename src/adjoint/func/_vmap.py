@@ -405,7 +405,7 @@ def _where_trees_part(in_dims, args):
     return ""
 
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PACKAGE = os.path.dirname(os.path.dirname(spread_dims.__code__.co_filename)) + os.sep
 
 
 def _place_of(error):
@@ -414,7 +414,7 @@ def _place_of(error):
     trace = error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if not os.path.abspath(file).startswith(_PACKAGE):
+        if not file.startswith(_PACKAGE):
             place = (file, trace.tb_lineno)
         trace = trace.tb_next
     return place
