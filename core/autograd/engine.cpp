@@ -33,6 +33,7 @@ class Pass {
   const uint64_t id = ++passes;
   bool selective() const { return selective_; }
   bool accumulates() const { return options_.accumulate; }
+  bool frees() const { return !options_.retain_graph; }
   bool shared() const { return crew_; }
   /// The node whose rule runs, in a pass of one thread.
   Node* current() const { return crew_ ? nullptr : current_.load(std::memory_order_relaxed); }
@@ -242,6 +243,7 @@ class Pass {
     // Copies run: a hook may add and remove hooks, itself among them, and so may other threads.
     for (auto& h : runtime::copied(extras->mutex, extras->tensor_hooks)) {
       Tensor& g = in[h.input_nr];
+      if (!g.defined() && node.readers.load(std::memory_order_relaxed) == kStandsForMany) continue;
       if (Tensor changed = h.hook(g); changed.defined())
         g = entering_gradient(std::move(changed), node.result(h.input_nr), node, h.input_nr);
     }
@@ -475,6 +477,7 @@ class Pass {
 const Node* current_node() { return executing; }
 uint64_t current_pass() { return running ? running->id : 0; }
 bool current_pass_accumulates() { return running && running->accumulates(); }
+bool current_pass_frees() { return running && running->frees(); }
 bool current_pass_is_shared() { return running && running->shared(); }
 Ref<Node> current_node_of_pass() {
   return running && running->current() ? Ref<Node>::share(running->current()) : Ref<Node>();

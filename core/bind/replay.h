@@ -2,7 +2,7 @@
 #pragma once
 
 #include "bind/caster.h"
-#include "replay/derivative.h"
+#include "replay/cut.h"
 
 namespace adjoint::bind {
 
@@ -31,6 +31,8 @@ const char* reason_not_to_replay();
 /// What a trace is made under, as a number: recording, inference mode, the default type.
 int mode_of_replay();
 
+/// Of a `_Cut`.
+const replay::Cut* cut_of(nanobind::handle graph);
 void bind_replay_graph(nanobind::module_& m);
 
 }  // namespace adjoint::bind
