@@ -1,6 +1,7 @@
 #include "replay/cut.h"
 
 #include <algorithm>
+#include <map>
 
 #include "for_size.h"
 
@@ -21,15 +22,24 @@ Cut::Cut(std::vector<Edge> results, std::vector<uint32_t> numbers, std::vector<E
   for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
   std::ranges::stable_sort(
       order, {}, [&](uint32_t i) { return std::pair(points[i].node->sequence, points[i].input_nr); });
+  // A group ends before anything is made of its results.
+  std::map<std::pair<const Node*, uint32_t>, uint64_t> taken;
+  for (const Edge& e : points) taken.emplace(std::pair(e.node.get(), e.input_nr), Node::kFirst);
+  for (const Visited& v : nodes_)
+    for (const Edge& e : v.node->edges())
+      if (const auto at = taken.find({e.node.get(), e.input_nr}); at != taken.end())
+        at->second = v.node->sequence;
+  uint64_t end = 0;
   for (const uint32_t i : order) {
-    if (groups.empty() || makes(i, groups.back())) groups.emplace_back();
+    if (groups.empty() || points[i].node->sequence >= end) {
+      groups.emplace_back();
+      end = Node::kFirst;
+    }
+    end = std::min(end, taken.at({points[i].node.get(), points[i].input_nr}));
     groups.back().push_back(i);
   }
   std::vector<uint64_t> tops;
-  for (auto& group : groups) {
-    tops.push_back(points[group.back()].node->sequence);
-    std::ranges::sort(group);
-  }
+  for (const auto& group : groups) tops.push_back(points[group.back()].node->sequence);
   for (Visited& v : nodes_)
     v.group = static_cast<uint32_t>(std::ranges::lower_bound(tops, v.node->sequence) - tops.begin());
   last_.resize(ends_.size());
@@ -69,24 +79,6 @@ void Cut::visit() {
     at_[nodes_[i].node] = place[i];
   }
   nodes_ = std::move(sorted);
-}
-
-/// Whether one of these results, which were recorded earlier, is what this one is made of.
-bool Cut::makes(size_t result, std::span<const uint32_t> others) const {
-  uint64_t first = Node::kFirst;
-  for (const uint32_t o : others) first = std::min(first, points[o].node->sequence);
-  Node* const root = points[result].node.get();
-  std::unordered_set<const Node*> seen{root};
-  for (std::vector<Node*> open{root}; !open.empty();) {
-    Node* const node = open.back();
-    open.pop_back();
-    for (const Edge& e : node->edges()) {
-      if (!e || is_end(e) || e.node->sequence < first) continue;
-      if (std::ranges::any_of(others, [&](uint32_t o) { return leads_to(e, points[o]); })) return true;
-      if (seen.insert(e.node.get()).second) open.push_back(e.node.get());
-    }
-  }
-  return false;
 }
 
 void Cut::find_inside() {
@@ -184,8 +176,9 @@ Group Cut::group(uint32_t group, std::span<const uint32_t> of) const {
         std::ranges::find(made.saving, saving) == made.saving.end())
       made.saving.push_back(std::move(saving));
   }
-  for (size_t i = 0; i < made.results; ++i) {
-    const Mask& reached = to[at_.at(points[roots[i]].node.get()) - first];
+  for (size_t i = 0; i < roots.size(); ++i) {
+    const Mask& reached = made.reach.emplace_back(to[at_.at(points[roots[i]].node.get()) - first]);
+    if (i >= made.results) continue;
     Mask refused(of.size());
     for (const Saving& s : made.saving)
       if (s.outputs[i]) refused |= s.edges;

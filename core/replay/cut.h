@@ -1,8 +1,8 @@
 // The graph of a call's results, cut into groups as eager's passes come through it.
 //
 // Eager runs nodes from the latest to the first. So the nodes are cut by their sequence numbers, at results:
-// a group is what was recorded up to its results and after those of the group before, and its results are not
-// made of one another. A node for each group then runs what eager runs in one go, and what eager adds up,
+// a group is what was recorded up to its results and after those of the group before, and nothing in it is
+// made of its results. A node for each group then runs what eager runs in one go, and what eager adds up,
 // where gradients of several groups meet, is added up there in eager's order: at results, and at tensors
 // inside which nodes of later groups took (POINTS, both of them).
 //
@@ -23,7 +23,8 @@ class Cut {
   /// it has.
   Cut(std::vector<Edge> results, std::vector<uint32_t> numbers, std::vector<Edge> ends,
       std::vector<uint32_t> by, uint32_t outputs);
-  /// Of each group its points: results, and then tensors inside, as places in `points`.
+  /// Of each group its points: results, as they were recorded, and then tensors inside, as places in
+  /// `points`.
   std::vector<std::vector<uint32_t>> groups;
   std::vector<Edge> points;
   /// Whether a node leads to one that was recorded after it, so that no cut has one side after the other.
@@ -51,7 +52,6 @@ class Cut {
     uint32_t edge;
   };
   bool is_end(const Edge& e) const { return end_nodes_.contains(e.node.get()); }
-  bool makes(size_t result, std::span<const uint32_t> others) const;
   void visit();
   void find_inside();
 

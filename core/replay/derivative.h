@@ -83,6 +83,8 @@ struct Group {
   /// apart; in this order are a pass's gradients, and the node's edges.
   std::vector<uint32_t> by, from;
   std::vector<Saving> saving;
+  /// Of each output, the edges that it leads to.
+  std::vector<Mask> reach;
   /// Whether some result leads to some edge past nothing that is saved: a pass that asks for that is never
   /// refused.
   bool free_ways = false;

@@ -1,5 +1,6 @@
 #include "replay/replay_node.h"
 
+#include <set>
 #include <unordered_map>
 
 #include "autograd/engine.h"
@@ -8,6 +9,15 @@
 #include "for_size.h"
 
 namespace adjoint::replay {
+
+namespace {
+[[maybe_unused]] const bool told = [] {
+  adjoint::leads_on = [](const Node& node, uint32_t input_nr) {
+    return static_cast<const ReplayNode&>(node).leads_on(input_nr);
+  };
+  return true;
+}();
+}  // namespace
 
 ReplayNode::ReplayNode(std::shared_ptr<Replay> replay, uint32_t group, std::shared_ptr<const Again> again,
                        std::shared_ptr<const Before> before, std::span<const Tensor> inputs)
@@ -110,13 +120,43 @@ void ReplayNode::release() {
   again_ = nullptr;
 }
 
+namespace {
+
+bool stands_for_many(const Node& node) {
+  return node.readers.load(std::memory_order_relaxed) == kStandsForMany;
+}
+
+}  // namespace
+
+bool ReplayNode::leads_on(uint32_t input_nr) const {
+  if (!current_pass_is_selective()) return true;
+  using Output = std::pair<const ReplayNode*, uint32_t>;
+  std::set<Output> seen;
+  for (std::vector<Output> open{{this, input_nr}}; !open.empty();) {
+    const auto [node, nr] = open.back();
+    open.pop_back();
+    if (current_pass_captures(*node, nr)) return true;
+    const Mask& reach = node->group().reach[nr];
+    for (size_t j = 0; j < node->edges_.size(); ++j) {
+      const Edge& e = node->edges_[j];
+      if (!e || !reach[j] || !current_pass_runs(e.node.get(), e.node->sequence)) continue;
+      if (!stands_for_many(*e.node)) return true;
+      const Output next{static_cast<const ReplayNode*>(e.node.get()), e.input_nr};
+      if (seen.insert(next).second) open.push_back(next);
+    }
+  }
+  return false;
+}
+
 ReplayNode::Reading::Reading(ReplayNode& node, const Gradients& in) : node_(node) {
   const std::vector<Saving>& saving = node.group().saving;
   const bool frees = current_pass_frees();
   std::vector<bool> wanted;
   if (current_pass_is_selective())
     for (const Edge& e : node.edges_)
-      wanted.push_back(e && current_pass_runs(e.node.get(), e.node->sequence));
+      wanted.push_back(
+          e && current_pass_runs(e.node.get(), e.node->sequence) &&
+          (!stands_for_many(*e.node) || static_cast<const ReplayNode&>(*e.node).leads_on(e.input_nr)));
   const auto concerns = [&](const Saving& s) {
     bool from = false, to = wanted.empty();
     for (size_t i = 0; i < in.size() && !from; ++i) from = in[i].defined() && s.outputs[i];

@@ -49,6 +49,8 @@ class ReplayNode final : public Node {
   /// `nodes`: of all groups.
   void enter(std::span<const Tensor> inputs, std::span<Tensor> all, const std::vector<Scalar>& numbers,
              std::span<const Ref<ReplayNode>> nodes);
+  /// See `adjoint::leads_on`.
+  bool leads_on(uint32_t input_nr) const;
   /// See `adjoint::replay::each_again`.
   void each_again(uint32_t output_nr, runtime::FunctionRef<void(const Again&, size_t)> f) const;
 

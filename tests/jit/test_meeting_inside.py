@@ -17,6 +17,16 @@ class Holder:
     pass
 
 
+def fails(f):
+    """Whether a pass finds what it needs freed; which node says so is another."""
+    try:
+        f()
+    except RuntimeError as error:
+        assert "second time" in str(error)
+        return True
+    return False
+
+
 def cell(w, u, b, x, h, c, early):
     """An LSTM cell by hand; `early`: its last gate is computed before the state."""
     gates = x @ w + h @ u + b
@@ -123,8 +133,9 @@ def state_that_is_written_and_used(jit, see):
 
     for k in range(8):
         m.state = numbers(2, 4, seed=k)
-        loss = step(numbers(2, 4, seed=k + 20)) + m.state.square().sum()
-        loss = loss + step(numbers(2, 4, seed=k + 30))
+        loss = step(numbers(2, 4, seed=k + 20)) + m.state.sum()
+        m.state = m.state * 0.9
+        loss = loss + step(numbers(2, 4, seed=k + 30)) + m.state.square().sum()
         loss.backward()
         see(w.grad, m.state)
 
@@ -136,8 +147,7 @@ def results_that_share_nothing_are_freed_apart(jit, see):
     for k in range(6):
         for t in f(numbers(3, seed=k)):
             t.sum().backward()
-            with see.error():
-                t.sum().backward()
+            see(fails(t.sum().backward))
         see(w.grad, v.grad)
 
 
@@ -148,10 +158,7 @@ def ways_to_leaves_are_freed_apart(jit, see):
     for k in range(6):
         y = f(numbers(3, seed=k))
         see(grad(y.sum(), w), grad(y.sum(), v))
-        with see.error():
-            grad(y.sum(), v)
-        with see.error():
-            grad(y.sum(), w)
+        see(fails(lambda: grad(y.sum(), v)), fails(lambda: grad(y.sum(), w)))
 
 
 @trap()
