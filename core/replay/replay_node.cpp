@@ -111,8 +111,9 @@ void ReplayNode::enter(std::span<const Tensor> inputs, std::span<Tensor> all,
 }
 
 void ReplayNode::release() {
-  for (SavedTensor& s : results_) s.release();
+  results_.clear();
   kept_.clear();
+  // What leads past nothing that was freed still runs, if need be by the function itself.
   if (group().free_ways) return;
   for (SavedTensor& s : inputs_) s.release();
   unread_.assign(unread_.size(), Tensor());
@@ -129,19 +130,23 @@ bool stands_for_many(const Node& node) {
 }  // namespace
 
 bool ReplayNode::leads_on(uint32_t input_nr) const {
+  return !current_pass_is_selective() || current_pass_captures(*this, input_nr) || leads_past(input_nr);
+}
+
+bool ReplayNode::leads_past(uint32_t input_nr) const {
   if (!current_pass_is_selective()) return true;
   using Output = std::pair<const ReplayNode*, uint32_t>;
   std::set<Output> seen;
   for (std::vector<Output> open{{this, input_nr}}; !open.empty();) {
     const auto [node, nr] = open.back();
     open.pop_back();
-    if (current_pass_captures(*node, nr)) return true;
     const Mask& reach = node->group().reach[nr];
     for (size_t j = 0; j < node->edges_.size(); ++j) {
       const Edge& e = node->edges_[j];
       if (!e || !reach[j] || !current_pass_runs(e.node.get(), e.node->sequence)) continue;
       if (!stands_for_many(*e.node)) return true;
       const Output next{static_cast<const ReplayNode*>(e.node.get()), e.input_nr};
+      if (current_pass_captures(*next.first, next.second)) return true;
       if (seen.insert(next).second) open.push_back(next);
     }
   }
@@ -216,6 +221,10 @@ bool ReplayNode::run(const Replay::Backward& pass, Gradients& in, Gradients& out
 }
 
 void ReplayNode::apply(Gradients& in, Gradients& out) {
+  // Other results than those that gradients came for may lead to what is asked for.
+  bool asked = false;
+  for (uint32_t i = 0; i < in.size() && !asked; ++i) asked = in[i].defined() && leads_past(i);
+  if (!asked) return;
   Reading reading(*this, in);
   const Replay::Backward* pass =
       thread_state.grad || thread_state.watched || thread_state.dual_level || thread_state.batch_level

@@ -51,6 +51,8 @@ class ReplayNode final : public Node {
              std::span<const Ref<ReplayNode>> nodes);
   /// See `adjoint::leads_on`.
   bool leads_on(uint32_t input_nr) const;
+  /// The same, of what the result is made of.
+  bool leads_past(uint32_t input_nr) const;
   /// See `adjoint::replay::each_again`.
   void each_again(uint32_t output_nr, runtime::FunctionRef<void(const Again&, size_t)> f) const;
 

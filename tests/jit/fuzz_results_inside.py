@@ -73,6 +73,8 @@ class Program:
             self.results = sorted({*self.results, inside[-1]})
         rng.shuffle(self.results)
         self.given = [rng.random() < 0.7 for _ in range(self.leaves)]
+        # A leaf that is used more often gets a sum of a call, which is then added to what came before.
+        self.seldom = [sum(k in line.takes for line in self.lines) <= 2 for k in range(self.leaves)]
         self.state = None
         self.writes = rng.choice(inside) if rng.random() < 0.25 else None
 
@@ -110,7 +112,8 @@ def once(program, f, rng, k, seconds):
             t.register_hook(lambda g, i=i: seen.append((i, g.clone())))
         if rng.random() < 0.15:
             t.register_hook(lambda g: g * 0.5)
-    after = [(leaf * 0.7).cos().sum() for leaf in leaves if rng.random() < 0.4]
+    seldom = [leaf for leaf, is_seldom in zip(leaves, program.seldom, strict=True) if is_seldom]
+    after = [(leaf * 0.7).cos().sum() for leaf in seldom if rng.random() < 0.4]
     for _ in range(rng.randrange(1, 4)):
         some = [t for t in results if rng.random() < 0.5] or results[-1:]
         terms = [scalar(rng, t) for t in some] + [t for t in before + after if rng.random() < 0.5]
