@@ -134,7 +134,9 @@ def once(program, f, rng, k, seconds):
                 loss = sum((g * g).sum() for g in first if g is not None and g.requires_grad)
                 seen.append(first)
                 if isinstance(loss, ad.Tensor):
-                    seen.append(ad.autograd.grad(loss + terms[0], leaves, allow_unused=True, retain_graph=keeps))
+                    seen.append(
+                        ad.autograd.grad(loss + terms[0], leaves, allow_unused=True, retain_graph=keeps)
+                    )
             else:
                 seen.append(ad.autograd.grad(loss, ends, retain_graph=keeps, allow_unused=True))
         except RuntimeError as error:
@@ -171,7 +173,10 @@ def difference(seed, seconds=()):
         if a != b:
             kinds = [(line.kind, line.takes) for line in f.function.lines]
             at = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), "length")
-            return f"seed {seed}, call {k}, at {at}: {b}\nexpected {a}\n{kinds} {f.function.results}\n{f.stats()}", 0
+            return (
+                f"seed {seed}, call {k}, at {at}: {b}\nexpected {a}\n{kinds} {f.function.results}\n{f.stats()}",
+                0,
+            )
     return "", f.stats()["replayed"]
 
 

@@ -168,7 +168,9 @@ def _passes_of(recorder: Any, cut: Any, results: list[Any], ends: int) -> list[A
                     gradients, of[g] = cut.run(g, seeds)
                 except RuntimeError as error:
                     if _SECOND_TIME not in str(error):
-                        raise Unfit(f"its result requires grad, and its backward pass fails: {error}") from None
+                        raise Unfit(
+                            f"its result requires grad, and its backward pass fails: {error}"
+                        ) from None
                     recorder.forgive()
                     return None
                 finally:
