@@ -180,6 +180,23 @@ def test_gradients_that_meet(program, replays):
     same(program, replays)
 
 
+def test_a_point_inside_is_drawn():
+    w = numbers(3, 3).requires_grad_()
+
+    @ad.jit
+    def f(x):
+        z = x @ w
+        c = z.sin()
+        return c * z.cos(), c
+
+    for k in range(5):
+        h, c = f(numbers(3, 3, seed=k))
+        (h.sum() + c.sum()).backward()
+    assert f.stats()["replayed"] == 2
+    assert "gradient of a tensor inside" in ad.autograd.graph.draw(f).source
+    assert {n.name() for n, _ in h.grad_fn.next_functions} == {"JitBackward0"}
+
+
 @pytest.mark.parametrize("piece", range(5))
 def test_random_programs(piece):
     replayed = 0
