@@ -194,7 +194,7 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, befo
         what, file, line = watch.impure[0]
         raise Unfit(f"it calls {what} in line {line} of {file}")
     if layout.unknown:
-        raise Unfit("{} {}".format(*layout.unknown[0]))
+        raise Unfit(_with_line("{} {}".format(*layout.unknown[0]), recorder))
     tensors = Tensors()
     if any(count > ALONE for count in counts(made.result)):
         raise Unfit("it returns a list or dict that is also held elsewhere")
@@ -211,6 +211,8 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, befo
         node = _C._node_of(change.value)
         if 0 <= node < len(inputs_of_call) and change.before is inputs_of_call[node]:
             continue  # a number that is tracked stands there
+        if change.reason and "hook" in change.reason:
+            raise Unfit(_with_line(change.sentence(), recorder))
         made.changes.append(_change(change, tensors, known))
     for k, t in enumerate(list(tensors)):
         if id(t) in known:
@@ -242,6 +244,11 @@ def _finish(made: Recorded, layout: Layout, recorder: Any, watch: Watching, befo
     )
     if made.recording.refused:
         raise Unfit(made.recording.refused)
+
+
+def _with_line(reason: str, recorder: Any) -> str:
+    """A reason; one that is a hook with where the function sets it, if it does."""
+    return f"{reason} ({recorder.hooked_at})" if "hook" in reason and recorder.hooked_at else reason
 
 
 def _change(change: Change, tensors: Tensors, known: set[int]) -> tuple[Change, tuple[Any, ...]]:
