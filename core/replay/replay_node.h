@@ -69,7 +69,7 @@ class ReplayNode final : public Node {
     Reading(const Reading&) = delete;
     ~Reading();
     void done() { claimed_.clear(); }
-    /// Whether nobody will ask for anything after this pass.
+    /// Whether no other pass will ask for anything.
     bool spends = false;
 
    private:
