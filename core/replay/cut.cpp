@@ -178,7 +178,6 @@ Group Cut::group(uint32_t group, std::span<const uint32_t> of) const {
   }
   for (size_t i = 0; i < roots.size(); ++i) {
     const Mask& reached = made.reach.emplace_back(to[at_.at(points[roots[i]].node.get()) - first]);
-    if (i >= made.results) continue;
     Mask refused(of.size());
     for (const Saving& s : made.saving)
       if (s.outputs[i]) refused |= s.edges;

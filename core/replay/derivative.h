@@ -85,7 +85,7 @@ struct Group {
   std::vector<Saving> saving;
   /// Of each output, the edges that it leads to.
   std::vector<Mask> reach;
-  /// Whether some result leads to some edge past nothing that is saved: a pass that asks for that is never
+  /// Whether some output leads to some edge past nothing that is saved: a pass that asks for that is never
   /// refused.
   bool free_ways = false;
   std::span<const uint32_t> own() const { return {outputs.data(), results}; }
