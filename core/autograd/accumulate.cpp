@@ -3,6 +3,7 @@
 #include <cctype>
 
 #include "autograd/arithmetic.h"
+#include "autograd/engine.h"
 #include "autograd/views.h"
 #include "tensor/device.h"
 #include "tensor/sparse.h"
@@ -334,7 +335,14 @@ uint64_t register_hook(const Tensor& t, GradientHook hook) {
   } else {
     NodeExtras& extras = t->grad_fn->make_extras();
     std::lock_guard lock(extras.mutex);
-    extras.tensor_hooks.push_back({id, t->output_nr, std::move(hook)});
+    auto& hooks = extras.tensor_hooks;
+    // Where one node stands for many, hooks of what was made last come first, as they do with nodes of their
+    // own.
+    const auto at =
+        t->grad_fn->readers.load(std::memory_order_relaxed) == kStandsForMany
+            ? std::ranges::find_if(hooks, [&](const auto& h) { return h.input_nr < t->output_nr; })
+            : hooks.end();
+    hooks.insert(at, {id, t->output_nr, std::move(hook)});
   }
   return id;
 }

@@ -33,6 +33,7 @@ class Pass {
   const uint64_t id = ++passes;
   bool selective() const { return selective_; }
   bool accumulates() const { return options_.accumulate; }
+  bool frees() const { return !options_.retain_graph; }
   bool shared() const { return crew_; }
   /// The node whose rule runs, in a pass of one thread.
   Node* current() const { return crew_ ? nullptr : current_.load(std::memory_order_relaxed); }
@@ -45,6 +46,15 @@ class Pass {
   bool runs(const Node* node, uint64_t sequence) {
     const uint32_t t = index_.find(node);
     return t != ~0u && tasks_[t].node->sequence == sequence && visited_[t] && tasks_[t].needed;
+  }
+
+  /// Whether a result of a node is asked for itself.
+  bool captures(const Node& node, uint32_t input_nr) {
+    const uint32_t t = index_.find(&node);
+    if (t == ~0u || !tasks_[t].wanted) return false;
+    for (int32_t c = tasks_[t].capture; c >= 0; c = captures_[c].next)
+      if (captures_[c].input_nr == input_nr) return true;
+    return options_.accumulate;
   }
 
   /// The nodes that it runs, first to last, as if it had not begun.
@@ -233,35 +243,10 @@ class Pass {
   }
 
   void run_tensor_hooks(Node& node, Gradients& in) {
-    if (node.sequence == Node::kFirst) {
+    if (node.sequence == Node::kFirst)
       run_leaf_hooks(static_cast<LeafNode&>(node), in[0]);
-      return;
-    }
-    NodeExtras* extras = node.extras();
-    if (!extras) return;
-    // Copies run: a hook may add and remove hooks, itself among them, and so may other threads.
-    for (auto& h : runtime::copied(extras->mutex, extras->tensor_hooks)) {
-      Tensor& g = in[h.input_nr];
-      if (Tensor changed = h.hook(g); changed.defined())
-        g = entering_gradient(std::move(changed), node.result(h.input_nr), node, h.input_nr);
-    }
-    // A tensor that retains its gradient takes itself out before it dies: under the lock, those listed are
-    // alive, and with them the places of their gradients.
-    std::vector<std::pair<uint32_t, Ref<AutogradMeta>>> retainers;
-    {
-      std::lock_guard alive(extras->mutex);
-      for (auto [input_nr, impl] : extras->retainers)
-        if (in[input_nr].defined())
-          retainers.emplace_back(input_nr,
-                                 Ref<AutogradMeta>::share(impl->meta.load(std::memory_order_acquire)));
-    }
-    for (auto& [input_nr, meta] : retainers) {
-      const Tensor g = holomorphic_ ? conjugate_of(in[input_nr]) : in[input_nr];
-      // A copy: what arrived goes on, and may be the caller's own.
-      update_gradient(*meta, [&](const Tensor& before) {
-        return before.defined() ? add_gradients(before, g) : owned(g);
-      });
-    }
+    else if (NodeExtras* const extras = node.extras())
+      run_hooks_of_results(node, *extras, in, holomorphic_);
   }
 
   // Not `computes`: the hooks alone, for a node beyond which nothing is asked for.
@@ -475,6 +460,10 @@ class Pass {
 const Node* current_node() { return executing; }
 uint64_t current_pass() { return running ? running->id : 0; }
 bool current_pass_accumulates() { return running && running->accumulates(); }
+bool current_pass_captures(const Node& node, uint32_t input_nr) {
+  return running && running->captures(node, input_nr);
+}
+bool current_pass_frees() { return running && running->frees(); }
 bool current_pass_is_shared() { return running && running->shared(); }
 Ref<Node> current_node_of_pass() {
   return running && running->current() ? Ref<Node>::share(running->current()) : Ref<Node>();

@@ -8,6 +8,14 @@
 
 namespace adjoint {
 
+/// `Node::readers` of a node that stands for one of each of its results, and sees to what passes free itself:
+/// hooks of a result wait for a gradient of its own.
+inline constexpr uint16_t kStandsForMany = 2;
+/// Whether a result of such a node leads to what the pass asks for. Set by what has such nodes.
+extern bool (*leads_on)(const Node& node, uint32_t input_nr);
+/// Those of tensors, and retained gradients.
+void run_hooks_of_results(Node& node, NodeExtras& extras, Gradients& in, bool holomorphic);
+
 struct BackwardOptions {
   bool retain_graph = false;
   bool create_graph = false;
@@ -40,6 +48,9 @@ const Node* current_node();
 uint64_t current_pass();
 bool current_pass_is_selective();
 bool current_pass_accumulates();
+bool current_pass_captures(const Node& node, uint32_t input_nr);
+/// Whether what nodes saved is freed as it runs.
+bool current_pass_frees();
 bool current_pass_is_shared();
 /// The node whose rule runs, or null; and those that the pass runs, in order. For passes of one thread.
 Ref<Node> current_node_of_pass();

@@ -257,6 +257,7 @@ void bind_hooks(nb::module_& m) {
   m.def("_remove_hook", [](const Tensor& t, uint64_t id) { remove_hook(t, id); });
   m.def("_register_post_accumulate_grad_hook", [](const Tensor& t, nb::object f) {
     auto held = hold(f.ptr());
+    hook_in_recorders();
     return register_post_accumulate_hook(t, [held](const Tensor& leaf) {
       const InPython python;
       nb::object r = nb::steal(PyObject_CallOneArg(held.get(), nb::steal(wrap(leaf)).ptr()));

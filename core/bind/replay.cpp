@@ -351,16 +351,18 @@ void bind_replay(nb::module_& m) {
         }
         made->retained = std::move(retained);
         made->asks = asks;
-        using Numbers = std::vector<uint32_t>;
-        for (nb::handle g : groups) {
-          Group group{nb::cast<Numbers>(g[0]), nb::cast<Numbers>(g[1]), nb::cast<Numbers>(g[2]), {}};
-          for (nb::handle pass : nb::iter(nb::object(g[3])))
+        const Cut* const cut = groups.size() ? cut_of(nb::object(groups[0])) : nullptr;
+        for (uint32_t g = 0; cut && g < cut->groups.size(); ++g) {
+          const nb::object part = groups[g + 1];
+          Group group = cut->group(g, nb::cast<std::vector<uint32_t>>(part[0]));
+          for (nb::handle pass : nb::iter(nb::object(part[1])))
             group.passes.push_back({{nb::cast<uint32_t>(pass[0]), nb::cast<uint32_t>(pass[1])},
                                     places_of(*r.tracer, nb::list(pass[2])),
                                     places_of(*r.tracer, nb::list(pass[3])),
                                     bases_of(*r.tracer, nb::list(pass[3]))});
           made->groups.push_back(std::move(group));
         }
+        if (cut) made->inside = cut->inside();
         made->trace = std::move(r.tracer->trace);
         made->begin_at_inputs();
         return Held{std::move(made)};
@@ -379,7 +381,7 @@ void bind_replay(nb::module_& m) {
                    [](const Replayed& p) {
                      std::vector<uint32_t> outputs;
                      for (const Group& g : p.replay->recording().groups)
-                       outputs.insert(outputs.end(), g.outputs.begin(), g.outputs.end());
+                       outputs.insert(outputs.end(), g.own().begin(), g.own().end());
                      return outputs;
                    })
       .def_prop_ro("recorded", [](const Replayed& p) { return p.replay->has_passes(); })

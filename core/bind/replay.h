@@ -2,7 +2,7 @@
 #pragma once
 
 #include "bind/caster.h"
-#include "replay/derivative.h"
+#include "replay/cut.h"
 
 namespace adjoint::bind {
 
@@ -44,6 +44,8 @@ const char* reason_not_to_replay();
 int mode_of_replay();
 
 void bind_replay_state(nanobind::module_& m);
+/// Of a `_Cut`.
+const replay::Cut* cut_of(nanobind::handle graph);
 void bind_replay_graph(nanobind::module_& m);
 
 }  // namespace adjoint::bind

@@ -1,6 +1,5 @@
 // The graph of a recorded call, as the recorder looks at it: what is in it, how its results depend on each
 // other, and passes through it. Start reading at `bind_replay_graph`.
-#include <map>
 #include <set>
 #include <tuple>
 
@@ -11,7 +10,6 @@
 #include "bind/node_object.h"
 #include "bind/replay.h"
 #include "for_size.h"
-#include "replay/ends.h"
 
 namespace nb = nanobind;
 
@@ -77,74 +75,21 @@ std::tuple<std::string, nb::list, bool> code_of_graph(const std::vector<Tensor>&
   return no("");
 }
 
-/// Of roots, how many others each is made of, one of the other: results of one number are a group.
-std::vector<int> levels_of_graph(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs) {
-  if (roots.size() == 1) return {0};
+/// The graph of a recorded call's results, cut where gradients meet.
+struct CutGraph {
+  std::vector<Tensor> roots;
+  Cut cut;
+};
+
+std::vector<Edge> edges_to(const std::vector<Tensor>& tensors) {
   std::vector<Edge> edges;
-  for (const Tensor& t : roots) edges.push_back(gradient_edge(t));
-  std::set<const Node*> ends;
-  for (const Tensor& t : inputs)
-    if (const Edge e = gradient_edge(t)) ends.insert(e.node.get());
-  std::vector<std::vector<size_t>> made_of(roots.size());
-  for (size_t i = 0; i < roots.size(); ++i) {
-    std::set<Node*> seen{edges[i].node.get()};
-    for (std::vector<Node*> open(seen.begin(), seen.end()); !open.empty();) {
-      Node* const node = open.back();
-      open.pop_back();
-      for (const Edge& e : node->edges()) {
-        for (size_t j = 0; j < roots.size(); ++j)
-          if (e.node.get() == edges[j].node.get() && e.input_nr == edges[j].input_nr) made_of[i].push_back(j);
-        if (e && !ends.contains(e.node.get()) && seen.insert(e.node.get()).second)
-          open.push_back(e.node.get());
-      }
-    }
-  }
-  std::vector<int> levels(roots.size(), -1);
-  const std::function<int(size_t)> level = [&](size_t i) {
-    if (levels[i] >= 0) return levels[i];
-    int most = 0;
-    for (const size_t j : made_of[i]) most = std::max(most, level(j) + 1);
-    return levels[i] = most;
-  };
-  for (size_t i = 0; i < roots.size(); ++i) level(i);
-  return levels;
+  for (const Tensor& t : tensors) edges.push_back(gradient_edge(t));
+  return edges;
 }
 
-/// Whether results of different levels share a part of the graph that no result stands for: gradients meet
-/// there, which nodes of their own would bring on one by one.
-bool parts_meet(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs,
-                const std::vector<int>& levels) {
-  std::vector<Edge> edges;
-  for (const Tensor& t : roots) edges.push_back(gradient_edge(t));
-  std::set<const Node*> ends;
-  for (const Tensor& t : inputs)
-    if (const Edge e = gradient_edge(t)) ends.insert(e.node.get());
-  std::map<const Node*, int> seen;
-  for (size_t i = 0; i < roots.size(); ++i) {
-    std::vector<Node*> open{edges[i].node.get()};
-    while (!open.empty()) {
-      Node* const node = open.back();
-      open.pop_back();
-      const auto [at, is_new] = seen.try_emplace(node, levels[i]);
-      if (at->second != levels[i]) return true;
-      if (!is_new) continue;
-      for (const Edge& e : node->edges()) {
-        if (!e || ends.contains(e.node.get())) continue;
-        const bool is_root = std::ranges::any_of(edges, [&](const Edge& root) { return leads_to(e, root); });
-        if (!is_root) open.push_back(e.node.get());
-      }
-    }
-  }
-  return false;
-}
-
-/// The gradients by `ends` of roots, apart, and for which end each is.
-nb::tuple gradients_of_graph(const std::vector<Tensor>& roots, nb::list seeds,
-                             const std::vector<Tensor>& ends) {
-  std::vector<Edge> begin, stop;
+/// What a pass from a group's points brings, apart, and for which end or point each is.
+nb::tuple pass_of_group(const CutGraph& graph, uint32_t group, nb::list seeds) {
   Tensors given;
-  for (const Tensor& t : roots) begin.push_back(gradient_edge(t));
-  for (const Tensor& t : ends) stop.push_back(gradient_edge(t));
   for (nb::handle g : seeds) given.push_back(g.is_none() ? Tensor() : unwrap(g.ptr()));
   const GradMode off(false);
   // Recorded gradients are nobody's.
@@ -161,12 +106,11 @@ nb::tuple gradients_of_graph(const std::vector<Tensor>& roots, nb::list seeds,
       for (size_t i = 0; i < roots.size(); ++i)
         if (retain[i]) move_retainer(roots[i], roots[i]->grad_fn, roots[i]->output_nr);
     }
-  } aside(roots);
-  const Apart apart(begin, stop);
+  } aside(graph.roots);
+  const Cut::Brought brought = graph.cut.pass(group, given);
   nb::list gradients;
-  for (const Tensor& g : apart.gradients(begin, given, true))
-    gradients.append(g.defined() ? nb::steal(wrap(g)) : nb::none());
-  return nb::make_tuple(gradients, apart.of);
+  for (const Tensor& g : brought.gradients) gradients.append(g.defined() ? nb::steal(wrap(g)) : nb::none());
+  return nb::make_tuple(gradients, brought.of);
 }
 
 /// All nodes that edges lead to, and all edges that stand there.
@@ -206,13 +150,11 @@ bool is_spent(const std::vector<Tensor>& roots, const std::vector<Tensor>& ends)
   return std::ranges::any_of(ends, [&](const Tensor& t) { return behind.has(gradient_edge(t)); });
 }
 
-/// What is to be known of a graph before passes are run: the first two of `code_of_graph`, `is_spent`, and
-/// the levels of the roots.
+/// What is to be known of a graph before passes are run: the first two of `code_of_graph`, and `is_spent`.
 nb::tuple look_at_graph(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs) {
   const auto [reason, code, may_be_freed] = code_of_graph(roots, inputs);
   const bool spent = reason.empty() && may_be_freed && is_spent(roots, inputs);
-  return nb::make_tuple(reason, code, spent,
-                        reason.empty() && !spent ? levels_of_graph(roots, inputs) : std::vector<int>());
+  return nb::make_tuple(reason, code, spent);
 }
 
 /// What a pass from a root to each end says: a text, "" where it gives a gradient, None where the root does
@@ -273,12 +215,22 @@ std::vector<size_t> uncommon(nb::list tensors, size_t returned) {
 
 }  // namespace
 
+const Cut* cut_of(nb::handle graph) { return &nb::cast<const CutGraph&>(graph).cut; }
+
 void bind_replay_graph(nb::module_& m) {
   m.def("_errors_of_graph", &errors_of_graph);
   m.def("_uncommon", &uncommon);
   m.def("_look_at_graph", &look_at_graph);
-  m.def("_parts_meet", &parts_meet);
-  m.def("_gradients_of_graph", &gradients_of_graph);
+  nb::class_<CutGraph>(m, "_Cut", "The graph of a recorded call's results, in groups.")
+      .def("__init__",
+           [](CutGraph* c, std::vector<Tensor> roots, std::vector<uint32_t> numbers, std::vector<Tensor> ends,
+              std::vector<uint32_t> by, uint32_t outputs) {
+             Cut cut(edges_to(roots), std::move(numbers), edges_to(ends), std::move(by), outputs);
+             new (c) CutGraph{std::move(roots), std::move(cut)};
+           })
+      .def_prop_ro("tangled", [](const CutGraph& c) { return c.cut.tangled; })
+      .def_prop_ro("groups", [](const CutGraph& c) { return c.cut.groups; })
+      .def("run", &pass_of_group);
 }
 
 }  // namespace adjoint::bind

@@ -14,8 +14,9 @@ namespace adjoint::replay {
 std::string Recording::difference(const Recording& o) const {
   const std::string d = trace.difference(o.trace);
   if (!d.empty()) return d;
-  return inputs != o.inputs || outputs != o.outputs || groups != o.groups || relations != o.relations ||
-                 counts != o.counts || spent != o.spent || retained != o.retained || asks != o.asks
+  return inputs != o.inputs || outputs != o.outputs || groups != o.groups || inside != o.inside ||
+                 relations != o.relations || counts != o.counts || spent != o.spent ||
+                 retained != o.retained || asks != o.asks
              ? "other tensors are taken or returned"
              : "";
 }
@@ -51,9 +52,13 @@ Replay::Replay(std::shared_ptr<const Recording> recording) : recording_(std::mov
   forward_ = std::make_unique<Pool>(std::shared_ptr<const Trace>(recording_, &recording_->trace),
                                     Range{0, recording_->forward}, std::move(ends));
   for (size_t g = 0; g < parts_.size(); ++g) add_backward(recording_->groups[g], parts_[g]);
+  for (const Inside& in : recording_->inside)
+    parts_[in.group].inside.push_back(over(external_storage(
+                                               nullptr, 0, [](void*) {}, nullptr),
+                                           in.dtype, in.sizes.span(), Dims(in.sizes.size()).span(), 0));
   if (has_passes()) find_writes();
   for (const Group& group : recording_->groups)
-    for (const uint32_t o : group.outputs)
+    for (const uint32_t o : group.own())
       if (const int32_t k = recording_->relations[o].same; k >= 0)
         changed_.push_back(static_cast<uint32_t>(k));
   counted_.set(recording_->trace.bytes_held());
@@ -243,7 +248,7 @@ Program::Outcome Replay::run(std::span<const Tensor> inputs, std::span<Tensor> o
   std::vector<Ref<ReplayNode>> nodes;
   for (uint32_t g = 0; g < parts_.size(); ++g)
     nodes.push_back(Ref<ReplayNode>::steal(
-        new ReplayNode(shared_from_this(), g, again(recording_->groups[g].outputs.size()), before, inputs)));
+        new ReplayNode(shared_from_this(), g, again(recording_->groups[g].results), before, inputs)));
   Tensors all(n + kept_.size());
   if (const auto outcome = forward_->run(inputs, all, numbers); outcome != Program::Outcome::Done)
     return outcome;
@@ -251,7 +256,7 @@ Program::Outcome Replay::run(std::span<const Tensor> inputs, std::span<Tensor> o
   Tensors then;
   if (!changed_.empty()) then = as_now(inputs);
   const std::span<const Tensor> found = changed_.empty() ? inputs : std::span<const Tensor>(then);
-  for (const Ref<ReplayNode>& node : nodes) node->enter(found, all, numbers);
+  for (const Ref<ReplayNode>& node : nodes) node->enter(found, all, numbers, nodes);
   std::copy_n(all.begin(), n, outputs.begin());
   for (const uint32_t k : recording_->retained) retain_grad(outputs[k]);
   return Program::Outcome::Done;

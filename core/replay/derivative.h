@@ -7,7 +7,8 @@
 //
 // A result of which another is made is a place where gradients meet: what the program does there (hooks,
 // retain_grad, a derivative by it) concerns what the other brings, too. So results stand in GROUPS, those of
-// one being made of none of the same, and each group has a node, which leads to those of the groups before.
+// one being made of none of the same, and each group has a node, which leads to those of the groups before:
+// to their results, and to tensors inside where gradients meet as well. How they are found: cut.h.
 //
 // Start reading at `Replay::run`.
 #pragma once
@@ -38,12 +39,56 @@ struct Spent {
   bool operator==(const Spent&) const = default;
 };
 
-/// Results that need gradients and of which none is made of another.
+/// A set of numbers.
+struct Mask {
+  explicit Mask(size_t n) : words((n + 63) / 64) {}
+  void set(size_t i) { words[i / 64] |= uint64_t{1} << i % 64; }
+  bool operator[](size_t i) const { return words[i / 64] >> i % 64 & 1; }
+  bool any() const {
+    return std::ranges::any_of(words, [](uint64_t w) { return w != 0; });
+  }
+  void operator|=(const Mask& o) {
+    for (size_t k = 0; k < words.size(); ++k) words[k] |= o.words[k];
+  }
+  bool operator==(const Mask& o) const { return std::ranges::equal(words, o.words); }
+  runtime::SmallVector<uint64_t, 2> words;
+};
+
+/// What is saved on the way from some outputs of a group to some of its edges: a pass takes it, and frees it.
+struct Saving {
+  Mask outputs, edges;
+  bool operator==(const Saving&) const = default;
+};
+
+/// A tensor inside that later groups lead to, as an output of its group.
+struct Inside {
+  uint32_t group, number;
+  /// A result, and by which edges it leads there.
+  std::vector<uint32_t> path;
+  DType dtype;
+  Dims sizes;
+  bool operator==(const Inside& o) const {
+    return group == o.group && number == o.number && path == o.path && dtype == o.dtype &&
+           std::ranges::equal(sizes, o.sizes);
+  }
+};
+
+/// Results that need gradients and of which none is made of another, and tensors inside.
 struct Group {
+  /// Those inside are counted on from the recording's outputs.
   std::vector<uint32_t> outputs;
-  /// The inputs that they lead to, and the results of groups before, each as often as gradients arrive there
-  /// apart; in this order are a pass's gradients.
+  /// How many of these are results.
+  uint32_t results = 0;
+  /// The inputs that they lead to, and the outputs of groups before, each as often as gradients arrive there
+  /// apart; in this order are a pass's gradients, and the node's edges.
   std::vector<uint32_t> by, from;
+  std::vector<Saving> saving;
+  /// Of each output, the edges that it leads to.
+  std::vector<Mask> reach;
+  /// Whether some output leads to some edge past nothing that is saved: a pass that asks for that is never
+  /// refused.
+  bool free_ways = false;
+  std::span<const uint32_t> own() const { return {outputs.data(), results}; }
   std::vector<Pass> passes;
   bool operator==(const Group&) const = default;
 };
@@ -61,6 +106,7 @@ struct Recording {
   /// Where the forward part ends.
   uint32_t forward = 0;
   std::vector<Group> groups;
+  std::vector<Inside> inside;
   /// The outputs that retain their gradient.
   std::vector<uint32_t> retained;
   /// Whether code of Python ran in passes, so that one who replays them asks whether it would again.
@@ -150,6 +196,8 @@ class Replay : public std::enable_shared_from_this<Replay> {
     /// The inputs that its passes read.
     std::vector<bool> reads;
     std::vector<Backward> backward;
+    /// Of tensors inside: no more than their geometry.
+    Tensors inside;
   };
   /// What the call writes of an input's memory, from that input's first element on.
   struct Write {

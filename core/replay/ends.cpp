@@ -1,6 +1,7 @@
 #include "replay/ends.h"
 
 #include <algorithm>
+#include <map>
 #include <unordered_set>
 #include <utility>
 
@@ -33,22 +34,22 @@ std::vector<Node*> nodes_from(std::span<const Edge> begin, const std::function<b
   return nodes;
 }
 
-Apart::Apart(std::span<const Edge> roots, std::span<const Edge> ends) {
+Apart::Apart(std::span<const Edge> roots, std::span<const Edge> ends, const std::vector<bool>& sums) {
+  std::map<std::pair<const Node*, uint32_t>, uint32_t> numbers;
+  for (uint32_t k = 0; k < ends.size(); ++k)
+    if (ends[k]) numbers.emplace(std::pair(ends[k].node.get(), ends[k].input_nr), k);
+  const auto end_of = [&](const Edge& e) { return numbers.find({e.node.get(), e.input_nr}); };
   // In the order in which the engine comes to them.
-  const auto end_of = [&](const Edge& e) {
-    return std::ranges::find_if(ends, [&](const Edge& end) { return leads_to(e, end); });
-  };
-  std::vector<Node*> nodes = nodes_from(roots, [&](const Edge& e) { return end_of(e) != ends.end(); });
+  std::vector<Node*> nodes = nodes_from(roots, [&](const Edge& e) { return end_of(e) != numbers.end(); });
   std::ranges::stable_sort(nodes, [](const Node* a, const Node* b) { return a->sequence > b->sequence; });
   std::vector<std::vector<Edge*>> leading(ends.size());
   for (Node* const node : nodes)
     for (Edge& e : node->edges())
-      if (const auto at = end_of(e); at != ends.end())
-        leading[static_cast<size_t>(at - ends.begin())].push_back(&e);
+      if (const auto at = end_of(e); at != numbers.end()) leading[at->second].push_back(&e);
   for (uint32_t k = 0; k < ends.size(); ++k)
     for (size_t n = 0; n < leading[k].size(); ++n) {
       Edge& e = *leading[k][n];
-      if (n == 0 || leading[k].size() <= kMostApart) {
+      if (n == 0 || leading[k].size() <= kMostApart || sums.empty() || !sums[k]) {
         auto* const end = new End;
         const ResultInfo& info = e.node->result(e.input_nr);
         end->set_result(0, empty(info.sizes(), info.dtype()));

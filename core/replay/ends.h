@@ -17,10 +17,11 @@ inline bool leads_to(const Edge& e, const Edge& to) {
 /// The nodes that edges lead to, but for those that stop(edge).
 std::vector<Node*> nodes_from(std::span<const Edge> begin, const std::function<bool(const Edge&)>& stop);
 
-/// While it lives, edges of a graph that lead to ends lead to nodes of their own.
+/// While it lives, edges of a graph that lead to ends lead to nodes of their own; where there are many, edges
+/// to an end of which `sums` says so lead to one.
 class Apart {
  public:
-  Apart(std::span<const Edge> roots, std::span<const Edge> ends);
+  Apart(std::span<const Edge> roots, std::span<const Edge> ends, const std::vector<bool>& sums = {});
   ~Apart();
   Apart(const Apart&) = delete;
   /// What arrives there; seeds may be undefined.

@@ -46,7 +46,13 @@ class ReplayNode final : public Node {
   void release() override;
   /// After the call: keep what passes take, and be the history of its results. `all`: they, and what is kept.
   /// `numbers`: those that it computed with.
-  void enter(std::span<const Tensor> inputs, std::span<Tensor> all, const std::vector<Scalar>& numbers);
+  /// `nodes`: of all groups.
+  void enter(std::span<const Tensor> inputs, std::span<Tensor> all, const std::vector<Scalar>& numbers,
+             std::span<const Ref<ReplayNode>> nodes);
+  /// See `adjoint::leads_on`.
+  bool leads_on(uint32_t input_nr) const;
+  /// The same, of what the result is made of.
+  bool leads_past(uint32_t input_nr) const;
   /// See `adjoint::replay::each_again`.
   void each_again(uint32_t output_nr, runtime::FunctionRef<void(const Again&, size_t)> f) const;
 
@@ -54,7 +60,23 @@ class ReplayNode final : public Node {
   void tell_again(runtime::FunctionRef<void(const Again&, size_t)> f, size_t shares) const;
   const Group& group() const { return replay_->recording_->groups[group_]; }
   const Replay::Part& part() const { return replay_->parts_[group_]; }
-  bool run(const Replay::Backward& pass, Gradients& in, Gradients& out);
+  bool run(const Replay::Backward& pass, Gradients& in, Gradients& out, bool spends);
+  /// A pass that is at work here. Eager frees what passes come by, node by node, and refuses the next that
+  /// comes by the same; here that is known by parts (`Saving`), instead of by `Node::readers`.
+  class Reading {
+   public:
+    Reading(ReplayNode& node, const Gradients& in);
+    Reading(const Reading&) = delete;
+    ~Reading();
+    void done() { claimed_.clear(); }
+    /// Whether no other pass will ask for anything.
+    bool spends = false;
+
+   private:
+    ReplayNode& node_;
+    std::vector<uint32_t> claimed_;
+  };
+  void differentiate_again(Gradients& in, Gradients& out);
   /// What the function took, and whether some of it was written since by who had nothing to fear of that.
   Tensors inputs_then(bool& written);
   /// Of the results of the function, run again, which is one of this node's, or of a node before it.
@@ -87,6 +109,11 @@ class ReplayNode final : public Node {
   std::vector<const char*> elements_;
   Tensors kept_;
   std::vector<Scalar> numbers_;
+  /// Passes at work; which parts of what was saved a pass has freed, or will.
+  runtime::SmallLock mutex_;
+  uint32_t reading_ = 0;
+  std::vector<bool> spent_;
+  size_t left_;
 };
 
 /// Give a result the history of one whose graph is gone.

@@ -42,9 +42,9 @@ def running_mean_in_the_graph(jit, see):
     running_mean(jit, see, lambda x, h, mean: x.sum() - mean)
 
 
-@trap(replays=False)
+@trap()
 def two_paths_that_meet_inside(jit, see):
-    """Gradients of both meet at h, where nodes of their own would not let them."""
+    """Gradients of both meet at h."""
     running_mean(jit, see, lambda x, h, mean: h - mean)
 
 
@@ -441,9 +441,15 @@ def test_what_is_not_replayed_says_why():
         y.register_hook(lambda g: g * 2)
         return y
 
+    def with_a_hook_on_what_it_takes(h):
+        h.register_hook(lambda g: g * 3)
+        return h * w
+
     views, retaining, hooked = ad.jit(of_a_view), ad.jit(of_what_retains), ad.jit(with_a_hook)
+    taking = ad.jit(with_a_hook_on_what_it_takes)
     for _ in range(4):
         hooked(ad.ones(4))
+        taking(w * 2)
         views(ad.zeros(4)[:2])
         h = w * 2
         h.retain_grad()
@@ -454,6 +460,7 @@ def test_what_is_not_replayed_says_why():
         (views, "reaches a view of that", "v.add_("),
         (retaining, "retains its gradient", "h.mul_(2)"),
         (hooked, "inside of it has hooks", "y.register_hook("),
+        (taking, "a hook came", "h.register_hook("),
     ):
         (reason,) = (r for r in f.stats()["reasons"] if what in r)
         assert code in lines[int(re.search(r"\(line (\d+) of .*test_writes_in_graphs", reason)[1]) - 1]

@@ -89,9 +89,10 @@ def draw(f: Jitted, which: int) -> Drawing:
                 )
             if kind == "result":
                 return "gradient of " + inputs[part["by"][k]] if k < len(part["by"]) else "gradient"
-            return (
-                inputs[k] if k < len(inputs) else "gradient of " + results[part["outputs"][k - len(inputs)]]
-            )
+            if k < len(inputs):
+                return str(inputs[k])
+            number = part["outputs"][k - len(inputs)]
+            return "gradient of " + (results[number] if number < outputs else "a tensor inside")
 
         for i, (kind, text, k, takes) in enumerate(part["nodes"]):
             if kind == "input" and k >= len(inputs) + len(part["outputs"]):

@@ -16,20 +16,29 @@ if TYPE_CHECKING:
 __all__ = ["passes", "rewritten"]
 
 
-def _patterns(roots: list[Any]) -> Iterator[list[Any]]:
+def _ones(like: Any) -> Any:
+    """Ones that lie as a tensor does."""
+    stride = like.stride()
+    if like.is_contiguous() or like.numel() == 0:
+        return like.detach().new_ones(like.shape)
+    sizes = [1 if step == 0 else size for size, step in zip(like.shape, stride, strict=True)]
+    try:
+        return like.detach().new_empty_strided(sizes, stride).fill_(1).expand(like.shape)
+    except RuntimeError:  # elements that lie over each other
+        return like.detach().new_ones(like.shape)
+
+
+def _patterns(groups: list[list[int]], results: list[Any]) -> Iterator[dict[int, Any]]:
     """The cotangents that backward passes begin with, as a rule: for all results, and for each alone; in memory of their
     own, and one number expanded, which is what comes from a sum.
     """
-    some = [[True] * len(roots)]
-    if len(roots) > 1:
-        some += [[k == i for k in range(len(roots))] for i in range(min(len(roots), 4))]
-    for pattern in some:
-        yield [t.detach().new_ones(t.shape) if on else None for t, on in zip(roots, pattern, strict=True)]
-        if sum(pattern) == 1:
-            t = roots[pattern.index(True)]
-            if t.ndim:
-                one = t.detach().new_ones(()).expand(t.shape)
-                yield [one if on else None for on in pattern]
+    ones = [t.detach().new_ones(t.shape) for t in results]
+    yield dict(enumerate(ones))
+    for group in groups:
+        for k in [k for k in group if k < len(results)][:4]:
+            yield {k: ones[k]}
+            if results[k].ndim:
+                yield {k: ones[k].new_ones(()).expand(results[k].shape)}
 
 
 _SECOND_TIME = "Trying to backward through the graph a second time"
@@ -99,7 +108,7 @@ def passes(
     if not _C.is_grad_enabled():
         raise Unfit("its result requires grad, although it was called without recording")
     roots = [tensors[i] for i in which]
-    reason, code, is_spent, levels = _C._look_at_graph(roots, [inputs[i] for i in by])
+    reason, code, is_spent = _C._look_at_graph(roots, [inputs[i] for i in by])
     if reason:
         where = _line(recorder.hooked_at) if reason.endswith("hooks") else ""
         raise Unfit(f"its result requires grad, and {reason}{where}")
@@ -112,28 +121,15 @@ def passes(
             made.retained.append(i)
     if is_spent:
         return [], _spent(tensors, which, inputs, by)
-    if made.written and _C._parts_meet(roots, [inputs[i] for i in by], levels):
-        raise Unfit(
-            "what it returns or writes in the graph is made of each other and of something else that both take, where their "
-            "gradients meet: return that too, or detach() one of them"
-        )
-    groups: list[Any] = []
-    for level in range(max(levels) + 1):
-        outputs = [i for i, n in zip(which, levels, strict=True) if n == level]
-        before = [i for i, n in zip(which, levels, strict=True) if n < level]
-        ends = [inputs[i] for i in by] + [tensors[i] for i in before]
-        passes, of = _passes_of(recorder, [tensors[i] for i in outputs], ends)
-        if passes is None:
-            if made.written:
-                raise Unfit("the graph of a tensor that existed before and that it writes is freed")
-            return [], _spent(tensors, which, inputs, by)
-        reached = [k for k in range(len(of)) if any(p[3][k] is not None for p in passes)]
-        for p in passes:
-            p[3] = [p[3][k] for k in reached]
-        numbers = [of[k] for k in reached]
-        led_by = [by[n] for n in numbers if n < len(by)]
-        groups.append((outputs, led_by, [before[n - len(by)] for n in numbers if n >= len(by)], passes))
-    return groups, []
+    cut = _C._Cut(roots, which, [inputs[i] for i in by], by, len(tensors))  # type: ignore[call-arg]
+    if cut.tangled:
+        raise Unfit("its result requires grad, and was recorded in another order than its graph has")
+    groups = _passes_of(recorder, cut, roots, len(by))
+    if groups is None:
+        if made.written:
+            raise Unfit("the graph of a tensor that existed before and that it writes is freed")
+        return [], _spent(tensors, which, inputs, by)
+    return [cut, *groups], []
 
 
 def _look_at(code: list[tuple[Any, Any]], known: list[Any], made: Recorded) -> None:
@@ -147,22 +143,49 @@ def _look_at(code: list[tuple[Any, Any]], known: list[Any], made: Recorded) -> N
             clean.backward(one, kind)
 
 
-def _passes_of(recorder: Any, roots: list[Any], ends: list[Any]) -> tuple[list[list[Any]] | None, list[int]]:
-    """Passes from results to inputs and to results of earlier groups: [first step, end, cotangents, gradients] each, None
-    where the graph was freed; and for which end each gradient is.
+def _passes_of(recorder: Any, cut: Any, results: list[Any], ends: int) -> list[Any] | None:
+    """Of each group: for which end or point each gradient is, and passes, as [first step, end, cotangents, gradients]. None where
+    the graph was freed. A group's cotangents are what the groups after it bring.
     """
-    passes = []
-    of: list[int] = []
-    for seeds in _patterns(roots):
-        begin = recorder.open()
-        try:
-            gradients, of = _C._gradients_of_graph(roots, seeds, ends)
-        except RuntimeError as error:
-            if _SECOND_TIME not in str(error):
-                raise Unfit(f"its result requires grad, and its backward pass fails: {error}") from None
-            recorder.forgive()
-            return None, of
-        finally:
-            end = recorder.close()
-        passes.append([begin, end, seeds, gradients])
-    return passes, of
+    points = cut.groups
+    found: list[dict[Any, list[Any]]] = [{} for _ in points]
+    of: list[list[int]] = [[] for _ in points]
+    seen = set()
+    for pattern in _patterns(points, results):
+        arrived = dict(pattern)
+        for g in reversed(range(len(points))):
+            # What else is on its way, and how it lies: from here on all goes as it did then.
+            state = (g, tuple(sorted((p, t.stride()) for p, t in arrived.items())))
+            if state in seen:
+                break
+            seen.add(state)
+            seeds = [_ones(arrived.pop(p)) if p in arrived else None for p in points[g]]
+            if all(t is None for t in seeds):
+                continue
+            layout = tuple(None if t is None else t.stride() for t in seeds)
+            if layout not in found[g]:
+                begin = recorder.open()
+                try:
+                    gradients, of[g] = cut.run(g, seeds)
+                except RuntimeError as error:
+                    if _SECOND_TIME not in str(error):
+                        raise Unfit(
+                            f"its result requires grad, and its backward pass fails: {error}"
+                        ) from None
+                    recorder.forgive()
+                    return None
+                finally:
+                    end = recorder.close()
+                found[g][layout] = [begin, end, seeds, gradients]
+            for n, gradient in zip(of[g], found[g][layout][3], strict=True):
+                if n >= ends and gradient is not None:
+                    before = arrived.get(n - ends)
+                    arrived[n - ends] = gradient if before is None else before + gradient
+    groups = []
+    for numbers, by_layout in zip(of, found, strict=True):
+        passes = list(by_layout.values())
+        reached = [k for k in range(len(numbers)) if any(p[3][k] is not None for p in passes)]
+        for p in passes:
+            p[3] = [p[3][k] for k in reached]
+        groups.append(([numbers[k] for k in reached], passes))
+    return groups

@@ -225,7 +225,7 @@ def _finish(
         what, file, line = impure[0]
         raise Unfit(f"it calls {what} in line {line} of {file}")
     if layout.unknown:
-        raise Unfit("{} {}".format(*layout.unknown[0]))
+        raise Unfit(_with_line("{} {}".format(*layout.unknown[0]), recorder))
     tensors = Tensors()
     if any(count > ALONE for count in counts(made.result)):
         raise Unfit("it returns a list or dict that is also held elsewhere")
@@ -237,6 +237,8 @@ def _finish(
             node, numbers = _C._node_of(change.value), [layout.numbers[k][1] for k in made.varying]
             if 0 <= node < len(numbers) and change.before is numbers[node]:
                 continue  # a number that is tracked stands there
+        if change.reason and "hook" in change.reason:
+            raise Unfit(_with_line(change.sentence(), recorder))
         made.changes.append(_change(change, tensors))
     if odd := _C._uncommon(tensors, returned):
         _look_at(odd, tensors, returned, inputs, made)
@@ -279,6 +281,11 @@ def _look_at(odd: list[int], tensors: Tensors, returned: int, inputs: list[Any],
                 made.bases.setdefault(number, k)
         elif base is None and t._is_view():
             raise Unfit("it makes a view of an unknown tensor")
+
+
+def _with_line(reason: str, recorder: Any) -> str:
+    """A reason; one that is a hook with where the function sets it, if it does."""
+    return f"{reason} ({recorder.hooked_at})" if "hook" in reason and recorder.hooked_at else reason
 
 
 def _change(change: Change, tensors: Tensors) -> tuple[Change, tuple[Any, ...]]:
