@@ -93,8 +93,8 @@ struct Arange : CreationRow {
   static constexpr auto doc =
       "Numbers from start up to but without end, or from 0 up to one number; int64 where all are integers.";
   static constexpr auto signature = "start, end=None, step=1, *, dtype=None, requires_grad=False";
-  static constexpr auto samples = Cases{"4", "0, 5, 2", "1.5, -1, -0.5, dtype=float64, requires_grad=True",
-                                        "0, 0", "0.5, 4, 1.5, dtype=int32"};
+  static constexpr auto samples =
+      Cases{"4", "0, 5, 2", "1.5, -1, -0.5, dtype=float64, requires_grad=True", "0, 0"};
   static Tensor forward(Into into, Scalar start, OptionalScalar end, Scalar step, OptionalType dtype,
                         bool requires_grad);
 };
