@@ -161,7 +161,7 @@ def zeros_like(
     device: Device | None = None,
 ) -> Tensor:
     """Like `zeros`, with the shape, the dtype and the order of strides of `input`."""
-    return _laid(_C._zeros_like(input, dtype=dtype, device_number=device), memory_format, "zeros_like")
+    return _laid(_C._zeros_like, (input,), dtype, memory_format, device, "zeros_like")
 
 
 @creation(out=False, consults=True, row=_C._ones_like)
@@ -173,7 +173,7 @@ def ones_like(
     device: Device | None = None,
 ) -> Tensor:
     """Like `ones`, with the shape, the dtype and the order of strides of `input`."""
-    return _laid(_C._ones_like(input, dtype=dtype, device_number=device), memory_format, "ones_like")
+    return _laid(_C._ones_like, (input,), dtype, memory_format, device, "ones_like")
 
 
 @creation(out=False, consults=True, row=_C._full_like)
@@ -186,17 +186,16 @@ def full_like(
     device: Device | None = None,
 ) -> Tensor:
     """Like `full`, with the shape, the dtype and the order of strides of `input`."""
-    return _laid(
-        _C._full_like(input, fill_value, dtype=dtype, device_number=device), memory_format, "full_like"
-    )
+    return _laid(_C._full_like, (input, fill_value), dtype, memory_format, device, "full_like")
 
 
 def empty_laid(input, dtype, memory_format, device, name):
     """`empty_like` for functions that fill it."""
-    return _laid(_C._empty_like(input, dtype=dtype, device_number=device), memory_format, name)
+    return _laid(_C._empty_like, (input,), dtype, memory_format, device, name)
 
 
-def _laid(made, memory_format, name):
+def _laid(row, like, dtype, memory_format, device, name):
+    made = row(*like, dtype=dtype, device_number=device)
     return (
         made
         if memory_format is None or memory_format is preserve_format
