@@ -7,15 +7,20 @@ import numpy as np
 
 REFERENCES = {
     "_zeros": lambda size, *_: np.zeros(size),
+    "_ones": lambda size, *_: np.ones(size),
     "_full": lambda size, value, *_: np.full(size, value),
+    "_zeros_like": lambda x, *_: np.zeros(x.shape),
+    "_ones_like": lambda x, *_: np.ones(x.shape),
     "_full_like": lambda x, value, *_: np.full(x.shape, value),
-    "_arange": lambda start, end, step, *_: np.arange(start, end, step),
+    "_arange": lambda start, end=None, step=1, *_: np.arange(
+        *((start,) if end is None else (start, end, step))
+    ),
     "_linspace": lambda start, end, n, *_: np.linspace(start, end, n),
     "_logspace": lambda start, end, n, base, *_: np.logspace(start, end, n, base=base),
     "_triangle_indices": lambda n, m, offset, upper, *_: np.stack(
         (np.triu_indices if upper else np.tril_indices)(n, offset, m)
     ),
-    "_eye": lambda n, m, *_: np.eye(n, m),
+    "_eye": lambda n, m=None, *_: np.eye(n, m),
 }
 
 

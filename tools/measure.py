@@ -37,7 +37,7 @@ QUIET = 0.5
 HOT = [
     "core/autograd/engine.cpp",
     "core/dispatch/elementwise.cpp",
-    "core/bind/plain_call.cpp",
+    "core/bind/arguments.cpp",
     "benchmarks/harness.py",
 ]
 

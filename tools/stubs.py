@@ -176,12 +176,12 @@ def compiled_stub(module, rows):
     lines += ["class Composition:"]
     lines += [
         f"    {n}: {any_}"
-        for n in ("__wrapped__", "__signature__", "__code__", "_asked_as", "_explain", "_plain", "_signature")
+        for n in ("__wrapped__", "__signature__", "__code__", "_asked_as", "_explain", "_signature")
     ]
     lines += [f"    {n}: {str_}" for n in ("__name__", "__qualname__", "__module__")]
     lines += [f"    {n}: {int_}" for n in ("_consults", "_precision")]
     lines += [
-        f"    def __init__(self, function: {any_}, explain: {any_}, consults: {names.of('bool | None')} = True) -> None: ...",
+        f"    def __init__(self, function: {any_}, explain: {any_}, consults: {names.of('bool | None')} = True, row: {any_} = None) -> None: ...",
         f"    def __call__(self, *args: {any_}, **kwargs: {any_}) -> {any_}: ...",
         "",
     ]

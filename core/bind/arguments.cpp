@@ -4,6 +4,7 @@
 
 #include "bind/object.h"
 #include "bind/operators.h"
+#include "bind/overrides.h"
 #include "bind/replay_numbers.h"
 #include "bind/words.h"
 #include "runtime/random.h"
@@ -22,7 +23,7 @@ bool is_sequence(PyObject* o) {
 bool is_number(PyObject* o) {
   return PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o) || is_tracked(o);
 }
-bool is_whole(PyObject* o) { return PyIndex_Check(o) && !PyFloat_Check(o); }
+bool is_whole(PyObject* o) { return PyLong_CheckExact(o) || (PyIndex_Check(o) && !PyFloat_Check(o)); }
 
 /// Whether all elements of a list or tuple are as `fits` asks; of other sequences it is seen when they are
 /// read.
@@ -67,9 +68,11 @@ Fit fit_of(const ArgKind& kind, PyObject* o) {
       return when(s && s->is_integral(), Fit::Converted);
     }
     case Form::Ints:
+      if (PyLong_CheckExact(o)) return Fit::Exact;
+      if (PyTuple_Check(o)) return when(all_of(o, is_whole), Fit::Exact);
       if (is_int(o)) return PyLong_Check(o) ? Fit::Exact : Fit::Converted;
       if (!is_sequence(o) || (is_tensor(o) && unwrap(o).dim() == 0)) return Fit::No;
-      return when(all_of(o, is_whole), PyTuple_Check(o) || PyList_Check(o) ? Fit::Exact : Fit::Converted);
+      return when(all_of(o, is_whole), PyList_Check(o) ? Fit::Exact : Fit::Converted);
     case Form::Tensors:
       if (!is_sequence(o)) return Fit::No;
       return when(
@@ -170,9 +173,11 @@ PyObject* to_python(const ArgKind& kind, const Value& v) {
 
 // --- Which way of calling fits --------------------------------------------------------------------
 
-Alternate::Alternate(const Signature& s, const std::deque<Default>& d) : signature(&s), defaults(&d) {
+Alternate::Alternate(const Signature& s, const std::deque<Default>& d) : signature(&s) {
+  for (const Default& each : d) defaults.push_back(each.value);
   if (s.op->elementwise && *s.op->name == '_' && *s.op->overloads) elements = s.op->elementwise->types;
   for (size_t i = 0; i < s.parameters.size(); ++i) {
+    required |= uint32_t{!s.parameters[i].has_default} << i;
     names.push_back(interned(s.parameters[i].name));
     for (const std::string& other : s.parameters[i].synonyms)
       synonyms.emplace_back(interned(other), static_cast<int>(i));
@@ -195,8 +200,7 @@ int Alternate::position_of(PyObject* name) const {
 
 [[gnu::hot]] Fit Alternate::match(const Given& given, Match& m, Refusal& refusal) const {
   const std::vector<Parameter>& parameters = signature->parameters;
-  const int n = static_cast<int>(parameters.size()), positional = signature->positional,
-            last = positional - 1;
+  const int positional = signature->positional, last = positional - 1;
   const auto no = [&](Refusal::Why why, int parameter, PyObject* what = nullptr) {
     refusal = {why, parameter, what};
     return Fit::No;
@@ -212,36 +216,41 @@ int Alternate::position_of(PyObject* name) const {
     m.first_spelt = given.args + last;
     placed = positional;
   }
-  for (int i = 0; i < n; ++i) m.found[i] = i < placed ? given.args[i] : nullptr;
+  for (Py_ssize_t i = 0; i < placed; ++i) m.found[i] = given.args[i];
+  m.given = (uint32_t{1} << placed) - 1;
   for (Py_ssize_t k = 0; k < given.keywords(); ++k) {
     if (k == given.out) continue;
     PyObject* name = PyTuple_GET_ITEM(given.kwnames, k);
     const int at = position_of(name);
     if (at < 0) return no(Refusal::Why::Keyword, 0, name);
-    if (m.found[at]) return no(Refusal::Why::Twice, at);
+    if (m.given >> at & 1) return no(Refusal::Why::Twice, at);
+    if (m.spelt && !parameters[at].keyword_only) return no(Refusal::Why::SpeltWithKeywords, 0);
     m.found[at] = given.args[given.nargs + k];
+    m.given |= uint32_t{1} << at;
   }
-  if (m.spelt && given.keywords() > (given.out >= 0)) return no(Refusal::Why::SpeltWithKeywords, 0);
+  const uint32_t missing = required & ~m.given;
   Fit worst = Fit::Exact;
   bool any_tensor = false;
   uint32_t types = 0;
   int number = -1;  // a number in a tensor's place: only beside a tensor
-  for (int i = 0; i < n; ++i) {
-    if (!m.found[i]) {
-      if (parameters[i].has_default) continue;
-      return no(Refusal::Why::Missing, i);
-    }
+  for (uint32_t rest = m.given; rest; rest &= rest - 1) {
+    const int i = std::countr_zero(rest);
     if (m.spelt && i == last) continue;
-    const Fit f = fit_of(*parameters[i].kind, m.found[i]);
-    if (f == Fit::No) return no(Refusal::Why::Type, i, m.found[i]);
+    const ArgKind& kind = *parameters[i].kind;
+    const Fit f = fit_of(kind, m.found[i]);
+    if (f == Fit::No) {
+      if (missing && std::countr_zero(missing) < i) break;
+      return no(Refusal::Why::Type, i, m.found[i]);
+    }
     worst = std::min(worst, f);
-    if (parameters[i].kind->form != Form::Tensor) continue;
+    if (kind.form != Form::Tensor) continue;
     if (f == Fit::Exact && m.found[i] != Py_None) {
       any_tensor = true;
       types |= types::bit(unwrap(m.found[i]).dtype());
     }
-    if (f == Fit::Converted && number < 0 && !parameters[i].kind->optional) number = i;
+    if (f == Fit::Converted && number < 0 && !kind.optional) number = i;
   }
+  if (missing) return no(Refusal::Why::Missing, std::countr_zero(missing));
   if (number >= 0 && !any_tensor) return no(Refusal::Why::Type, number, m.found[number]);
   if (elements && !(elements & types)) return no(Refusal::Why::Elements, 0, m.found[0]);
   return worst;
@@ -273,7 +282,7 @@ std::string Alternate::explain(const Refusal& r, const Given& given) const {
       return adjoint::text("is not implemented for '",
                            is_tensor(r.given) ? name_of(unwrap(r.given).dtype()) : "these types", "'");
     case Refusal::Why::SpeltWithKeywords:
-      return "sizes spelt out take no keyword arguments";
+      return "sizes spelt out take no keyword for another argument that may be given by place";
     case Refusal::Why::Type:
       break;
   }
@@ -291,148 +300,6 @@ std::string Alternate::explain(const Refusal& r, const Given& given) const {
       if (PyObject* e = PySequence_Fast_ITEMS(r.given)[k]; !is_whole(e))
         return adjoint::text(expected, ", but found element of type ", Py_TYPE(e)->tp_name, " at pos ", k);
   return adjoint::text(expected, ", not ", Py_TYPE(r.given)->tp_name);
-}
-
-// --- Values ---------------------------------------------------------------------------------------
-
-void Arguments::keep_ints(Value& v, Dims dims) {
-  Dims& to = ints_used_ < 3 ? ints_[ints_used_++] : *more_ints_.emplace_back(std::make_unique<Dims>());
-  to = std::move(dims);
-  v.list = {to.data(), to.size()};
-}
-
-/// Read a tuple or list of nothing but small ints, as nearly all are. False for others.
-bool Arguments::plain_ints(PyObject* o, Value& v) {
-  if (!PyTuple_CheckExact(o) && !PyList_CheckExact(o)) return false;
-  Dims dims;
-  PyObject* const* items = PySequence_Fast_ITEMS(o);
-  for (Py_ssize_t k = 0, n = PySequence_Fast_GET_SIZE(o); k < n; ++k) {
-    if (!PyLong_CheckExact(items[k])) return false;
-    int overflow = 0;
-    dims.push_back(PyLong_AsLongLongAndOverflow(items[k], &overflow));
-    if (overflow) return false;
-  }
-  keep_ints(v, std::move(dims));
-  return true;
-}
-
-[[gnu::hot]] void Arguments::set(const Parameter& p, PyObject* o) {
-  Value& v = values_[p.index];
-  v.present = !(o == Py_None && p.kind->optional);
-  if (!v.present) return;
-  switch (p.kind->form) {
-    case Form::Tensor:
-      if (is_tensor(o)) {
-        v.tensor = &unwrap(o);
-        elements_ += v.tensor->numel();
-        if (p.index == 0) like_ = v.tensor->dtype();
-        mixed_ |= v.tensor->dtype() != like_;
-      } else {
-        tensors_[p.index] = operand(o, like_);
-        v.tensor = &tensors_[p.index];
-      }
-      return;
-    case Form::Scalar:
-      v.scalar = is_tensor(o) ? item(unwrap(o), "item") : *as_scalar(o);
-      return;
-    case Form::Int:
-      v.i = as_int(o, p.name.c_str());
-      return;
-    case Form::Float:
-      v.d = as_double(o, p.name.c_str());
-      return;
-    case Form::Bool:
-      v.b = PyBool_Check(o) ? o == Py_True
-            : is_tracked(o) ? PyObject_IsTrue(o) == 1
-                            : as_scalar(o)->as_int() != 0;
-      return;
-    case Form::Ints:
-      if (!plain_ints(o, v))
-        keep_ints(v, as_dims(o, (std::string(op_.name) + "(): argument '" + p.name + "'").c_str()));
-      return;
-    case Form::Tensors: {
-      PyObject* fast = PySequence_Fast(o, "");
-      if (!fast) throw PythonError{};
-      struct Release {
-        PyObject* p;
-        ~Release() { Py_DECREF(p); }
-      } release{fast};
-      Tensors& list = lists_.emplace_back();
-      const Py_ssize_t n = PySequence_Fast_GET_SIZE(fast);
-      list.reserve(static_cast<size_t>(n));
-      for (Py_ssize_t k = 0; k < n; ++k) {
-        PyObject* e = PySequence_Fast_GET_ITEM(fast, k);
-        if (is_tensor(e))
-          list.push_back(unwrap(e));
-        else if (e == Py_None && p.kind->optional_elements)
-          list.emplace_back();
-        else
-          fail<TypeError>("expected Tensor as element ", k, " in argument '", p.name, "' of ", op_.name,
-                          "(), but got ", Py_TYPE(e)->tp_name);
-        if (list.back().defined()) elements_ += list.back().numel();
-      }
-      v.list = {list.data(), list.size()};
-      return;
-    }
-    case Form::Floats: {
-      std::vector<double>& list = floats_.emplace_back();
-      if (is_number(o)) {
-        list.push_back(as_double(o, p.name.c_str()));
-      } else {
-        PyObject* fast = PySequence_Fast(o, "");
-        if (!fast) throw PythonError{};
-        struct Release {
-          PyObject* p;
-          ~Release() { Py_DECREF(p); }
-        } release{fast};
-        for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(fast); ++k)
-          list.push_back(as_double(PySequence_Fast_GET_ITEM(fast, k), p.name.c_str()));
-      }
-      v.list = {list.data(), list.size()};
-      return;
-    }
-    case Form::Generator:
-      v.generator = nb::cast<runtime::Generator*>(nb::handle(o));
-      return;
-    case Form::Type:
-      v.type = *as_dtype(o);
-      return;
-    case Form::Text: {
-      Py_ssize_t n = 0;
-      const char* s = PyUnicode_AsUTF8AndSize(o, &n);
-      if (!s) throw PythonError{};
-      v.list = {s, static_cast<size_t>(n)};
-      return;
-    }
-  }
-}
-
-[[gnu::hot]] void Arguments::read(const Alternate& alternate, const Match& m) {
-  const Signature& s = *alternate.signature;
-  const std::deque<Default>& defaults = *alternate.defaults;
-  const size_t n = s.parameters.size();
-  // An order may leave arguments out.
-  if (n != defaults.size())
-    for (size_t i = 0; i < defaults.size(); ++i) values_[i] = defaults[i].value;
-  for (size_t i = 0; i < n; ++i) {
-    const Parameter& p = s.parameters[i];
-    if (!m.found[i])
-      values_[p.index] = defaults[static_cast<size_t>(p.index)].value;
-    else if (m.spelt && static_cast<int>(i) == s.positional - 1) {
-      Dims dims;
-      for (Py_ssize_t k = 0; k < m.spelt; ++k) dims.push_back(as_int(m.first_spelt[k], op_.name));
-      values_[p.index].present = true;
-      keep_ints(values_[p.index], std::move(dims));
-    } else {
-      set(p, m.found[i]);
-    }
-  }
-  // A number beside tensors of several types meets the one that they promote to: it stays as it is until
-  // then.
-  if (mixed_) [[unlikely]]
-    for (size_t i = 0; i < n; ++i)
-      if (Tensor& number = tensors_[s.parameters[i].index]; number.defined())
-        number = operand(m.found[i], DType::Bool);
 }
 
 }  // namespace adjoint::bind

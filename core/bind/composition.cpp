@@ -7,10 +7,10 @@
 #include <Python.h>
 #include <structmember.h>
 
+#include "bind/arguments.h"
 #include "bind/autocast.h"
-#include "bind/object.h"
+#include "bind/operators.h"
 #include "bind/overrides.h"
-#include "bind/plain_call.h"
 #include "bind/sparse.h"
 #include "state.h"
 #include "tensor/device.h"
@@ -28,7 +28,7 @@ struct Composition {
                    // asks in its turn
   PyObject* dict;  // name, documentation and the like, as functools.update_wrapper gives them
   unsigned char precision;  // what autocast gives it its arguments in
-  PlainForms* plain;        // owned; null: none
+  PyObject* row;            // the operator that does the calls which it can match; null: none
 };
 
 PyObject* explained(Composition* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
@@ -73,7 +73,25 @@ PyObject* explained(Composition* self, PyObject* const* args, Py_ssize_t nargs, 
   return thread_state.default_device;
 }
 
-PyObject* call(PyObject* o, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+/// The result of the row, to which sizes, numbers and tensors as they are go straight; null without an error
+/// where the arguments are others or it would fail: the function reads them, and words errors as the program
+/// wrote the call.
+[[gnu::hot]] PyObject* call_row(PyObject* row, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  try {
+    const Alternate& way = alternates_of(row).front();
+    Arguments arguments;
+    if (!arguments.read(way, Given{args, nargs, kwnames})) return nullptr;
+    Results results;
+    way.op().boxed(arguments.values(), results);
+    return wrap(std::move(results.one));
+  } catch (const Error&) {
+    return nullptr;
+  } catch (...) {
+    return raise();
+  }
+}
+
+[[gnu::hot]] PyObject* call(PyObject* o, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   auto* self = reinterpret_cast<Composition*>(o);
   const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
   if (self->consults &&
@@ -97,9 +115,8 @@ PyObject* call(PyObject* o, PyObject* const* args, size_t nargsf, PyObject* kwna
       Py_DECREF(result);
     }
   }
-  if (self->plain && !thread_state.watched)
-    if (PyObject* made = call_plain(*self->plain, args, nargs, kwnames); made || PyErr_Occurred())
-      return made;
+  if (self->row && !thread_state.watched)
+    if (PyObject* made = call_row(self->row, args, nargs, kwnames); made || PyErr_Occurred()) return made;
   PyObject* result = thread_state.watched && self->precision
                          ? call_converted(self->function, self->precision, args, nargsf, kwnames)
                          : PyObject_Vectorcall(self->function, args, nargsf, kwnames);
@@ -110,16 +127,20 @@ PyObject* call(PyObject* o, PyObject* const* args, size_t nargsf, PyObject* kwna
 }
 
 PyObject* create(PyTypeObject* type, PyObject* args, PyObject* kw) {
-  PyObject *function, *explain, *consults = Py_True;
-  static const char* names[] = {"function", "explain", "consults", nullptr};
-  if (!PyArg_ParseTupleAndKeywords(args, kw, "OO|O", const_cast<char**>(names), &function, &explain,
-                                   &consults))
+  PyObject *function, *explain, *consults = Py_True, *row = Py_None;
+  static const char* names[] = {"function", "explain", "consults", "row", nullptr};
+  if (!PyArg_ParseTupleAndKeywords(args, kw, "OO|OO", const_cast<char**>(names), &function, &explain,
+                                   &consults, &row))
     return nullptr;
+  if (row != Py_None && !operator_of(row))
+    return PyErr_Format(PyExc_TypeError, "Composition(): row must be an operator, not %s",
+                        Py_TYPE(row)->tp_name);
   auto* self = reinterpret_cast<Composition*>(type->tp_alloc(type, 0));
   if (!self) return nullptr;
   self->call = call;
   self->function = Py_NewRef(function);
   self->explain = Py_NewRef(explain);
+  self->row = row == Py_None ? nullptr : Py_NewRef(row);
   self->consults = consults == Py_None ? 0 : consults == Py_False ? 1 : 2;
   return reinterpret_cast<PyObject*>(self);
 }
@@ -132,7 +153,7 @@ void destroy(PyObject* o) {
   Py_CLEAR(self->explain);
   Py_CLEAR(self->asked_as);
   Py_CLEAR(self->dict);
-  delete self->plain;
+  Py_CLEAR(self->row);
   type->tp_free(o);
   Py_DECREF(type);
 }
@@ -170,18 +191,6 @@ PyObject* forward(PyObject* self, void* name) {
   return PyObject_GetAttrString(c->function, static_cast<const char*>(name));
 }
 
-int set_plain(PyObject* self, PyObject* value, void*) {
-  auto* c = reinterpret_cast<Composition*>(self);
-  try {
-    auto* forms = new PlainForms(plain_forms(value ? value : Py_None));
-    delete std::exchange(c->plain, forms);
-    return 0;
-  } catch (...) {
-    raise();
-    return -1;
-  }
-}
-
 PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr}, {}};
 PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Composition, call), READONLY, nullptr},
                          {"__dictoffset__", T_PYSSIZET, offsetof(Composition, dict), READONLY, nullptr},
@@ -192,7 +201,6 @@ PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Compositi
                          {}};
 #define ADJOINT_OF_FUNCTION(name) {name, forward, nullptr, nullptr, const_cast<char*>(name)}
 PyGetSetDef getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
-                        {"_plain", nullptr, set_plain, "Forms of a call that one operator does.", nullptr},
                         ADJOINT_OF_FUNCTION("__code__"),
                         ADJOINT_OF_FUNCTION("__defaults__"),
                         ADJOINT_OF_FUNCTION("__kwdefaults__"),

@@ -25,14 +25,17 @@ struct Overloads {
   PyObject* composition = nullptr;  // owned
 
   const std::vector<Alternate>& alternates() const {
-    if (alternates_.empty())
-      for (const Operator* row : rows)
-        for (const Signature& s : signatures_of(*row).all)
-          alternates_.emplace_back(s, signatures_of(*row).defaults);
+    if (alternates_.empty()) [[unlikely]]
+      fill();
     return alternates_;
   }
 
  private:
+  [[gnu::noinline]] void fill() const {
+    for (const Operator* row : rows)
+      for (const Signature& s : signatures_of(*row).all)
+        alternates_.emplace_back(s, signatures_of(*row).defaults);
+  }
   mutable std::vector<Alternate> alternates_;
 };
 
@@ -246,20 +249,23 @@ const Alternate* choose(OperatorObject* o, const Given& g, Match& chosen) {
     given.out = i;
     out = args[nargs + i] == Py_None ? nullptr : args[nargs + i];
   }
-  Match match;
-  const Alternate* alternate = choose(o, given, match);
-  if (!alternate) {
-    if (o->overloads->composition && !comes_back(o->overloads, nargs ? args[0] : nullptr))
-      return call_composition(o, given);
-    refuse(o, given);
+  Arguments arguments;
+  const Alternate* alternate = &o->overloads->alternates().front();
+  if (!arguments.read(*alternate, given)) {
+    Match match;
+    alternate = choose(o, given, match);
+    if (!alternate) {
+      if (o->overloads->composition && !comes_back(o->overloads, nargs ? args[0] : nullptr))
+        return call_composition(o, given);
+      refuse(o, given);
+    }
+    arguments.read(*alternate, match);
   }
   if (alternate->signature->old) [[unlikely]]
     if (const ForTorch torch = for_torch();
         torch.warns_of_old_ways && (!alternate->warned || torch.warns_always))
       warn_of_order(o, *alternate);
   const Operator& op = alternate->op();
-  Arguments arguments(op);
-  arguments.read(*alternate, match);
   const Value* v = arguments.values();
   // What makes a view may give the object another tensor: under Python's lock.
   const bool unlock =
@@ -318,8 +324,7 @@ const Alternate* choose(OperatorObject* o, const Given& g, Match& chosen) {
 }
 
 PyObject* operator_get(PyObject* self, PyObject* instance, PyObject*) {
-  if (!instance) return Py_NewRef(self);
-  return PyMethod_New(self, instance);
+  return instance ? PyMethod_New(self, instance) : Py_NewRef(self);
 }
 PyObject* operator_repr(PyObject* self) {
   return PyUnicode_FromFormat("<operator %U>", reinterpret_cast<OperatorObject*>(self)->name);
@@ -425,6 +430,10 @@ PyObject* operator_object(const Operator& op, CallForm form) {
 }
 const Operator* operator_of(PyObject* o) {
   return PyObject_TypeCheck(o, operator_type) ? reinterpret_cast<OperatorObject*>(o)->op : nullptr;
+}
+
+const std::vector<Alternate>& alternates_of(PyObject* callable) {
+  return reinterpret_cast<OperatorObject*>(callable)->overloads->alternates();
 }
 
 PyObject* add_operator(const Operator& op) {

@@ -38,6 +38,9 @@ inline Tensor call_unary(const ElementwiseInfo& info, const Tensor& t) {
 /// composition, or a private one); and the row of a callable, null for other objects.
 PyObject* operator_object(const Operator& op, CallForm form = CallForm::Function);
 const Operator* operator_of(PyObject* o);
+struct Alternate;
+/// The ways to call a callable, the plain one of its first row first.
+const std::vector<Alternate>& alternates_of(PyObject* callable);
 
 /// The callable of a row that came after those of the families; a new reference.
 PyObject* add_operator(const Operator& op);

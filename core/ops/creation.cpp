@@ -53,6 +53,13 @@ int64_t count_steps(double start, double end, double step) {
   return static_cast<int64_t>(n);
 }
 
+/// Towards 0. `count_steps` has refused what is not finite.
+Scalar whole_part(const Scalar& s) {
+  if (!s.is_integral() && std::abs(s.as_double()) >= 0x1p63)
+    fail("arange(): ", to_string(s), " does not fit into an integer");
+  return Scalar(s.as_int());
+}
+
 void need_steps(int64_t n, const char* op) {
   if (n < 0) fail(op, "(): number of steps must be non-negative, but got ", n);
 }
@@ -85,6 +92,9 @@ Tensor Zeros::forward(Into into, Sizes size, OptionalType dtype, bool requires_g
   const DeviceScope scope(thread_state.default_device);
   return made(zeroed(into.empty(checked(size, "zeros"), dtype.value_or(default_dtype()))), requires_grad);
 }
+Tensor Ones::forward(Into into, Sizes size, OptionalType dtype, bool requires_grad) {
+  return Full::forward(into, size, Scalar(1.0), dtype, requires_grad);
+}
 Tensor Full::forward(Into into, Sizes size, Scalar fill_value, OptionalType dtype, bool requires_grad) {
   const DeviceScope scope(thread_state.default_device);
   const DType type = dtype.value_or(fill_value.dtype());
@@ -96,6 +106,14 @@ Tensor EmptyLike::forward(const Tensor& self, OptionalType dtype, bool requires_
   const DeviceScope scope(device_or_that_of(self, device));
   return made(in_order_of(self, unwritten({}, self.sizes(), dtype.value_or(self.dtype()))), requires_grad);
 }
+Tensor ZerosLike::forward(const Tensor& self, OptionalType dtype, bool requires_grad,
+                          std::optional<int64_t> device) {
+  return FullLike::forward(self, Scalar(0), dtype, requires_grad, device);
+}
+Tensor OnesLike::forward(const Tensor& self, OptionalType dtype, bool requires_grad,
+                         std::optional<int64_t> device) {
+  return FullLike::forward(self, Scalar(1), dtype, requires_grad, device);
+}
 Tensor FullLike::forward(const Tensor& self, Scalar fill_value, OptionalType dtype, bool requires_grad,
                          std::optional<int64_t> device) {
   const DeviceScope scope(device_or_that_of(self, device));
@@ -104,13 +122,30 @@ Tensor FullLike::forward(const Tensor& self, Scalar fill_value, OptionalType dty
   return made(in_order_of(self, full(self.sizes(), fill_value, type)), requires_grad);
 }
 
-Tensor Arange::forward(Into into, Scalar start, Scalar end, Scalar step, OptionalType dtype,
+Tensor Arange::forward(Into into, Scalar start, OptionalScalar to, Scalar step, OptionalType dtype,
                        bool requires_grad) {
   const DeviceScope scope(thread_state.default_device);
-  const bool whole = start.is_integral() && end.is_integral() && step.is_integral();
+  Scalar end = to.value_or(start);
+  if (!to) start = Scalar(0);
+  bool whole = start.is_integral() && end.is_integral() && step.is_integral();
   const DType type = dtype.value_or(whole ? DType::Int64 : default_dtype());
   if (type == DType::Bool)
     fail<NotImplemented>("\"arange\" not implemented for 'Bool': a range of numbers needs another dtype");
+  if (!whole && is_integral(type)) {
+    // int64 loses the fractions before numbers are counted; smaller types count with them, and then lose
+    // them: by a step of 0 the first number stands again and again.
+    const Scalar given = step;
+    const int64_t n = count_steps(start.as_double(), end.as_double(), step.as_double());
+    start = whole_part(start), end = whole_part(end), step = whole_part(step);
+    if (type != DType::Int64) {
+      const Tensor t = into.empty(IntList(&n, 1), type);
+      on<&kernels::whole_ramp>(Out(t), start.as_int(), step.as_int());
+      return made(t, requires_grad);
+    }
+    if (step.as_int() == 0)
+      fail<ValueError>("arange(): step must be nonzero, but ", to_string(given), " is 0 in int64");
+    whole = true;
+  }
   if (whole) {
     __extension__ using Wide = __int128;  // the distance of two numbers may take 65 bits
     const Wide a = start.as_int(), s = step.as_int(), e = end.as_int();
@@ -151,8 +186,10 @@ Tensor Logspace::forward(Into into, double start, double end, int64_t n, double 
   return made(t, requires_grad);
 }
 
-Tensor Eye::forward(Into into, int64_t n, int64_t m, OptionalType dtype, bool requires_grad) {
+Tensor Eye::forward(Into into, int64_t n, std::optional<int64_t> columns, OptionalType dtype,
+                    bool requires_grad) {
   const DeviceScope scope(thread_state.default_device);
+  const int64_t m = columns.value_or(n);
   if (n < 0) fail("eye(): n must be greater or equal to 0, got ", n);
   if (m < 0) fail("eye(): m must be greater or equal to 0, got ", m);
   const int64_t sizes[] = {n, m};

@@ -20,25 +20,28 @@ struct CreationRow : Structured {
 struct Empty : CreationRow {
   static constexpr auto name = "_empty";
   static constexpr auto doc = "A tensor whose elements are whatever the memory held.";
-  static constexpr auto signature = "size, dtype=None, requires_grad=False";
+  static constexpr auto signature = "size, *, dtype=None, requires_grad=False";
   static constexpr auto samples =
       Cases{"[2, 3]", "[0, 3], dtype=float64, requires_grad=True", "[], dtype=bool"};
   static Tensor forward(Into into, Sizes size, OptionalType dtype, bool requires_grad);
 };
 
-struct Zeros : CreationRow {
+struct Zeros : Empty {
   static constexpr auto name = "_zeros";
   static constexpr auto doc = "A tensor of zeros.";
-  static constexpr auto signature = "size, dtype=None, requires_grad=False";
-  static constexpr auto samples =
-      Cases{"[2, 3]", "[0, 3], dtype=float64, requires_grad=True", "[], dtype=bool"};
+  static Tensor forward(Into into, Sizes size, OptionalType dtype, bool requires_grad);
+};
+
+struct Ones : Empty {
+  static constexpr auto name = "_ones";
+  static constexpr auto doc = "A tensor of ones.";
   static Tensor forward(Into into, Sizes size, OptionalType dtype, bool requires_grad);
 };
 
 struct Full : CreationRow {
   static constexpr auto name = "_full";
   static constexpr auto doc = "A tensor of one value, by default of that number's type.";
-  static constexpr auto signature = "size, fill_value, dtype=None, requires_grad=False";
+  static constexpr auto signature = "size, fill_value, *, dtype=None, requires_grad=False";
   static constexpr auto samples =
       Cases{"[2, 3], 1.5", "[0, 3], 2, dtype=float64, requires_grad=True", "[], True", "[2], 2j"};
   static Tensor forward(Into into, Sizes size, Scalar fill_value, OptionalType dtype, bool requires_grad);
@@ -49,9 +52,25 @@ struct EmptyLike : CreationRow {
   static constexpr auto batch = batching::leading;
   static constexpr auto doc =
       "As _empty, with the shape, the type and the order of dimensions in memory of a tensor.";
-  static constexpr auto signature = "self|input, dtype=None, requires_grad=False, device=None";
+  static constexpr auto signature = "self|input, *, dtype=None, requires_grad=False, device_number=None";
   static constexpr auto samples =
-      Cases{"(2, 3)", "(0, 3), dtype=float64, requires_grad=True, device=0", "(), dtype=bool"};
+      Cases{"(2, 3)", "(0, 3), dtype=float64, requires_grad=True, device_number=0", "(), dtype=bool"};
+  static Tensor forward(const Tensor& self, OptionalType dtype, bool requires_grad,
+                        std::optional<int64_t> device);
+};
+
+struct ZerosLike : EmptyLike {
+  static constexpr auto name = "_zeros_like";
+  static constexpr auto doc =
+      "As _zeros, with the shape, the type and the order of dimensions in memory of a tensor.";
+  static Tensor forward(const Tensor& self, OptionalType dtype, bool requires_grad,
+                        std::optional<int64_t> device);
+};
+
+struct OnesLike : EmptyLike {
+  static constexpr auto name = "_ones_like";
+  static constexpr auto doc =
+      "As _ones, with the shape, the type and the order of dimensions in memory of a tensor.";
   static Tensor forward(const Tensor& self, OptionalType dtype, bool requires_grad,
                         std::optional<int64_t> device);
 };
@@ -61,20 +80,22 @@ struct FullLike : CreationRow {
   static constexpr auto batch = batching::leading;
   static constexpr auto doc =
       "As _full, with the shape, the type and the order of dimensions in memory of a tensor.";
-  static constexpr auto signature = "self|input, fill_value, dtype=None, requires_grad=False, device=None";
-  static constexpr auto samples =
-      Cases{"(2, 3), 1", "(0, 3), 2, dtype=float64, requires_grad=True, device=0", "(), 2, dtype=complex64"};
+  static constexpr auto signature =
+      "self|input, fill_value, *, dtype=None, requires_grad=False, device_number=None";
+  static constexpr auto samples = Cases{
+      "(2, 3), 1", "(0, 3), 2, dtype=float64, requires_grad=True, device_number=0", "(), 2, dtype=complex64"};
   static Tensor forward(const Tensor& self, Scalar fill_value, OptionalType dtype, bool requires_grad,
                         std::optional<int64_t> device);
 };
 
 struct Arange : CreationRow {
   static constexpr auto name = "_arange";
-  static constexpr auto doc = "Numbers from start up to but without end; int64 where all three are integers.";
-  static constexpr auto signature = "start, end, step, dtype=None, requires_grad=False";
+  static constexpr auto doc =
+      "Numbers from start up to but without end, or from 0 up to one number; int64 where all are integers.";
+  static constexpr auto signature = "start, end=None, step=1, *, dtype=None, requires_grad=False";
   static constexpr auto samples =
-      Cases{"0, 5, 2", "1.5, -1, -0.5, dtype=float64, requires_grad=True", "0, 0, 1"};
-  static Tensor forward(Into into, Scalar start, Scalar end, Scalar step, OptionalType dtype,
+      Cases{"4", "0, 5, 2", "1.5, -1, -0.5, dtype=float64, requires_grad=True", "0, 0"};
+  static Tensor forward(Into into, Scalar start, OptionalScalar end, Scalar step, OptionalType dtype,
                         bool requires_grad);
 };
 
@@ -101,9 +122,10 @@ struct Logspace : CreationRow {
 struct Eye : CreationRow {
   static constexpr auto name = "_eye";
   static constexpr auto doc = "A matrix of n rows and m columns with ones on its diagonal.";
-  static constexpr auto signature = "n, m, dtype=None, requires_grad=False";
-  static constexpr auto samples = Cases{"2, 3", "3, 3, dtype=float64, requires_grad=True", "0, 2"};
-  static Tensor forward(Into into, int64_t n, int64_t m, OptionalType dtype, bool requires_grad);
+  static constexpr auto signature = "n, m=None, *, dtype=None, requires_grad=False";
+  static constexpr auto samples = Cases{"2, 3", "3, dtype=float64, requires_grad=True", "0, 2"};
+  static Tensor forward(Into into, int64_t n, std::optional<int64_t> m, OptionalType dtype,
+                        bool requires_grad);
 };
 
 struct TriangleIndices : CreationRow {
@@ -117,7 +139,7 @@ struct TriangleIndices : CreationRow {
                         bool requires_grad);
 };
 
-using Creation =
-    Family<Empty, Zeros, Full, EmptyLike, FullLike, Arange, Linspace, Logspace, Eye, TriangleIndices>;
+using Creation = Family<Empty, Zeros, Ones, Full, EmptyLike, ZerosLike, OnesLike, FullLike, Arange, Linspace,
+                        Logspace, Eye, TriangleIndices>;
 
 }  // namespace adjoint

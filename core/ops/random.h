@@ -26,7 +26,7 @@ struct RandomWrite : Structured {
 struct Rand : RandomRow {
   static constexpr auto name = "_rand";
   static constexpr auto doc = "Numbers drawn evenly from [0, 1), complex ones in both parts.";
-  static constexpr auto signature = "size, dtype=None, generator=None";
+  static constexpr auto signature = "size, *, dtype=None, generator=None";
   static constexpr auto samples = Cases{"[2, 3]", "[0, 3], dtype=complex128, generator=None"};
   static Tensor forward(Into into, Sizes size, OptionalType dtype, OptionalGenerator generator);
 };
@@ -36,7 +36,7 @@ struct RandLike : RandomRow {
   static constexpr auto batch = batching::leading;
   static constexpr auto doc =
       "As _rand, with the shape, the type and the order of dimensions in memory of a tensor.";
-  static constexpr auto signature = "self, generator=None";
+  static constexpr auto signature = "self|input, *, generator=None";
   static constexpr TypeSet types = types::field;
   static constexpr auto samples = Cases{"(2, 3)", "(0, 3), generator=None"};
   static Tensor forward(const Tensor& self, OptionalGenerator generator);
@@ -46,11 +46,9 @@ struct Randn : RandomRow {
   static constexpr auto name = "_randn";
   static constexpr auto doc =
       "Numbers drawn from a normal distribution; each part of complex ones has half the variance.";
-  static constexpr auto signature = "size, mean=0.0, std=1.0, dtype=None, generator=None";
-  static constexpr auto samples =
-      Cases{"[2, 3]", "[4], 2.0, 0.5, dtype=complex128, generator=None", "[0, 3]"};
-  static Tensor forward(Into into, Sizes size, double mean, double std, OptionalType dtype,
-                        OptionalGenerator generator);
+  static constexpr auto signature = "size, *, dtype=None, generator=None";
+  static constexpr auto samples = Cases{"[2, 3]", "[4], dtype=complex128, generator=None", "[0, 3]"};
+  static Tensor forward(Into into, Sizes size, OptionalType dtype, OptionalGenerator generator);
 };
 
 struct RandnLike : RandomRow {
@@ -58,7 +56,7 @@ struct RandnLike : RandomRow {
   static constexpr auto batch = batching::leading;
   static constexpr auto doc =
       "As _randn, with the shape, the type and the order of dimensions in memory of a tensor.";
-  static constexpr auto signature = "self, generator=None";
+  static constexpr auto signature = "self|input, *, generator=None";
   static constexpr TypeSet types = types::field;
   static constexpr auto samples = Cases{"(2, 3)", "(0, 3), generator=None"};
   static Tensor forward(const Tensor& self, OptionalGenerator generator);

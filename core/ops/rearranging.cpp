@@ -32,9 +32,10 @@ Dims padded_with_ones(IntList values, size_t ndim) {
 
 Tensor Attach::forward(const Tensor& self, const Tensor&) { return copy_of(self); }
 
-Tensor Flip::forward(const Tensor& self, DimList dims) {
+Tensor Flip::forward(Into into, const Tensor& self, DimList dims) {
   const uint64_t mask = dims.empty() ? 0 : dim_mask(dims, self.dim(), name);
-  const Tensor out = empty_along({&self, 1}, self.sizes(), self.dtype());
+  const Tensor out = self.is_contiguous() ? into.empty(self.sizes(), self.dtype())
+                                          : empty_along({&self, 1}, self.sizes(), self.dtype());
   kernels::flip(out, self, mask);
   return out;
 }

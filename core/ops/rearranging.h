@@ -19,7 +19,7 @@ struct Flip : Structured {
   static constexpr auto doc = "A copy with the order of elements along the given dimensions reversed.";
   static constexpr auto signature = "self, dims";
   static constexpr auto samples = Cases{"(3, 4), [0]", "(3, 4), [0, -1]", "(0, 3), [1]", "(), []"};
-  static Tensor forward(const Tensor& self, DimList dims);
+  static Tensor forward(Into into, const Tensor& self, DimList dims);
   static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp =
       Rules{[](Grad g, Argument<IntList, "dims"> dims) { return call<Flip>(g, dims.value); }};

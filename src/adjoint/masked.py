@@ -49,7 +49,7 @@ def _filled(input, mask, value):
     """The input with a value where the mask does not hold."""
     if mask is None:
         return input
-    return _C.where(_mask(input, mask), input, _C._full((), value, input.dtype))
+    return _C.where(_mask(input, mask), input, _C._full((), value, dtype=input.dtype))
 
 
 def _typed(input, dtype):
@@ -140,7 +140,7 @@ def argmin(
 def _counted(x, mask, dims):
     """How many elements count, with reduced dimensions kept."""
     if mask is None:
-        return _C._full((), x.numel() if not dims else _size(x, dims), x.dtype)
+        return _C._full((), x.numel() if not dims else _size(x, dims), dtype=x.dtype)
     return _mask(x, mask).sum(dims, keepdim=True).to(x.dtype)
 
 

@@ -148,7 +148,7 @@ class _Header:
     def read(self, file, name):
         """The tensor of that name."""
         dtype, shape, begin, end = self.tensors[name]
-        elements = _C._empty((end - begin,), _C.uint8)
+        elements = _C._empty((end - begin,), dtype=_C.uint8)
         if end > begin:
             file.seek(self.data + begin)
             view, at = memoryview(elements).cast("B"), 0

@@ -2,6 +2,7 @@
 orders, and what is said when nothing fits. Start reading at `test_dimensions_are_declared_as_such`.
 """
 
+import copy
 import inspect
 import re
 import subprocess
@@ -11,6 +12,7 @@ import warnings
 import numpy as np
 import pytest
 from helpers import array, assert_close, check_gradient, tensor
+from samples import ROWS, cases
 
 import adjoint as ad
 
@@ -193,6 +195,37 @@ def test_names_that_a_program_puts_together_are_names_too():
     keyword = "".join(["d", "im"])
     assert x().sum(**{keyword: 0}).shape == (3,)
     assert x().sum(**{"".join(["ax", "is"]): 0}).shape == (3,)
+
+
+class Whole(int):
+    pass
+
+
+class Real(float):
+    pass
+
+
+def in_other_classes(value):
+    """The numbers of an argument, as objects of subclasses."""
+    if isinstance(value, list):
+        return [in_other_classes(v) for v in value]
+    return {int: Whole, float: Real}.get(type(value), lambda same: same)(value)
+
+
+@pytest.mark.parametrize("op", [o for o in STRUCTURED if o["name"] in ROWS], ids=lambda o: o["name"])
+def test_numbers_of_other_classes_are_read_alike(op):
+    """Builtin ones are matched and read in one go, others one after the other."""
+    for case in cases(op, "float64" if "float64" in op["types"] else op["types"][0]):
+        other = copy.copy(case)
+        other.args = [in_other_classes(a) for a in case.args]
+        other.kwargs = {name: in_other_classes(a) for name, a in case.kwargs.items()}
+        tensors = case.tensors()
+        results = [c.call(tensors) for c in (case, other)]
+        results = [[array(t) for t in (r if isinstance(r, (tuple, list)) else [r])] for r in results]
+        for found, wanted in zip(*results, strict=True):
+            assert found.shape == wanted.shape and found.dtype == wanted.dtype, case
+            if not op["name"].startswith("_empty"):
+                np.testing.assert_array_equal(found, wanted, err_msg=repr(case))
 
 
 def test_an_argument_is_given_once():

@@ -31,7 +31,7 @@ BY_VALUES = {
 
 def says_device(case):
     """Whether the call says itself that its result is on the CPU."""
-    return case.row["name"] == "_to_device" or "device=0" in case.text
+    return case.row["name"] == "_to_device" or "device_number=0" in case.text
 
 
 def looks_at_values(case, gradient=False):

@@ -20,8 +20,11 @@ def seen():
 CALLS = {
     "_empty": lambda: ad.empty(2),
     "_zeros": lambda: ad.zeros(2),
+    "_ones": lambda: ad.ones(2),
     "_full": lambda: ad.full((2,), 3),
     "_empty_like": lambda: ad.empty_like(X),
+    "_zeros_like": lambda: ad.zeros_like(X),
+    "_ones_like": lambda: ad.ones_like(X),
     "_full_like": lambda: ad.full_like(X, 3),
     "_arange": lambda: ad.arange(3),
     "_linspace": lambda: ad.linspace(0, 1, 3),
@@ -140,3 +143,50 @@ def test_sizes_may_be_given_in_every_way():
     for size in [(2, 3), ((2, 3),), ([2, 3],), (ad.Size((2, 3)),), (range(2, 4),)]:
         assert ad.zeros(*size).shape == ad.rand(*size).shape == (2, 3)
     assert ad.zeros(ad.tensor(3)).shape == ad.zeros(ad.tensor([3])).shape == ad.zeros(size=3).shape == (3,)
+
+
+class Whole(int):
+    pass
+
+
+@pytest.mark.parametrize("call", [ad.empty, ad.zeros, ad.ones, ad.rand, ad.randn, _C._zeros, _C._rand])
+def test_sizes_are_spelt_out_or_one_sequence(call):
+    for sizes in [(2, 3), ((2, 3),), ([2, 3],), (ad.Size((2, 3)),), (Whole(2), 3), ((Whole(2), 3),)]:
+        made = call(*sizes, dtype=ad.float64)
+        assert made.shape == (2, 3) and made.dtype is ad.float64, sizes
+    assert call(size=(2, 3)).shape == (2, 3) and call(()).shape == ()
+    assert call(*[1] * 20).ndim == call([1] * 20).ndim == 20  # more than a call has room for
+    for wrong in [(2, 3.0), ((2, 3.0),), ("2",), (2, "3"), (2**70,), (2, 2**70)]:
+        with pytest.raises((TypeError, OverflowError), match="size"):
+            call(*wrong)
+    with pytest.raises(TypeError, match="multiple values|no keyword"):
+        call(2, 3, size=(2, 3))
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        call(2, sizes=3)
+
+
+@pytest.mark.parametrize(
+    "dtype, given, wanted",
+    [
+        (ad.int32, (0.5, 4, 1.5), [0, 1, 2]),
+        (ad.int64, (0.5, 4, 1.5), [0, 1, 2, 3]),
+        (ad.int32, (0, 1, 0.3), [0, 0, 0, 0]),
+        (ad.int16, (2.7,), [0, 1, 2]),
+        (ad.int64, (2.7,), [0, 1]),
+        (ad.uint8, (5.5, 1, -2), [5, 3, 1]),
+    ],
+)
+def test_a_range_of_integers_loses_fractions(dtype, given, wanted):
+    made = ad.arange(*given, dtype=dtype)
+    assert made.tolist() == wanted and made.dtype is dtype
+
+
+@pytest.mark.parametrize("dtype", [ad.int16, ad.int32, ad.int64])
+@pytest.mark.parametrize(
+    "given", [(5.0, 1.0, 1.0), (0, float("inf"), 0.5), (0.5, 1, 0.0), (0, float("nan"), 1)]
+)
+def test_a_range_of_integers_needs_ends_that_a_step_joins(dtype, given):
+    with pytest.raises(
+        RuntimeError, match=r"upper bound and lower bound inconsistent|unsupported range|must be nonzero"
+    ):
+        ad.arange(*given, dtype=dtype)

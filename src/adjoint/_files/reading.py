@@ -300,7 +300,7 @@ class _Archive(_Storages):
             if result.data_ptr() % 16:
                 result = _C._copy_bytes(result)
         else:
-            result = _C._empty((entry.file_size,), _C.uint8)
+            result = _C._empty((entry.file_size,), dtype=_C.uint8)
             if entry.file_size:
                 self._into(entry, memoryview(result).cast("B"))
             if self.swapped:
@@ -374,6 +374,6 @@ class _Legacy(_Storages):
             raise refuse(
                 f"load(): the file of {len(self.data)} bytes describes larger storages: it is truncated"
             )
-        result = _C._empty((nbytes,), _C.uint8)
+        result = _C._empty((nbytes,), dtype=_C.uint8)
         self.wanted[key] = result, dtype
         return result

@@ -119,7 +119,7 @@ def give(out, result, name, stacklevel=3, *, converts=True, warns=True):
         )
     if _C._is_batched(result) or _C._tangent(result) is not None:
         # What stands for many, or has a tangent, is written as the program would.
-        out.data = _C._empty(result.shape, out.dtype)
+        out.data = _C._empty(result.shape, dtype=out.dtype)
         return out.copy_(result)
     # Never the result's own memory, which may be that of an input.
     return out.resize_(result.shape).copy_(result)

@@ -49,7 +49,7 @@ def _explain(*arguments):
     return explain(*arguments)
 
 
-def published(function: F, explain: Any = _explain, consults: bool | None = True) -> F:
+def published(function: F, explain: Any = _explain, consults: bool | None = True, row: Any = None) -> F:
     """The function as it is published: a call costs the same, and an error names it and the argument that was wrong.
 
     Parameters
@@ -59,8 +59,10 @@ def published(function: F, explain: Any = _explain, consults: bool | None = True
     consults : bool, optional
         Whether the call is dispatched to overrides of its arguments, or to modes alone (see `adjoint.overrides`); None: no override
         is consulted for this call, only for calls made inside it.
+    row : Operator, optional
+        What does the calls whose arguments it takes as they are; the function is for others, and for errors.
     """
-    public: Any = _C.Composition(function, explain, consults)
+    public: Any = _C.Composition(function, explain, consults, row)
     vars(public).update(
         vars(function),
         __module__=function.__module__,

@@ -138,7 +138,7 @@ def _slots_of(tensor):
 
 def rebuild(cls, data, dtype, size, stride, requires_grad, attributes):
     """The tensor that a pickle describes."""
-    bytes_ = _C._from_buffer(data) if len(memoryview(data)) else _C._empty((0,), _C.uint8)
+    bytes_ = _C._from_buffer(data) if len(memoryview(data)) else _C._empty((0,), dtype=_C.uint8)
     if _C._is_readonly(bytes_) or bytes_.data_ptr() % 16:
         bytes_ = _C._copy_bytes(bytes_)
     result = _C._over(bytes_, dtype, size, stride, 0)

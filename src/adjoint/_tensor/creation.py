@@ -7,8 +7,6 @@ take `out`: `_creation_keywords.creation` adds these. Start reading at `empty`.
 
 from __future__ import annotations
 
-from math import ceil
-
 from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._publish.arguments import refuse_names
@@ -38,7 +36,7 @@ __all__ = [
     "zeros_like",
 ]
 
-_empty, _zeros, _full, _empty_like, _full_like = _C._empty, _C._zeros, _C._full, _C._empty_like, _C._full_like
+_empty, _full = _C._empty, _C._full
 
 
 # --- filled ------------------------------------------------------------------------------------------------------
@@ -54,16 +52,16 @@ def _made_in(result, memory_format, name):
     return relaid(result, memory_format, name)
 
 
-@creation(plain=((_empty, "size"),))
+@creation(row=_empty)
 def empty(
     *size: Ints, dtype: DType | None = None, memory_format: MemoryFormat | None = None, **keywords: Any
 ) -> Tensor:
     """A tensor whose elements are whatever the memory held."""
-    result = _empty(_size(size, keywords, "empty"), dtype)
+    result = _empty(_size(size, keywords, "empty"), dtype=dtype)
     return result if memory_format is None else _made_in(result, memory_format, "empty")
 
 
-@creation(plain=((_zeros, "size"),))
+@creation(row=_C._zeros)
 def zeros(*size: Ints, dtype: DType | None = None, **keywords: Any) -> Tensor:
     """A tensor of zeros.
 
@@ -74,10 +72,10 @@ def zeros(*size: Ints, dtype: DType | None = None, **keywords: Any) -> Tensor:
     tensor([[0, 0, 0],
             [0, 0, 0]])
     """
-    return _zeros(_size(size, keywords, "zeros"), dtype)
+    return _C._zeros(_size(size, keywords, "zeros"), dtype=dtype)
 
 
-@creation(plain=((_full, "size", 1.0),))
+@creation(row=_C._ones)
 def ones(*size: Ints, dtype: DType | None = None, **keywords: Any) -> Tensor:
     """A tensor of ones.
 
@@ -87,10 +85,10 @@ def ones(*size: Ints, dtype: DType | None = None, **keywords: Any) -> Tensor:
     >>> ad.ones(2)
     tensor([1., 1.])
     """
-    return _full(_size(size, keywords, "ones"), 1.0, dtype)
+    return _C._ones(_size(size, keywords, "ones"), dtype=dtype)
 
 
-@creation(plain=((_full, "0", "1"),))
+@creation(row=_full)
 def full(size: Ints, fill_value: Number | Tensor, *, dtype: DType | None = None, names: Any = None) -> Tensor:
     """A tensor of one value; its dtype follows from the value.
 
@@ -103,7 +101,7 @@ def full(size: Ints, fill_value: Number | Tensor, *, dtype: DType | None = None,
     refuse_names("full", names)
     if isinstance(fill_value, Tensor) and dtype is None:
         dtype = fill_value.dtype
-    return _full(size, fill_value, dtype)
+    return _full(size, fill_value, dtype=dtype)
 
 
 def _size(size, keywords, name):
@@ -136,13 +134,13 @@ def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: DType | 
             f"empty_strided(): Negative sizes and strides are not supported: they are {tuple(size)} and {tuple(stride)}"
         )
     length = 1 + sum((n - 1) * s for n, s in zip(size, stride)) if all(size) else 0
-    made = _empty((length,), dtype)
+    made = _empty((length,), dtype=dtype)
     if made._device_number or _C._batch_of(made) is not None:
         return made.as_strided(tuple(size), tuple(stride)).data
     return _C._over(_C._storage_bytes(made), made.dtype, tuple(size), tuple(stride), 0)
 
 
-@creation(out=False, consults=True, plain=((_empty_like, "0"),))
+@creation(out=False, consults=True, row=_C._empty_like)
 def empty_like(
     input: Tensor,
     *,
@@ -154,7 +152,7 @@ def empty_like(
     return empty_laid(input, dtype, memory_format, device, "empty_like")
 
 
-@creation(out=False, consults=True, plain=((_full_like, "0", 0),))
+@creation(out=False, consults=True, row=_C._zeros_like)
 def zeros_like(
     input: Tensor,
     *,
@@ -163,10 +161,10 @@ def zeros_like(
     device: Device | None = None,
 ) -> Tensor:
     """Like `zeros`, with the shape, the dtype and the order of strides of `input`."""
-    return _like(input, 0, dtype, memory_format, device, "zeros_like")
+    return _laid(_C._zeros_like, (input,), dtype, memory_format, device, "zeros_like")
 
 
-@creation(out=False, consults=True, plain=((_full_like, "0", 1),))
+@creation(out=False, consults=True, row=_C._ones_like)
 def ones_like(
     input: Tensor,
     *,
@@ -175,10 +173,10 @@ def ones_like(
     device: Device | None = None,
 ) -> Tensor:
     """Like `ones`, with the shape, the dtype and the order of strides of `input`."""
-    return _like(input, 1, dtype, memory_format, device, "ones_like")
+    return _laid(_C._ones_like, (input,), dtype, memory_format, device, "ones_like")
 
 
-@creation(out=False, consults=True, plain=((_full_like, "0", "1"),))
+@creation(out=False, consults=True, row=_C._full_like)
 def full_like(
     input: Tensor,
     fill_value: Number | Tensor,
@@ -188,21 +186,16 @@ def full_like(
     device: Device | None = None,
 ) -> Tensor:
     """Like `full`, with the shape, the dtype and the order of strides of `input`."""
-    return _like(input, fill_value, dtype, memory_format, device, "full_like")
+    return _laid(_C._full_like, (input, fill_value), dtype, memory_format, device, "full_like")
 
 
 def empty_laid(input, dtype, memory_format, device, name):
     """`empty_like` for functions that fill it."""
-    made = _empty_like(input, dtype, False, device)
-    return (
-        made
-        if memory_format is None or memory_format is preserve_format
-        else _made_in(made, memory_format, name)
-    )
+    return _laid(_C._empty_like, (input,), dtype, memory_format, device, name)
 
 
-def _like(input, fill_value, dtype, memory_format, device, name):
-    made = _full_like(input, fill_value, dtype, False, device)
+def _laid(row, like, dtype, memory_format, device, name):
+    made = row(*like, dtype=dtype, device_number=device)
     return (
         made
         if memory_format is None or memory_format is preserve_format
@@ -213,7 +206,7 @@ def _like(input, fill_value, dtype, memory_format, device, name):
 @creation(out=False)
 def scalar_tensor(s: Number, *, dtype: DType | None = None) -> Tensor:
     """A zero-dimensional tensor of the default dtype."""
-    return _full((), s, dtype or _C.get_default_dtype())
+    return _full((), s, dtype=dtype or _C.get_default_dtype())
 
 
 # --- in sequence -------------------------------------------------------------------------------------------------
@@ -244,7 +237,7 @@ def empty_permuted(
             if outside
             else f"empty_permuted(): Duplicate dim not allowed: physical_layout is {tuple(physical_layout)}"
         )
-    made = _empty([size[d] for d in physical_layout], dtype)
+    made = _empty([size[d] for d in physical_layout], dtype=dtype)
     return made.permute([list(physical_layout).index(d) for d in _places(size)])
 
 
@@ -252,7 +245,7 @@ def _places(sizes):
     return (d for d, _ in enumerate(sizes))
 
 
-@creation(plain=((_C._arange, 0, "0i", 1), (_C._arange, "0i", "1i", 1), (_C._arange, "0i", "1i", "2i")))
+@creation(row=_C._arange)
 def arange(
     start: Number | Tensor = 0,
     end: Number | Tensor | None = None,
@@ -282,22 +275,7 @@ def arange(
     """
     if end is None:
         start, end = 0, start
-    if dtype is not None:
-        dtype = _C._dtype(dtype)
-    if _is_integral(dtype) and not (
-        isinstance(start, int) and isinstance(end, int) and isinstance(step, int)
-    ):
-        given: Any = start, end, step
-        start, end, step = _whole(*given)
-        if step == 0 and given[2] != 0 and dtype is not _C.int64:
-            # The smaller types count with fractions, and then lose them: the first number again and again.
-            return _C._full((max(ceil((given[1] - given[0]) / given[2]), 0),), start, dtype)
-        if step == 0 and given[2] != 0:
-            raise ValueError(f"arange(): step must be nonzero, but {given[2]} is 0 in {dtype}")
-        if dtype is not _C.int64 and step:
-            # The smaller types count before they lose the fractions.
-            end = start + step * max(ceil((given[1] - given[0]) / given[2]), 0)
-    return _C._arange(start, end, step, dtype, False)
+    return _C._arange(start, end, step, dtype=dtype)
 
 
 def _ends(name, start, end, dtype) -> tuple[Any, Any]:
@@ -341,7 +319,7 @@ def range(
             f"upper bound and lower bound inconsistent with step sign: from {start} to {end} by {step}"
         )
     count = int(steps) + 1
-    places = _C._arange(0, count, 1, _C.float64, False)
+    places = _C._arange(0, count, 1, dtype=_C.float64)
     return (places * step + start).to(_C.get_default_dtype() if dtype is None else dtype)
 
 
@@ -384,7 +362,7 @@ def _between(start, end, steps, dtype):
     """`linspace` by operators, for ends that are mapped or differentiated: from the nearer end, as the core has it."""
     dtype = dtype or (start + end + 0.0).dtype
     step = (end - start) / (steps - 1 or 1)
-    at = _C._arange(0, steps, 1, _C.int64, False)
+    at = _C._arange(0, steps, 1, dtype=_C.int64)
     return _C.where(at < steps // 2 + steps % 2, start + at * step, end - (steps - 1 - at) * step).to(dtype)
 
 
@@ -405,7 +383,7 @@ def logspace(
     return _C._logspace(first, last, steps, base, dtype, False)
 
 
-@creation(plain=((_C._eye, "0", "0"), (_C._eye, "0", "1")))
+@creation(row=_C._eye)
 def eye(n: int, m: int | None = None, *, dtype: DType | None = None) -> Tensor:
     """A matrix with ones on its diagonal and zeros elsewhere, of shape (n, m); square when `m` is left out.
 
@@ -416,7 +394,7 @@ def eye(n: int, m: int | None = None, *, dtype: DType | None = None) -> Tensor:
     tensor([[1., 0.],
             [0., 1.]])
     """
-    return _C._eye(n, n if m is None else m, dtype, False)
+    return _C._eye(n, m, dtype=dtype)
 
 
 @creation(out=False)

@@ -18,7 +18,7 @@ __all__ = ["creation"]
 def creation(function: Callable[..., Tensor]) -> Callable[..., Tensor]: ...
 @overload
 def creation(
-    *, out: bool = ..., like: bool = ..., consults: bool = ..., plain: tuple[Any, ...] = ...
+    *, out: bool = ..., like: bool = ..., consults: bool = ..., row: Any = ...
 ) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]: ...
 def creation(
     function: Any = None,
@@ -26,7 +26,7 @@ def creation(
     out: bool = True,
     like: bool = False,
     consults: bool = False,
-    plain: tuple[Any, ...] = (),
+    row: Any = None,
 ) -> Any:
     """Publish a function that makes a tensor, with the keywords that all of these take.
 
@@ -40,19 +40,17 @@ def creation(
         Whether it is a method, whose tensor says where the new one is made.
     consults : bool
         Whether it takes a tensor, which may answer by `__torch_function__`.
-
-    plain : tuple
-        Forms of a call that are a call of one row, which is then called at once: the row, and each of its arguments as a number;
-        as "size", all that is given by place, spelt out or as one sequence; or as "0", "1", what is given there ("0i": an integer).
+    row : Operator
+        The row that does the same for arguments that it takes as they are: such calls go straight to it.
 
     A function with a parameter `device` takes that as a number, and has to see to it itself.
     """
     if function is None:
-        return lambda f: _made(f, out, like, consults, plain)
-    return _made(function, out, like, consults, plain)
+        return lambda f: _made(f, out, like, consults, row)
+    return _made(function, out, like, consults, row)
 
 
-def _made(function: Any, out: bool, like: bool, consults: bool, plain: tuple[Any, ...]) -> Any:
+def _made(function: Any, out: bool, like: bool, consults: bool, row: Any) -> Any:
     name, takes_out = function.__name__, out
     takes_device = "device" in (function.__kwdefaults__ or ())
 
@@ -111,9 +109,7 @@ def _made(function: Any, out: bool, like: bool, consults: bool, plain: tuple[Any
     for attribute in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
         setattr(maker, attribute, getattr(function, attribute))
     maker.__wrapped__ = function
-    public = published(maker, consults=consults)
-    if plain:
-        public._plain = [*plain]
+    public = published(maker, consults=consults, row=row)
     public._signature = lambda: _signature(function, maker.__kwdefaults__, takes_out)
     return public
 

@@ -294,7 +294,7 @@ def from_file(
     dtype = _C.get_default_dtype() if dtype is None else _C._dtype(dtype)
     needed = size * dtype.itemsize
     if size <= 0:
-        return _C._empty((0,), dtype, requires_grad)
+        return _C._empty((0,), dtype=dtype, requires_grad=requires_grad)
     with open(filename, "a+b" if shared else "rb") as file:
         found = os.fstat(file.fileno()).st_size
         if found < needed and not shared:

@@ -57,7 +57,7 @@ class Filling(Members):
             return _C._fill_transformed(self, 2, p, 0.0, generator)
         if self.is_floating_point():
             return self.exponential_(-log1p(-p), generator=generator).ceil_()
-        drawn = _C._exponential(_C._empty(self.shape, _C.float64), -log1p(-p), generator)
+        drawn = _C._exponential(_C._empty(self.shape, dtype=_C.float64), -log1p(-p), generator)
         return self.copy_(drawn.ceil_())
 
     def random_(self, *args: Any, generator: Generator | None = None, **bounds: Any) -> Tensor:

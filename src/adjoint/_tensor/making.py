@@ -24,22 +24,22 @@ class Making(Members):
     @creation(out=False, like=True, consults=True)
     def new_empty(self, *size: Ints, dtype: DType | None = None, **keywords: Any) -> Tensor:
         """Like `empty`, in this tensor's dtype."""
-        return _C._empty(_size(size, keywords, "new_empty"), dtype or self.dtype)
+        return _C._empty(_size(size, keywords, "new_empty"), dtype=dtype or self.dtype)
 
     @creation(out=False, like=True, consults=True)
     def new_zeros(self, *size: Ints, dtype: DType | None = None, **keywords: Any) -> Tensor:
         """Like `zeros`, in this tensor's dtype."""
-        return _C._zeros(_size(size, keywords, "new_zeros"), dtype or self.dtype)
+        return _C._zeros(_size(size, keywords, "new_zeros"), dtype=dtype or self.dtype)
 
     @creation(out=False, like=True, consults=True)
     def new_ones(self, *size: Ints, dtype: DType | None = None, **keywords: Any) -> Tensor:
         """Like `ones`, in this tensor's dtype."""
-        return _C._full(_size(size, keywords, "new_ones"), 1, dtype or self.dtype)
+        return _C._full(_size(size, keywords, "new_ones"), 1, dtype=dtype or self.dtype)
 
     @creation(out=False, like=True, consults=True)
     def new_full(self, size: Ints, fill_value: Number | Tensor, *, dtype: DType | None = None) -> Tensor:
         """Like `full`, in this tensor's dtype."""
-        return _C._full(size, fill_value, dtype or self.dtype)
+        return _C._full(size, fill_value, dtype=dtype or self.dtype)
 
     @creation(out=False, like=True, consults=True)
     def new_empty_strided(
@@ -73,7 +73,7 @@ class Making(Members):
             args = (0,)
         first = args[0]
         if len(args) > 1 or isinstance(first, (_C.Size, int)):
-            return _C._empty(_size(args, {}, "new"), self.dtype, False)
+            return _C._empty(_size(args, {}, "new"), dtype=self.dtype)
         if isinstance(first, Tensor):
             if first.dtype is not self.dtype:
                 raise TypeError(

@@ -188,7 +188,7 @@ def _resize(x, sizes):
         _C._set_version(x, version + 1)  # one write, however many steps it took
     if grown and _C._fills_uninitialized():
         _C._over(_C._storage_bytes(x), x.dtype, (needed // item - held // item,), (1,), held // item).copy_(
-            _C._empty((needed // item - held // item,), x.dtype)
+            _C._empty((needed // item - held // item,), dtype=x.dtype)
         )
 
 
@@ -202,7 +202,7 @@ def _laid(x, sizes, strides):
 def _part(source, offset, size, stride, dtype):
     """The tensor that `set_` describes."""
     if source is None:
-        return _C._empty((0,), dtype)
+        return _C._empty((0,), dtype=dtype)
     if isinstance(source, Tensor):
         if source.dtype is not dtype:
             raise RuntimeError(

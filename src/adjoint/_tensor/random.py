@@ -169,7 +169,7 @@ def _drawn(numbers, *parameters):
     return numbers
 
 
-@creation(plain=((_C._rand, "size"),))
+@creation(row=_C._rand)
 def rand(
     *size: Ints, dtype: DType | None = None, generator: Generator | None = None, **keywords: Any
 ) -> Tensor:
@@ -181,10 +181,10 @@ def rand(
     >>> ad.rand(2, 3).shape
     adjoint.Size([2, 3])
     """
-    return _C._rand(_size(size, keywords, "rand"), dtype, generator)
+    return _C._rand(_size(size, keywords, "rand"), dtype=dtype, generator=generator)
 
 
-@creation(plain=((_C._randn, "size", 0.0, 1.0),))
+@creation(row=_C._randn)
 def randn(
     *size: Ints, dtype: DType | None = None, generator: Generator | None = None, **keywords: Any
 ) -> Tensor:
@@ -198,7 +198,7 @@ def randn(
     >>> ad.randn(2, dtype=ad.float64).dtype
     adjoint.float64
     """
-    return _C._randn(_size(size, keywords, "randn"), 0.0, 1.0, dtype, generator)
+    return _C._randn(_size(size, keywords, "randn"), dtype=dtype, generator=generator)
 
 
 @creation
@@ -247,7 +247,7 @@ def randperm(n: int, *, dtype: DType | None = None, generator: Generator | None 
     return _C._randperm(n, dtype or _C.int64, generator)
 
 
-@creation(out=False, consults=True, plain=((_C._rand_like, "0"),))
+@creation(out=False, consults=True, row=_C._rand_like)
 def rand_like(
     input: Tensor,
     *,
@@ -257,10 +257,10 @@ def rand_like(
     device: Device | None = None,
 ) -> Tensor:
     """Like `rand`, with the shape and dtype of `input`."""
-    return _C._rand_like(empty_laid(input, dtype, memory_format, device, "rand_like"), generator)
+    return _C._rand_like(empty_laid(input, dtype, memory_format, device, "rand_like"), generator=generator)
 
 
-@creation(out=False, consults=True, plain=((_C._randn_like, "0"),))
+@creation(out=False, consults=True, row=_C._randn_like)
 def randn_like(
     input: Tensor,
     *,
@@ -270,7 +270,7 @@ def randn_like(
     device: Device | None = None,
 ) -> Tensor:
     """Like `randn`, with the shape and dtype of `input`."""
-    return _C._randn_like(empty_laid(input, dtype, memory_format, device, "randn_like"), generator)
+    return _C._randn_like(empty_laid(input, dtype, memory_format, device, "randn_like"), generator=generator)
 
 
 @creation(out=False, consults=True)
@@ -313,7 +313,7 @@ def normal(
     if type(mean) is Tensor and isinstance(std, (float, int)) and std >= 0 and _C._batching() is None:
         if mean.is_floating_point() and mean.is_contiguous():
             centre = mean.detach()  # the usual case, in four calls
-            return _drawn(_C._randn_like(centre, generator).mul_(std).add_(centre), mean)
+            return _drawn(_C._randn_like(centre, generator=generator).mul_(std).add_(centre), mean)
 
     from adjoint.autograd import no_grad
 
@@ -332,13 +332,14 @@ def normal(
             dtype = first.dtype if number else _C.get_default_dtype()
             _refuse_same_of_samples(mean, std)
             shaped: Any = mean + std
-            result = _C._randn_like(shaped.new_empty(shaped.shape, dtype=dtype), generator)
+            result = _C._randn_like(shaped.new_empty(shaped.shape, dtype=dtype), generator=generator)
             result = (result * std + mean).to(dtype).contiguous()
             parameters = [x for x in (mean, std) if isinstance(x, Tensor)]
         else:
             if size is None:
                 raise TypeError("normal(): argument 'size' is needed where neither mean nor std is a Tensor")
-            result = _C._randn(size, mean, std, dtype, generator)
+            result = _C._empty(size, dtype=dtype)
+            _C._normal(result, mean, std, generator)
             parameters = []
     return _drawn(result, *parameters)
 

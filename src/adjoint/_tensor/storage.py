@@ -399,7 +399,7 @@ def _made(args, dtype, device, name):
     try:
         if hasattr(size, "__iter__"):
             return _C.tensor([*size], dtype=dtype)
-        return _C._empty((_count(size),), dtype)
+        return _C._empty((_count(size),), dtype=dtype)
     finally:
         if before is not None:
             _C._set_default_device(before)

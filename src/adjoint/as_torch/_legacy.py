@@ -29,7 +29,7 @@ class TensorType(type):
         return isinstance(value, adjoint.Tensor) and value.dtype is cls.dtype
 
     def __call__(cls, *args, **keywords):
-        return _C._empty((0,), cls.dtype, False).new(*args, **keywords)
+        return _C._empty((0,), dtype=cls.dtype).new(*args, **keywords)
 
     def __repr__(cls):
         return f"<class '{cls.__module__}.{cls.__name__}'>"

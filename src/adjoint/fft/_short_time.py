@@ -18,7 +18,7 @@ def _window(name, window, length, n_fft, dtype):
     if not 0 < length <= n_fft:
         raise RuntimeError(f"{name}(): expected 0 < win_length <= n_fft, but got win_length={length}")
     if window is None:
-        window = _C._full((length,), 1.0, dtype)
+        window = _C._full((length,), 1.0, dtype=dtype)
     before = (n_fft - length) // 2
     return window if length == n_fft else _C.constant_pad_nd(window, [before, n_fft - length - before])
 

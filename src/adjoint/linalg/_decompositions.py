@@ -154,13 +154,13 @@ def unpack(LU, pivots, pivot=True):
     """P, L and U from the compact form; P is empty without pivoting."""
     m, n = LU.shape[-2:]
     k = min(m, n)
-    L = LU.narrow(-1, 0, k).tril(-1) + _C._eye(m, k, LU.dtype, False)
+    L = LU.narrow(-1, 0, k).tril(-1) + _C._eye(m, k, dtype=LU.dtype)
     U = LU.narrow(-2, 0, k).triu()
     if not pivot:
-        return _C._zeros((0,), LU.dtype, False), L, U
+        return _C._zeros((0,), dtype=LU.dtype), L, U
     rows = _C._lu_permutation(pivots, m)
     # Row i of PᵀA is row rows[i] of A: P has a one at (rows[i], i).
-    P = (rows.unsqueeze(-2) == _C._arange(0, m, 1, _C.int64, False).unsqueeze(-1)).to(LU.dtype)
+    P = (rows.unsqueeze(-2) == _C._arange(0, m, 1, dtype=_C.int64).unsqueeze(-1)).to(LU.dtype)
     return P, L, U
 
 
@@ -242,7 +242,7 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Sequence[Tensor] | None = None)
         # Q is computed where the derivative of R needs it.
         R = _C._qr(A, False)[1] if _tracked(A) else _C._geqrf(A).a.narrow(-2, 0, min(A.shape[-2:])).triu()
         return give_all(
-            out, return_types.linalg_qr(_C._zeros((0,), A.dtype, False), R), "linalg.qr", converts=False
+            out, return_types.linalg_qr(_C._zeros((0,), dtype=A.dtype), R), "linalg.qr", converts=False
         )
     return give_all(out, return_types.linalg_qr(*_C._qr(A, mode == "complete")), "linalg.qr", converts=False)
 
@@ -427,8 +427,8 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) ->
     if not (_tracked(A) or _tracked(tau)):
         return give_cast(out, _C._householder_product(A, tau), "torch." + name)
     m, n = A.shape[-2:]
-    Q = _C._eye(m, n, A.dtype, False).expand(*A.shape[:-2], m, n)
-    V = A.tril(-1) + _C._eye(m, n, A.dtype, False)
+    Q = _C._eye(m, n, dtype=A.dtype).expand(*A.shape[:-2], m, n)
+    V = A.tril(-1) + _C._eye(m, n, dtype=A.dtype)
     if not tau.shape[-1]:
         Q = _C._attach(_C._attach(Q, A), tau)  # of no reflectors it is constant, and a function of both
     for i in reversed(range(tau.shape[-1])):

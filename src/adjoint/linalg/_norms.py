@@ -191,7 +191,7 @@ def cond(A: Tensor, p: float | str | None = None, *, out: Tensor | None = None) 
     square(A, name)
     inverse, info = _C._inverse(A)
     result = matrix_norm(A, p) * matrix_norm(inverse, p)
-    result = _C.where(info != 0, _C._full((), inf, result.dtype), result)
+    result = _C.where(info != 0, _C._full((), inf, dtype=result.dtype), result)
     return give_cast(out, result, "linalg.cond")
 
 

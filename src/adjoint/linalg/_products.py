@@ -84,7 +84,7 @@ def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
             power = power @ power
     if result is None:
         # Constant, yet a function of A: its gradient is zero.
-        result = _C._attach(_C._eye(A.shape[-1], A.shape[-1], A.dtype, False).expand(A.shape), A)
+        result = _C._attach(_C._eye(A.shape[-1], A.shape[-1], dtype=A.dtype).expand(A.shape), A)
     return give_cast(out, result, "matrix_power", converts=False)
 
 
@@ -132,7 +132,7 @@ def matrix_exp(A: Tensor) -> Tensor:
         size = _C.where(finite, size, 0.0)
         largest = _C._whole(size).max().item()
     order = next((m for m, theta in _PADE.items() if largest <= theta), 13)
-    eye = _C._eye(n, n, A.dtype, False)
+    eye = _C._eye(n, n, dtype=A.dtype)
     squarings = None
     if largest > _PADE[13]:
         squarings = (size / _PADE[13]).log2().ceil().clamp(min=0)

@@ -286,7 +286,7 @@ def tolerances(A, atol, rtol, name):
                     f"{name}: {what} tensor of complex type is not supported. Got {type_name(x)}"
                 )
             return x.to(real)
-        return _C._full((), float(x), real)
+        return _C._full((), float(x), dtype=real)
 
     if rtol is None:
         default = epsilon(real) * max(A.shape[-2:])
@@ -294,7 +294,7 @@ def tolerances(A, atol, rtol, name):
             rtol = default
         else:
             positive = as_tensor(atol, "atol") > 0
-            rtol = _C.where(positive, _C._full((), 0.0, real), _C._full((), default, real))
+            rtol = _C.where(positive, _C._full((), 0.0, dtype=real), _C._full((), default, dtype=real))
     return as_tensor(0.0 if atol is None else atol, "atol"), as_tensor(rtol, "rtol")
 
 
@@ -405,7 +405,7 @@ def lstsq(
         # The value is LAPACK's, the derivative that of A⁺ B.
         smooth = pinv(A, rtol=float(rcond)) @ right
         solution = smooth + (solution - smooth.detach())
-    empty = _C._zeros((0,), values.dtype, False)
+    empty = _C._zeros((0,), dtype=values.dtype)
     residuals = empty
     given = m > n and driver != "gelsy"
     if given and (driver == "gels" or rank.is_meta or _C._whole(rank == n).all().item()):
@@ -418,7 +418,7 @@ def lstsq(
     results = return_types.linalg_lstsq(
         solution,
         residuals,
-        _C._zeros((0,), _C.int64, False) if driver == "gels" else rank,
+        _C._zeros((0,), dtype=_C.int64) if driver == "gels" else rank,
         values if driver in ("gelsd", "gelss") else empty,
     )
     return give_all(out, results, "linalg.lstsq")

@@ -31,7 +31,7 @@ def rebuild_tensor(
     """The tensor of what `reduce_tensor` gave."""
     dtype = getattr(_C, dtype)
     if segment is None:
-        part = _C._from_buffer(bytearray(nbytes)) if nbytes else _C._empty((0,), _C.uint8)
+        part = _C._from_buffer(bytearray(nbytes)) if nbytes else _C._empty((0,), dtype=_C.uint8)
         tensor = _C._over(part, dtype, size, stride, offset)
     else:
         tensor = segments.tensor_over(segment, start, nbytes, dtype, size, stride, offset)

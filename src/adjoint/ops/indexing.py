@@ -47,7 +47,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tenso
     if size < 0:
         raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, but got {size}")
     found = _C._nonzero(input)[:size]
-    rest = _C._full((size - found.shape[0], input.ndim), fill_value, _C.int64)
+    rest = _C._full((size - found.shape[0], input.ndim), fill_value, dtype=_C.int64)
     return give(out, _C.cat((found, rest)), "nonzero_static")
 
 
@@ -123,9 +123,9 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if tensor.numel() == 0:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
-        return _C._zeros((*tensor.shape, num_classes), _C.int64)
+        return _C._zeros((*tensor.shape, num_classes), dtype=_C.int64)
     if tensor.is_meta and num_classes > 0:
-        return _C._empty((*tensor.shape, num_classes), _C.int64)
+        return _C._empty((*tensor.shape, num_classes), dtype=_C.int64)
     least, largest = (x.item() for x in _C.aminmax(tensor))
     if least < 0:
         raise RuntimeError(f"Class values must be non-negative, but one of them is {least}.")
@@ -134,6 +134,6 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     elif num_classes <= largest:
         raise RuntimeError(f"Class values must be smaller than num_classes, but {largest} >= {num_classes}.")
     count = tensor.numel()
-    hot = _C._zeros((count * num_classes,), _C.int64)
-    hot[_C._arange(0, count * num_classes, num_classes, None, False) + tensor.reshape(-1)] = 1
+    hot = _C._zeros((count * num_classes,), dtype=_C.int64)
+    hot[_C._arange(0, count * num_classes, num_classes) + tensor.reshape(-1)] = 1
     return hot.view((*tensor.shape, num_classes))

@@ -44,7 +44,7 @@ def logdet(input: Tensor) -> Tensor:
     sign, log = _linalg().slogdet(input)
     if input.is_complex():
         return log + sign.log()
-    return _C.where(sign < 0, _C._full((), float("nan"), log.dtype), log)
+    return _C.where(sign < 0, _C._full((), float("nan"), dtype=log.dtype), log)
 
 
 @composition
@@ -125,7 +125,7 @@ def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Tensor | None =
 
     square(input, "cholesky_inverse")
     n = input.shape[-1]
-    orders = _C._arange(n, 0, -1, _C.int32, False)  # the largest is that of the first
+    orders = _C._arange(n, 0, -1, dtype=_C.int32)  # the largest is that of the first
     zero = (input.detach().diagonal(0, -2, -1) == 0).to(_C.int32) * orders
     order = zero.amax(-1) if n else zero.sum(-1)
     raise_where(
@@ -135,7 +135,7 @@ def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Tensor | None =
             f"The diagonal element {i} is zero, the inversion could not be completed because the input matrix is singular."
         ),
     )
-    eye = _C._eye(n, n, input.dtype, False).expand(input.shape)
+    eye = _C._eye(n, n, dtype=input.dtype).expand(input.shape)
     return give(out, cholesky_solve(eye, input, upper), "cholesky_inverse")
 
 

@@ -87,7 +87,7 @@ def repeat_interleave(
         return made
     if repeats is None:
         # Of one argument: the index of each, repeated that often.
-        return _C._repeat_interleave_each(_C._arange(0, input.numel(), 1, None, False), input, 0)
+        return _C._repeat_interleave_each(_C._arange(0, input.numel(), 1), input, 0)
     if dim is None:
         input, dim = input.reshape(-1), 0
     if isinstance(repeats, (list, tuple)):

@@ -295,14 +295,14 @@ def segment_reduce(
                 "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when !unsafe."
             )
     # The segment of each element is the number of those that end before it or with it.
-    marks = _C._zeros((*ends.shape[:-1], size + 1), _C.int64)
+    marks = _C._zeros((*ends.shape[:-1], size + 1), dtype=_C.int64)
     ends = ends.to(_C.int64)
-    at = marks.scatter_add(-1, ends, _C._full(ends.shape, 1, _C.int64)).cumsum(-1).narrow(-1, 0, size)
+    at = marks.scatter_add(-1, ends, _C._full(ends.shape, 1, dtype=_C.int64)).cumsum(-1).narrow(-1, 0, size)
     tail = data.shape[axis + 1 :]
     at = at.reshape((*at.shape, *[1] * len(tail))).expand(data.shape)
     how = {"max": "amax", "min": "amin"}.get(reduce, reduce)
     start = _neutral(how, data.dtype) if initial is None else initial
-    into = _C._full((*data.shape[:axis], count, *tail), start, data.dtype)
+    into = _C._full((*data.shape[:axis], count, *tail), start, dtype=data.dtype)
     if how != "mean":
         return scatter_reduce(into, axis, at, data, how)
     number = lengths.reshape((*lengths.shape, *[1] * len(tail)))
@@ -346,7 +346,7 @@ def _counts(name, points, edges, even, weight, density):
         at = _interval(x, edge, equal)
         place = at if place is None else place * size + at
     if weight is None:
-        weight = _C._full((), 1, points.dtype).expand(points.shape[0])
+        weight = _C._full((), 1, dtype=points.dtype).expand(points.shape[0])
     elif weight.dtype is not points.dtype:
         raise RuntimeError(
             f"{switches.package}.{name}: if weight tensor is provided, input tensor and weight tensor should have the same dtype, but got "
@@ -358,7 +358,7 @@ def _counts(name, points, edges, even, weight, density):
     weight = weight.detach().reshape(-1)
     if inside is not None:  # what lies outside counts nothing, in the first box
         place, weight = _C.where(inside, place, 0), _C.where(inside, weight, 0)
-    hist = _C._zeros((total,), points.dtype).scatter_add(0, place, weight).reshape(shape)
+    hist = _C._zeros((total,), dtype=points.dtype).scatter_add(0, place, weight).reshape(shape)
     if density:
         hist = hist / hist.sum()
         for d, edge in enumerate(edges):

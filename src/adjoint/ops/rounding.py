@@ -40,7 +40,7 @@ def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Ten
     bits = x.view(_BITS[dtype])
     # Numbers of one sign are ordered as their bits are; at zero the smallest number of the other's sign follows.
     stepped = bits + _C.where((y > x) == (x > 0), 1, -1).to(bits.dtype)
-    least = (_C._full((), 1, bits.dtype)).view(dtype)
+    least = (_C._full((), 1, dtype=bits.dtype)).view(dtype)
     result = _C.where(x == 0, _C.where(y > 0, least, -least), stepped.view(dtype))
     result = _C.where(x == y, y, result)
     result = _C.where(whole.isnan() & (x.isnan() | y.isnan()), whole, result)
@@ -66,9 +66,7 @@ def _nextafter_function():
         @staticmethod
         def backward(ctx, gradient):
             along = _C.where(ctx.equal, 0, gradient) if ctx.needs_input_grad[0] else None
-            return along, _C._zeros(gradient.shape, gradient.dtype, False) if ctx.needs_input_grad[
-                1
-            ] else None
+            return along, _C._zeros(gradient.shape, dtype=gradient.dtype) if ctx.needs_input_grad[1] else None
 
         @staticmethod
         def jvp(ctx, tangent, other):

@@ -169,9 +169,9 @@ def unique(
     else:
         inverse = _ranks(input, dim)
         ranks, _, counts = _C._unique(inverse, False, True)
-        place = _C._zeros(ranks.shape, _C.int64)
+        place = _C._zeros(ranks.shape, dtype=_C.int64)
         # Any one of several equal slices will do.
-        place[inverse] = _C._full(inverse.shape, 1, _C.int64).cumsum(0) - 1
+        place[inverse] = _C._full(inverse.shape, 1, dtype=_C.int64).cumsum(0) - 1
         values = input.detach().index_select(dim, place)
     if _C._is_differentiated(input):
         values = _without_derivative("unique", values, input)
@@ -225,7 +225,7 @@ def _ranks(input, dim):
             f"There are 0 sized dimensions, and they aren't selected, so unique cannot be applied: the shape is "
             f"{tuple(input.shape)}, and dim={dim}"
         )
-    ranks = _C._zeros((slices.shape[0],), _C.int64)
+    ranks = _C._zeros((slices.shape[0],), dtype=_C.int64)
     if ranks.numel():
         for column in slices.reshape(slices.shape[0], -1).unbind(1):
             values, place, _ = _C._unique(column, True, False)
@@ -263,11 +263,11 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
         raise RuntimeError(f"minlength should be >= 0, but got {minlength}")
     length = max(minlength, int(_C.amax(input).item()) + 1 if input.numel() else 0)
     if weights is None:
-        weights = _C._full((), 1, _C.int64).expand(input.shape)
+        weights = _C._full((), 1, dtype=_C.int64).expand(input.shape)
     elif weights.dtype is not _C.float32:
         weights = weights.to(_C.float64)
     try:  # a pass of its own that looks for negative numbers would take as long as that for the largest
-        return _C._zeros((length,), weights.dtype).scatter_add_(0, input.to(_C.int64), weights.detach())
+        return _C._zeros((length,), dtype=weights.dtype).scatter_add_(0, input.to(_C.int64), weights.detach())
     except (IndexError, RuntimeError) as error:
         raise RuntimeError(refused) if (input < 0).any() else error from None
 
@@ -281,7 +281,7 @@ def histc(
         raise RuntimeError("bins must be > 0")
     flat = input.detach().flatten()
     if input.is_meta:
-        return give(out, _C._empty((bins,), input.dtype), "histc", converts=False)
+        return give(out, _C._empty((bins,), dtype=input.dtype), "histc", converts=False)
     if _C._is_batched(flat):
         result = _histc_of_each(flat, bins, min, max)
         if out is not None:
@@ -299,8 +299,8 @@ def histc(
     if not whole:
         flat = flat[(flat >= min) & (flat <= max)]
     place = ((flat - min) * (bins / (max - min))).to(_C.int64).clamp_(max=bins - 1)
-    one = _C._full((), 1, _C.int64).expand(flat.shape)
-    result = _C._zeros((bins,), _C.int64).scatter_add_(0, place, one).to(input.dtype)
+    one = _C._full((), 1, dtype=_C.int64).expand(flat.shape)
+    result = _C._zeros((bins,), dtype=_C.int64).scatter_add_(0, place, one).to(input.dtype)
     if out is not None:
         return give(out, result, "histc", converts=False)
     return _without_derivative("histc", result, input) if _C._is_differentiated(input) else result
@@ -313,7 +313,7 @@ def _histc_of_each(flat, bins, min, max):
         min, max = _C.where(low == high, low - 1, low), _C.where(low == high, high + 1, high)
     inside = (flat >= min) & (flat <= max)
     place = ((flat - min) * (bins / (max - min))).clamp(0, bins - 1).to(_C.int64)
-    return _C._zeros((bins,), flat.dtype).scatter_add(0, place, inside.to(flat.dtype))
+    return _C._zeros((bins,), dtype=flat.dtype).scatter_add(0, place, inside.to(flat.dtype))
 
 
 # --- order statistics ------------------------------------------------------------------------------------------------
@@ -383,7 +383,7 @@ def _quantiles(name, input, q, dim, keepdim, interpolation, without_nan):
         place = {"lower": place.floor, "higher": place.ceil, "nearest": place.round}[interpolation]()
     below = place.detach().floor()
     low, high = (_at(ordered, p.to(_C.int64), without_nan) for p in (below, place.detach().ceil()))
-    share = _C._full(place.shape, 0.5, place.dtype) if interpolation == "midpoint" else place - below
+    share = _C._full(place.shape, 0.5, dtype=place.dtype) if interpolation == "midpoint" else place - below
     result = _C.lerp(low, high, share.expand(low.shape))
     # NaN among the elements: sorted last, it is the result of its row.
     if not without_nan:
@@ -440,7 +440,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Sequence[T
     from adjoint.return_types import mode as result_type
 
     if input.ndim == 0:
-        indices = _C._zeros((), _C.int64)
+        indices = _C._zeros((), dtype=_C.int64)
         return give_all(out, result_type(input.clone(), indices), "mode", converts=False)
     n = input.size(dim)
     if n == 0:

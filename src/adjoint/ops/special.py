@@ -61,5 +61,5 @@ def mvlgamma(input: Tensor, p: float, *, out: Tensor | None = None) -> Tensor:
     if p > _MOST_TERMS:
         raise RuntimeError(f"mvlgamma(): p={p} would add more than {_MOST_TERMS} terms, which is the most")
     dtype = input.dtype if input.is_floating_point() else _C.get_default_dtype()
-    terms = _C.lgamma(input.unsqueeze(-1) - _C._arange(0, p, 1, dtype, False) / 2).sum(-1)
+    terms = _C.lgamma(input.unsqueeze(-1) - _C._arange(0, p, 1, dtype=dtype) / 2).sum(-1)
     return _C.add(terms, p * (p - 1) / 4 * log(pi), out=out)

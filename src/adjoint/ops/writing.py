@@ -42,7 +42,7 @@ class Writing(Members):
                 f"but got {list(self.shape)}"
             )
         if self.ndim > 2:
-            diagonal = _C._arange(0, self.shape[0], 1, _C.int64, False)
+            diagonal = _C._arange(0, self.shape[0], 1, dtype=_C.int64)
             self[(diagonal,) * self.ndim] = fill_value
             return self
         rows, columns = self.shape
@@ -57,7 +57,7 @@ class Writing(Members):
                 "index_put_(): argument 'indices' (position 1) must be tuple of Tensors, not Tensor"
             )
         if not isinstance(values, Tensor):
-            values = _C._full((), values, self.dtype)
+            values = _C._full((), values, dtype=self.dtype)
         if values.dtype is not self.dtype:
             raise RuntimeError(
                 "Index put requires the source and destination dtypes match, got "
@@ -266,7 +266,7 @@ def _combined(input, dim, index, src, reduce, include_self, name):
         return _combined(input.float(), dim, index, src.float(), reduce, include_self, name).to(input.dtype)
     if not include_self:
         untouched = _C._full(input.shape, True).scatter(dim, index, False)
-        input = _C.where(untouched, input, _C._full((), _neutral(reduce, input.dtype), input.dtype))
+        input = _C.where(untouched, input, _C._full((), _neutral(reduce, input.dtype), dtype=input.dtype))
     if reduce == "prod":
         return _C._scatter_multiply(input, dim, index, src)
     if reduce in ("amax", "amin"):
@@ -276,8 +276,8 @@ def _combined(input, dim, index, src, reduce, include_self, name):
     total = input.scatter_add(dim, index, src)
     if reduce == "sum":
         return total
-    ones = _C._full(src.shape, 1, input.dtype)
-    count = _C._full(input.shape, int(include_self), input.dtype).scatter_add(dim, index, ones)
+    ones = _C._full(src.shape, 1, dtype=input.dtype)
+    count = _C._full(input.shape, int(include_self), dtype=input.dtype).scatter_add(dim, index, ones)
     count = count.clamp(min=1)
     return total / count if count.is_floating_point() or count.is_complex() else total // count
 

@@ -19,11 +19,11 @@ def _window(name, length, periodic, dtype, weights) -> Tensor:
     length = length.__index__()
     if length < 0:
         raise RuntimeError(f"{name} requires non-negative window_length, got window_length={length}")
-    dtype = _C._empty((0,), dtype).dtype  # Python's types and None have a meaning
+    dtype = _C._empty((0,), dtype=dtype).dtype  # Python's types and None have a meaning
     if not dtype.is_floating_point:
         raise RuntimeError(f"{name} expects floating point dtypes, got: {dtype}")
     if length < 2:
-        return _C._full((length,), 1.0, dtype)
+        return _C._full((length,), 1.0, dtype=dtype)
     return places(length, length if periodic else length - 1, weights).to(dtype)
 
 

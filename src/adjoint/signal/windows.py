@@ -41,7 +41,7 @@ def _window(name, M, sym, dtype, weights) -> Tensor:
     if dtype not in (_C.float32, _C.float64):
         raise ValueError(f"{name} expects float32 or float64 dtypes, got: {dtype}")
     if M < 2:
-        return _C._full((M,), 1.0, dtype)
+        return _C._full((M,), 1.0, dtype=dtype)
     return places(M, M - 1 if sym else M, weights).to(dtype)
 
 
@@ -71,7 +71,7 @@ def kaiser_of(beta):
 
     def weights(k, n):
         inside = beta * (1 - (2 * k / n - 1) ** 2).clamp(min=0).sqrt()
-        return _C._i0e(inside) / _C._i0e(_C._full((), float(beta), _C.float64)) * (inside - beta).exp()
+        return _C._i0e(inside) / _C._i0e(_C._full((), float(beta), dtype=_C.float64)) * (inside - beta).exp()
 
     return weights
 

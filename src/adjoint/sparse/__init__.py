@@ -170,7 +170,7 @@ def spdiags(diagonals, offsets, shape, layout=None) -> Tensor:
     if found:
         raise RuntimeError(f"spdiags(): {found}")
     rows, columns = shape
-    column = _C._arange(0, width, 1, _C.int64, False).expand(count, width)
+    column = _C._arange(0, width, 1, dtype=_C.int64).expand(count, width)
     row = column - places.unsqueeze(1)
     inside = (column < columns) & (row >= 0) & (row < rows)
     indices = _C.stack([row[inside], column[inside]])

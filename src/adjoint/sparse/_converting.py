@@ -87,7 +87,7 @@ def _from_dense(x, sparse):
     if x.ndim == 0:
         entries = int(there)
         values = x.reshape(1) if entries else x.reshape(1)[:0]
-        return coo(values, _C._zeros((0, entries), _C.int64), (), True)
+        return coo(values, _C._zeros((0, entries), dtype=_C.int64), (), True)
     for _ in range(x.ndim - sparse):
         there = there.any(-1)
     places = _C._nonzero(there).t().contiguous()

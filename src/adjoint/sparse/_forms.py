@@ -108,7 +108,7 @@ def _values_at(dense, x):
 def _found(x, y):
     """The numbers of the entries of x whose positions y has, too. Both are coalesced."""
     ones = y.detach()
-    marks = _C._full((ones._nnz(),), 1.0, _C.float32, False)
+    marks = _C._full((ones._nnz(),), 1.0, dtype=_C.float32)
     bare = _shapes.bare_pattern(ones)
     return _C._nonzero(_C._sparse_lookup(with_values(bare, marks), _shapes.bare_pattern(x.detach()))).reshape(
         -1
@@ -188,7 +188,7 @@ WRITES["_sub_scaled"] = WRITES["_sub_multiple"] = lambda x, y, alpha: _added_in_
 # --- like another, and writes ----------------------------------------------------------------------------------------------
 
 
-@form("_empty_like")
+@form("_empty_like", "_zeros_like")
 def _empty(x, dtype=None, requires_grad=False, device=None):
     made = empty_like(x, dtype)
     return made.requires_grad_() if requires_grad else made

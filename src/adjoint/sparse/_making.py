@@ -210,8 +210,8 @@ def _empty(size, sparse, dtype):
         raise RuntimeError(
             f"Trying to create tensor with negative dimension: a sparse tensor of the size {list(size)} was asked for"
         )
-    values = _C._zeros((0, *size[sparse:]), dtype)
-    return coo(values, _C._zeros((sparse, 0), _C.int64), size, True)
+    values = _C._zeros((0, *size[sparse:]), dtype=dtype)
+    return coo(values, _C._zeros((sparse, 0), dtype=_C.int64), size, True)
 
 
 def empty_like(x, dtype=None) -> Tensor:
@@ -221,7 +221,7 @@ def empty_like(x, dtype=None) -> Tensor:
     if number == 0:
         return _empty(tuple(x.shape), indices.shape[0], dtype)
     begins = indices.new_zeros(indices.shape)
-    return compressed(_C._zeros((0,), dtype), begins, others[:0], x.shape, number + 1)
+    return compressed(_C._zeros((0,), dtype=dtype), begins, others[:0], x.shape, number + 1)
 
 
 # --- CSR and CSC -----------------------------------------------------------------------------------------------------------

@@ -21,7 +21,9 @@ def entries_of(x, numbers):
 def bare_pattern(x):
     """A number for each entry of a COO tensor, without its dense dimensions."""
     _, is_coalesced, indices, _, values = _C._sparse_parts(x)
-    return coo(_C._zeros((values.shape[0],), _C.float32), indices, x.shape[: indices.shape[0]], is_coalesced)
+    return coo(
+        _C._zeros((values.shape[0],), dtype=_C.float32), indices, x.shape[: indices.shape[0]], is_coalesced
+    )
 
 
 @form("permute")
@@ -196,7 +198,7 @@ def _unsqueezed(x, dim):
     size = [*x.shape[:dim], 1, *x.shape[dim:]]
     if dim > sparse:
         return coo(_C._sparse_values(x).unsqueeze(dim - sparse + 1), indices, size, is_coalesced)
-    row = _C._zeros((1, indices.shape[1]), _C.int64)
+    row = _C._zeros((1, indices.shape[1]), dtype=_C.int64)
     return coo(_C._sparse_values(x), _C.cat((indices[:dim], row, indices[dim:])), size, is_coalesced)
 
 
