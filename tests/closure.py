@@ -36,6 +36,7 @@ class Closure:
 
     def __exit__(self, *exception):
         _C._pop_interpreter(self.token)
+        del self.token  # which has this, and which no collector looks into
 
     def meet(self, values):
         """What these are now is known."""

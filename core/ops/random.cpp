@@ -140,9 +140,13 @@ Tensor RandLike::forward(const Tensor& self, OptionalGenerator generator) {
   return t;
 }
 Tensor Randn::forward(Into into, Sizes size, OptionalType dtype, OptionalGenerator generator) {
+  return RandnAbout::forward(into, size, 0, 1, dtype, generator);
+}
+Tensor RandnAbout::forward(Into into, Sizes size, double mean, double std, OptionalType dtype,
+                           OptionalGenerator generator) {
   const DeviceScope scope(thread_state.default_device);
   const Tensor t = fresh(into, size, dtype.value_or(default_dtype()), "randn");
-  fill_normal(t, 0, 1, generator);
+  fill_normal(t, mean, std, generator);
   return t;
 }
 Tensor RandnLike::forward(const Tensor& self, OptionalGenerator generator) {

@@ -51,6 +51,16 @@ struct Randn : RandomRow {
   static Tensor forward(Into into, Sizes size, OptionalType dtype, OptionalGenerator generator);
 };
 
+struct RandnAbout : RandomRow {
+  static constexpr auto name = "_randn_about";
+  static constexpr auto doc = "As _randn, with a mean and a standard deviation.";
+  static constexpr auto signature = "size, mean, std, *, dtype=None, generator=None";
+  static constexpr auto samples =
+      Cases{"[2, 3], 1.0, 2.0", "[4], 2.0, 0.5, dtype=complex128, generator=None"};
+  static Tensor forward(Into into, Sizes size, double mean, double std, OptionalType dtype,
+                        OptionalGenerator generator);
+};
+
 struct RandnLike : RandomRow {
   static constexpr auto name = "_randn_like";
   static constexpr auto batch = batching::leading;
@@ -180,8 +190,8 @@ struct Bernoulli : RandomWrite {
   static Tensor forward(const Tensor& self, double p, OptionalGenerator generator);
 };
 
-using RandomNumbers =
-    Family<Rand, RandLike, Randn, RandnLike, RandInt, RandIntLike, BernoulliEach, BernoulliLike, RandPerm,
-           Multinomial, Uniform, Normal, ExponentialFill, TransformedFill, RandomIntegers, Bernoulli>;
+using RandomNumbers = Family<Rand, RandLike, Randn, RandnAbout, RandnLike, RandInt, RandIntLike,
+                             BernoulliEach, BernoulliLike, RandPerm, Multinomial, Uniform, Normal,
+                             ExponentialFill, TransformedFill, RandomIntegers, Bernoulli>;
 
 }  // namespace adjoint

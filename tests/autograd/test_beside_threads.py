@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from beside import beside
+from beside_a_thread import beside
 
 import adjoint as ad
 from adjoint.autograd import set_parallel_backward

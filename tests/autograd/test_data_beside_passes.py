@@ -11,7 +11,7 @@ import threading
 import time
 
 import pytest
-from beside import beside
+from beside_a_thread import beside
 
 import adjoint as ad
 from adjoint.autograd import set_parallel_backward

@@ -41,7 +41,7 @@ def kept(ctx, inputs, keyword_only_inputs, output):
 
 waves.register_autograd(backward, setup_context=kept)
 cube = library.primitive(
-    "tests_replayed_cube(x)", vjp=lambda g, x: 3 * g * x * x, jvp=lambda t, x: 3 * t * x * x
+    "tests_replayed_cube(x)", samples="(3, 4)", vjp=lambda g, x: 3 * g * x * x, jvp=lambda t, x: 3 * t * x * x
 )(lambda x: ad.from_numpy(x.numpy() ** 3))
 
 

@@ -43,7 +43,10 @@ def is_plain(value: Any) -> bool:
 
 
 class Unfit(Exception):
-    """Why a call cannot be replayed, as a message."""
+    """Why a call cannot be replayed, as a message. What has no form in UTF-8 (names of files, say) is escaped."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason.encode("utf-8", "backslashreplace").decode())
 
 
 class Tensors(list):

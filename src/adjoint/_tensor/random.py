@@ -338,8 +338,7 @@ def normal(
         else:
             if size is None:
                 raise TypeError("normal(): argument 'size' is needed where neither mean nor std is a Tensor")
-            result = _C._empty(size, dtype=dtype)
-            _C._normal(result, mean, std, generator)
+            result = _C._randn_about(size, mean, std, dtype=dtype, generator=generator)
             parameters = []
     return _drawn(result, *parameters)
 
