@@ -63,6 +63,7 @@ CHECKS = {
     "_rand": drawn(first, lambda y, *_: within(y.real, 0, 1) & within(y.imag, 0, 1)),
     "_rand_like": drawn(first, lambda y, *_: within(y.real, 0, 1) & within(y.imag, 0, 1)),
     "_randn": drawn(first),
+    "_randn_about": drawn(first),
     "_randn_like": drawn(first),
     "_randint": drawn(first, lambda y, size, low, high, *_: within(y, low, high) & (y == np.floor(y))),
     "_randint_like": drawn(first, lambda y, x, low, high, _: within(y.real, low, high)),

@@ -38,6 +38,7 @@ HOT = [
     "core/autograd/engine.cpp",
     "core/dispatch/elementwise.cpp",
     "core/bind/arguments.cpp",
+    "core/bind/argument_values.cpp",
     "benchmarks/harness.py",
 ]
 

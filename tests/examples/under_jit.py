@@ -101,7 +101,9 @@ def output(file, arguments, decorator, wanted=lambda path: True):
     ):
         warnings.simplefilter("ignore")
         run(file, arguments, decorator, wanted)
-    lines = [line for line in text.getvalue().splitlines() if not line.lstrip().startswith(("replay", "picture"))]
+    lines = [
+        line for line in text.getvalue().splitlines() if not line.lstrip().startswith(("replay", "picture"))
+    ]
     return [re.sub(r"\b\d[\d.]* (s|ms|it/s|images/s)\b", "", line) for line in lines]
 
 

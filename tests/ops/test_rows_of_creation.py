@@ -34,6 +34,7 @@ CALLS = {
     "_rand": lambda: ad.rand(2),
     "_rand_like": lambda: ad.rand_like(X),
     "_randn": lambda: ad.randn(2),
+    "_randn_about": lambda: ad.normal(0.0, 1.0, (2,)),
     "_randn_like": lambda: ad.randn_like(X),
     "_randint": lambda: ad.randint(3, (2,)),
     "_randint_like": lambda: ad.randint_like(X, 3),
