@@ -83,6 +83,9 @@ class Watch {
   std::unordered_set<PyMethodDef*> judged;
   std::set<std::pair<PyMethodDef*, PyObject*>> named;
   std::vector<nb::object> held;
+  /// What the program has asked the collector to tell (`gc.callbacks`), while that runs: it comes whenever it
+  /// does, and is no part of the function.
+  PyFrameObject* beside = nullptr;
   /// Where a run is only tried: the code that may run. Whatever else is about to happen ends it.
   nb::object only;
 
@@ -113,6 +116,12 @@ class Watch {
         }
         Py_DECREF(globals);
       }
+    if (!is_known && is_of_the_collector(key)) {
+      beside = frame;
+      last_ = nullptr;
+      Py_DECREF(code);
+      return;
+    }
     auto [at, is_new] = codes.try_emplace(key);
     if (!is_new) {
       Py_DECREF(code);
@@ -165,6 +174,14 @@ class Watch {
 #else
     return PyFrame_GetGlobals(frame);
 #endif
+  }
+  static bool is_of_the_collector(PyObject* code) {
+    const nb::object callbacks = nb::module_::import_("gc").attr("callbacks");
+    for (nb::handle f : callbacks) {
+      PyObject* const of = PyMethod_Check(f.ptr()) ? PyMethod_GET_FUNCTION(f.ptr()) : f.ptr();
+      if (PyFunction_Check(of) && PyFunction_GET_CODE(of) == code) return true;
+    }
+    return false;
   }
   bool has(const nb::object& set, PyObject* o) const {
     const int in = PySet_Contains(set.ptr(), o);
@@ -247,7 +264,9 @@ PyTypeObject* holder_type = nullptr;
 
 int told(PyObject* o, PyFrameObject* frame, int what, PyObject* arg) {
   auto* const holder = reinterpret_cast<Holder*>(o);
-  if (holder->watch && !unseen) {
+  if (holder->watch && holder->watch->beside) {
+    if (what == PyTrace_RETURN && frame == holder->watch->beside) holder->watch->beside = nullptr;
+  } else if (holder->watch && !unseen) {
     try {
       if (what == PyTrace_CALL)
         holder->watch->called(frame);

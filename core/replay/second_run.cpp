@@ -1,6 +1,7 @@
 // What a node of a replayed call does where a pass asks for what was not recorded: the function runs again,
 // as at the call. Start reading at `ReplayNode::differentiate_again`.
 #include <cstring>
+#include <ranges>
 #include <unordered_set>
 
 #include "autograd/arithmetic.h"
@@ -28,15 +29,16 @@ Before::Before(const Replay& replay, std::span<const Tensor> inputs) {
 }
 
 Before Before::put(std::span<const Tensor> inputs) const {
+  // Inputs may share memory and counts (a view and its base): what is changed last is put back first.
   Before now;
-  for (const Part& p : parts_) {
+  for (const Part& p : parts_ | std::views::reverse) {
     const auto n = static_cast<size_t>(p.bytes.numel());
     char* const at = inputs[p.input].bytes() + p.begin;
     now.parts_.push_back({p.input, p.begin, empty(p.bytes.sizes(), DType::UInt8)});
     std::memcpy(now.parts_.back().bytes.bytes(), at, n);
     std::memcpy(at, p.bytes.bytes(), n);
   }
-  for (const Count& c : counts_) {
+  for (const Count& c : counts_ | std::views::reverse) {
     const Tensor& t = inputs[c.input];
     Storage* const other = counter_of(*t->storage);
     now.counts_.push_back({c.input, t->storage->version.exchange(c.version),

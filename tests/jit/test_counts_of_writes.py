@@ -186,3 +186,22 @@ def test_a_call_that_is_only_tried_gives_no_tensor_other_memory(name, always):
             see(f(ad.ones(3, 3)), state["t"], view)
 
     same(program, None)
+
+
+def test_a_pass_that_runs_the_function_again_leaves_all_counts_as_they_were():
+    """Of a tensor and its view, which count together."""
+    buffer, p = ad.zeros(3, 3), ad.ones(3, 3).requires_grad_()
+    view = buffer[:2]
+
+    @ad.jit
+    def f(x):
+        buffer.add_(1.0)
+        return (p * x).sin(), view.sum()
+
+    for k in range(8):
+        y, _ = f(ad.full((3, 3), 0.1 * k))
+        (gradient,) = ad.autograd.grad(y.sum(), p, create_graph=True)
+        ad.autograd.grad(gradient.sum(), p)
+        assert buffer._version == view._version == k + 1
+        assert buffer[0, 0].item() == k + 1
+    assert f.stats()["replayed"] >= 4

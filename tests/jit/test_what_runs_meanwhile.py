@@ -207,3 +207,30 @@ def test_a_saved_result_that_was_written_is_an_error_in_every_pass():
         y.detach().add_(1)
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             ad.autograd.grad(y.sum(), [x], create_graph=create_graph)
+
+
+def test_what_the_collector_calls_is_no_part_of_the_function():
+    """`gc.callbacks` run wherever a collection begins: what they do is not replayed, and keeps nothing from being replayed."""
+    told, threshold = [], gc.get_threshold()
+
+    class Log:
+        def told(self, phase, info):
+            told.append((phase, time.perf_counter()))
+
+    @ad.jit
+    def f(x):
+        for _ in range(30):
+            x = (x * 2).sin()
+            [[] for _ in range(50)]
+        return x
+
+    log = Log()
+    gc.callbacks.append(log.told)
+    gc.set_threshold(20)
+    try:
+        for _ in range(8):
+            f(ad.ones(3))
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(log.told)
+    assert told and f.stats()["replayed"] >= 4, f.stats()
