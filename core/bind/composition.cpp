@@ -80,7 +80,8 @@ PyObject* explained(Composition* self, PyObject* const* args, Py_ssize_t nargs, 
   try {
     const Alternate& way = alternates_of(row).front();
     Arguments arguments;
-    if (!arguments.read(way, Given{args, nargs, kwnames})) return nullptr;
+    if (!arguments.read(way, Given{args, nargs, kwnames})) [[unlikely]]
+      return nullptr;
     Results results;
     way.op().boxed(arguments.values(), results);
     return wrap(std::move(results.one));

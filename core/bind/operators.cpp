@@ -251,7 +251,7 @@ const Alternate* choose(OperatorObject* o, const Given& g, Match& chosen) {
   }
   Arguments arguments;
   const Alternate* alternate = &o->overloads->alternates().front();
-  if (!arguments.read(*alternate, given)) {
+  if (!arguments.read(*alternate, given)) [[unlikely]] {
     Match match;
     alternate = choose(o, given, match);
     if (!alternate) {
