@@ -176,8 +176,13 @@ class Watch {
 #endif
   }
   static bool is_of_the_collector(PyObject* code) {
-    const nb::object callbacks = nb::module_::import_("gc").attr("callbacks");
-    for (nb::handle f : callbacks) {
+    // Not imported: code may run without an `__import__`; and who has a callback has imported it.
+    const nb::object gc = nb::steal(PyImport_GetModule(nb::str("gc").ptr()));
+    if (!gc.is_valid()) {
+      PyErr_Clear();
+      return false;
+    }
+    for (nb::handle f : nb::object(gc.attr("callbacks"))) {
       PyObject* const of = PyMethod_Check(f.ptr()) ? PyMethod_GET_FUNCTION(f.ptr()) : f.ptr();
       if (PyFunction_Check(of) && PyFunction_GET_CODE(of) == code) return true;
     }
