@@ -91,6 +91,7 @@ REFERENCES = {
     # gradients of reductions
     "_centred_times": lambda x, mean, g: (x - mean) * g,
     "_exp_times": lambda x, total, g: np.exp(x - total) * g,
+    "_minus_exp_times": lambda x, a, b: -np.exp(x) * a * b,
     "_where_equal": lambda x, extreme, g: np.where(x == extreme, g, 0),
     "_ratio_or_zero": lambda a, b: np.where(b == 0, 0, a / np.where(b == 0, 1, b)),
     # exponentials

@@ -85,7 +85,7 @@ class Pass {
 
   Pass(const BackwardOptions& options, std::span<const Edge> inputs)
       : options_(options), captured_(inputs.size()) {
-    tasks_.reserve(64);
+    tasks_.reserve(12);  // a block that the allocator keeps at hand: most passes are short
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i]) continue;
       Task& t = tasks_[task_of(inputs[i].node.get())];

@@ -36,7 +36,7 @@ Tensor log_softmax_by_gradient(const Tensor& v, const Tensor& result, int64_t di
   return (Recorded(v) - summed(weighed(result, v), dim)).tensor;
 }
 Tensor log_softmax_by_result(const Tensor& v, const Tensor& g, const Tensor& result, int64_t dim) {
-  return (weighed(result, v) * -summed(g, dim)).tensor;
+  return call<MinusExpTimes>(result, v, summed(g, dim).tensor);
 }
 
 }  // namespace adjoint::rules

@@ -62,6 +62,30 @@ struct ExpTimes : SpreadOp {
   }
 };
 
+struct MinusExpTimes : SpreadOp {
+  static constexpr bool in_vectors = true;
+  static constexpr auto name = "_minus_exp_times";
+  static constexpr auto doc =
+      "-exp(self) * other * third: how the gradient of log_softmax depends on its result.";
+  static constexpr TypeSet types = types::floating;
+  template <class T>
+  ADJOINT_INLINE static T forward(T x, T a, T b) {
+    return -math::exp(x) * (a * b);
+  }
+  template <class T>
+  ADJOINT_INLINE static T derivative(Wrt<0>, Result<T> y) {
+    return y.value;
+  }
+  template <class T>
+  ADJOINT_INLINE static T derivative(Wrt<1>, First<T> x, Third<T> b) {
+    return apply<MinusExpTimes>(x.value, T(1), b.value);
+  }
+  template <class T>
+  ADJOINT_INLINE static T derivative(Wrt<2>, First<T> x, Second<T> a) {
+    return apply<MinusExpTimes>(x.value, a.value, T(1));
+  }
+};
+
 struct WhereEqual : SpreadOp {
   static constexpr auto name = "_where_equal";
   static constexpr auto doc =
@@ -189,6 +213,7 @@ struct Huber : KinkedLoss {
   }
 };
 
-using Spread = Family<CentredTimes, ExpTimes, WhereEqual, RatioOrZero, BceTerms, SmoothL1, Huber>;
+using Spread =
+    Family<CentredTimes, ExpTimes, MinusExpTimes, WhereEqual, RatioOrZero, BceTerms, SmoothL1, Huber>;
 
 }  // namespace adjoint::inline ADJOINT_ISA
