@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <optional>
 
 #include "dispatch/declared.h"
@@ -273,6 +274,23 @@ void Builder::find_lifetimes() {
           !(plans_[steps.back()].folds >= 0 && t_.gives(t_.steps[steps.back()], static_cast<int32_t>(s))))
         m.home = Home::Block;
     }
+  // Beside much memory that comes and goes, an arena that stays would be held for longer than eager holds it.
+  const auto most = [&](Home home) {
+    std::vector<int64_t> bytes(schedule_.size() + 2);
+    for (size_t s = 0; s < t_.slots.size(); ++s)
+      if (const Memory& m = p_.memory_[s]; m.home == home && m.last >= 0) {
+        bytes[static_cast<size_t>(m.first + 1)] += static_cast<int64_t>(t_.slots[s].nbytes);
+        bytes[static_cast<size_t>(m.last + 2)] -= static_cast<int64_t>(t_.slots[s].nbytes);
+      }
+    std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
+    return std::ranges::max(bytes);
+  };
+  if (const int64_t small = most(Home::Arena);
+      small > static_cast<int64_t>(Program::kMostArena) && small < most(Home::Own))
+    for (size_t s = 0; s < t_.slots.size(); ++s)
+      if (Memory& m = p_.memory_[s];
+          m.home == Home::Arena && m.first >= 0 && m.last >= 0 && t_.slots[s].nbytes >= kInTime)
+        m.home = Home::Own;
   for (size_t s = 0; s < t_.slots.size(); ++s) {
     Memory& m = memory(static_cast<int32_t>(s));
     if (m.escapes && m.home == Home::None && t_.slots[s].kind == Slot::Kind::Given) m.home = Home::Fresh;
