@@ -61,14 +61,18 @@ void Builder::build(Picture* picture) {
   for (position_ = 0; position_ < schedule_.size(); ++position_) emit_scheduled();
   emit_targets();
   // Walks were planned with tensors that no row takes.
-  for (Memory& m : p_.memory_)
-    for (int32_t* next = &m.tensors; *next >= 0;) {
-      auto& t = p_.tensors_[static_cast<size_t>(*next)];
-      if (t.at->refcount.load(std::memory_order_relaxed) == 1)
-        *next = t.next;
-      else
-        next = &t.next;
+  std::vector<Program::Pointer<TensorImpl>> taken;
+  for (Memory& m : p_.memory_) {
+    for (int32_t k = std::exchange(m.tensors, -1); k >= 0;) {
+      const auto t = p_.tensors_[static_cast<size_t>(k)];
+      k = t.next;
+      if (t.at->refcount.load(std::memory_order_relaxed) == 1) continue;
+      taken.push_back({t.at, t.offset, m.tensors});
+      m.tensors = static_cast<int32_t>(taken.size() - 1);
     }
+    if (m.tensors < 0) m.frame.reset();
+  }
+  p_.tensors_ = std::move(taken);
   for (const Plan& plan : plans_) {
     p_.dropped_ += !plan.live;
     p_.constants_ += plan.once;
@@ -87,7 +91,10 @@ void Builder::build(Picture* picture) {
     given.insert(given.end(), places.begin(), places.end());
   }
   t_.places = std::move(given);
-  p_.pointers_.shrink_to_fit();
+  // What nothing points into.
+  const auto shrink = [](auto&... lists) { (lists.shrink_to_fit(), ...); };
+  shrink(p_.pointers_, p_.tensors_, p_.runs_, p_.launches_, p_.products_, p_.bound_, p_.supplies_,
+         p_.targets_);
 }
 
 void Builder::find_inputs_and_outputs() {
