@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <optional>
 
 #include "dispatch/declared.h"
@@ -60,14 +61,18 @@ void Builder::build(Picture* picture) {
   for (position_ = 0; position_ < schedule_.size(); ++position_) emit_scheduled();
   emit_targets();
   // Walks were planned with tensors that no row takes.
-  for (Memory& m : p_.memory_)
-    for (int32_t* next = &m.tensors; *next >= 0;) {
-      auto& t = p_.tensors_[static_cast<size_t>(*next)];
-      if (t.at->refcount.load(std::memory_order_relaxed) == 1)
-        *next = t.next;
-      else
-        next = &t.next;
+  std::vector<Program::Pointer<TensorImpl>> taken;
+  for (Memory& m : p_.memory_) {
+    for (int32_t k = std::exchange(m.tensors, -1); k >= 0;) {
+      const auto t = p_.tensors_[static_cast<size_t>(k)];
+      k = t.next;
+      if (t.at->refcount.load(std::memory_order_relaxed) == 1) continue;
+      taken.push_back({t.at, t.offset, m.tensors});
+      m.tensors = static_cast<int32_t>(taken.size() - 1);
     }
+    if (m.tensors < 0) m.frame.reset();
+  }
+  p_.tensors_ = std::move(taken);
   for (const Plan& plan : plans_) {
     p_.dropped_ += !plan.live;
     p_.constants_ += plan.once;
@@ -86,7 +91,10 @@ void Builder::build(Picture* picture) {
     given.insert(given.end(), places.begin(), places.end());
   }
   t_.places = std::move(given);
-  p_.pointers_.shrink_to_fit();
+  // What nothing points into.
+  const auto shrink = [](auto&... lists) { (lists.shrink_to_fit(), ...); };
+  shrink(p_.pointers_, p_.tensors_, p_.runs_, p_.launches_, p_.products_, p_.bound_, p_.supplies_,
+         p_.targets_);
 }
 
 void Builder::find_inputs_and_outputs() {
@@ -273,6 +281,23 @@ void Builder::find_lifetimes() {
           !(plans_[steps.back()].folds >= 0 && t_.gives(t_.steps[steps.back()], static_cast<int32_t>(s))))
         m.home = Home::Block;
     }
+  // Beside much memory that comes and goes, an arena that stays would be held for longer than eager holds it.
+  const auto most = [&](Home home) {
+    std::vector<int64_t> bytes(schedule_.size() + 2);
+    for (size_t s = 0; s < t_.slots.size(); ++s)
+      if (const Memory& m = p_.memory_[s]; m.home == home && m.last >= 0) {
+        bytes[static_cast<size_t>(m.first + 1)] += static_cast<int64_t>(t_.slots[s].nbytes);
+        bytes[static_cast<size_t>(m.last + 2)] -= static_cast<int64_t>(t_.slots[s].nbytes);
+      }
+    std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
+    return std::ranges::max(bytes);
+  };
+  if (const int64_t small = most(Home::Arena);
+      small > static_cast<int64_t>(Program::kMostArena) && small < most(Home::Own))
+    for (size_t s = 0; s < t_.slots.size(); ++s)
+      if (Memory& m = p_.memory_[s];
+          m.home == Home::Arena && m.first >= 0 && m.last >= 0 && t_.slots[s].nbytes >= kInTime)
+        m.home = Home::Own;
   for (size_t s = 0; s < t_.slots.size(); ++s) {
     Memory& m = memory(static_cast<int32_t>(s));
     if (m.escapes && m.home == Home::None && t_.slots[s].kind == Slot::Kind::Given) m.home = Home::Fresh;

@@ -126,9 +126,8 @@ const BoundLaunch& Builder::bind(const Launches::Call& call, const Step& s, cons
     if (p.geometry == t_.geometries.size()) t_.geometries.push_back(o.geometry);
     return tensor(p);
   };
-  p_.prepared_.push_back(plan.launches);
-  p_.bound_.push_back(std::make_unique<const BoundLaunch>(call, tensor_of));
-  return *p_.bound_.back();
+  p_.prepared_.insert(plan.launches);
+  return p_.bound_.emplace_back(call, tensor_of);
 }
 
 void Builder::emit_launches(const Step& s, const Plan& plan) {

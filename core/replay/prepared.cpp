@@ -211,47 +211,80 @@ std::shared_ptr<const Launches> prepare(const Trace& trace, const Step& step) {
   }
 }
 
+size_t Launches::bytes_held() const {
+  size_t all = sizeof *this + calls.capacity() * sizeof(Call) + made.capacity() * sizeof(size_t);
+  for (const Call& c : calls)
+    all += c.tensors.capacity() * sizeof(Operand) + c.lengths.capacity() * sizeof(size_t) +
+           c.bytes.capacity() * sizeof c.bytes[0] + c.numbers.capacity() * sizeof(Dims) +
+           c.others.capacity() * (sizeof c.others[0] + 64);
+  return all;
+}
+
+// Nothing is there yet, and the destructor knows.
+BoundLaunch::BoundLaunch(const Launches::Call& call) : routine_(call.routine), tensors_(0) {
+  static_assert(sizeof(Tensor) == sizeof(void*) && sizeof(TensorList) == 2 * sizeof(void*) &&
+                sizeof(IntList) == 2 * sizeof(void*));
+  for (const launch::Argument& a : routine_->arguments)
+    tensors_ += a.kind == Kind::Tensor || a.kind == Kind::Out;
+  for (const size_t n : call.lengths) tensors_ += static_cast<uint32_t>(n);
+  words_ = static_cast<uint32_t>(routine_->arguments.size() + tensors_ +
+                                 2 * (call.lengths.size() + call.numbers.size()));
+  at_ = std::make_unique<const void*[]>(words_);
+  std::uninitialized_value_construct_n(reinterpret_cast<Tensor*>(&at_[routine_->arguments.size()]), tensors_);
+}
+
 BoundLaunch::BoundLaunch(const Launches::Call& call,
                          runtime::FunctionRef<Tensor(const Launches::Operand&)> tensor)
-    : routine_(call.routine) {
-  // All are pointed into.
-  tensors_.reserve(call.tensors.size());
-  lists_.reserve(call.lengths.size());
-  numbers_.reserve(call.numbers.size());
+    : BoundLaunch(call) {
+  const void** at = at_.get();
+  auto* next = reinterpret_cast<Tensor*>(at + routine_->arguments.size());
+  auto* list = reinterpret_cast<TensorList*>(next + tensors_);
+  auto* numbers = reinterpret_cast<IntList*>(list + call.lengths.size());
   const Launches::Operand* operand = call.tensors.data();
   const size_t* length = call.lengths.data();
   const std::array<std::byte, 16>* bytes = call.bytes.data();
+  const Dims* number = call.numbers.data();
   const std::shared_ptr<void>* other = call.others.data();
-  for (const auto& [kind, size, keeping] : routine_->arguments) switch (kind) {
+  for (const auto& [kind, size, keeping] : routine_->arguments) {
+    switch (kind) {
       case Kind::Value:
-        at_.push_back(bytes);
+        *at = bytes;
         bytes += (size + sizeof *bytes - 1) / sizeof *bytes;
         break;
       case Kind::Numbers:
-        numbers_.push_back(call.numbers[numbers_.size()].span());
-        at_.push_back(&numbers_.back());
+        *at = std::construct_at(numbers++, (number++)->span());
         break;
-      case Kind::Other:
-        others_.push_back({keeping->copy((other++)->get()), keeping->release});
-        keeping->each_tensor(others_.back().get(), [&](Tensor& t) { t = tensor(*operand++); });
-        at_.push_back(others_.back().get());
+      case Kind::Other: {
+        void* const copy = keeping->copy((other++)->get());
+        *at = copy;
+        keeping->each_tensor(copy, [&](Tensor& t) { t = tensor(*operand++); });
         break;
-      case Kind::Generator:
+      }
+      case Kind::Generator:  // not launched
         break;
       case Kind::Tensor:
       case Kind::Out:
-        tensors_.push_back(tensor(*operand++));
-        at_.push_back(&tensors_.back());
+        *next = tensor(*operand++);
+        *at = next++;
         break;
       case Kind::Tensors:
       case Kind::Outs: {
-        const size_t first = tensors_.size(), n = *length++;
-        for (size_t k = 0; k < n; ++k) tensors_.push_back(tensor(*operand++));
-        lists_.push_back({tensors_.data() + first, n});
-        at_.push_back(&lists_.back());
+        const size_t n = *length++;
+        *at = std::construct_at(list++, next, n);
+        for (size_t k = 0; k < n; ++k) *next++ = tensor(*operand++);
         break;
       }
     }
+    ++at;
+  }
+}
+
+BoundLaunch::~BoundLaunch() {
+  if (!at_) return;
+  const auto& arguments = routine_->arguments;
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (arguments[i].kind == Kind::Other) arguments[i].keeping->release(const_cast<void*>(at_[i]));
+  std::destroy_n(reinterpret_cast<Tensor*>(&at_[arguments.size()]), tensors_);
 }
 
 }  // namespace adjoint::replay

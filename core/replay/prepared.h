@@ -34,23 +34,28 @@ struct Launches {
   };
   std::vector<Call> calls;
   std::vector<size_t> made;  // how many bytes each
+  size_t bytes_held() const;
 };
 
-/// A launch with its arguments, which are patched where they point to memory that moved.
+/// A launch with its arguments, which are patched where they point to memory that moved. All lie in one
+/// block.
 class BoundLaunch {
  public:
+  /// Values and lists of numbers stay where they are in `call`.
   BoundLaunch(const Launches::Call& call, runtime::FunctionRef<Tensor(const Launches::Operand&)> tensor);
-  BoundLaunch(const BoundLaunch&) = delete;
+  BoundLaunch(BoundLaunch&& o) noexcept = default;
+  ~BoundLaunch();
   const launch::Routine* routine() const { return routine_; }
-  const void* const* arguments() const { return at_.data(); }
+  const void* const* arguments() const { return at_.get(); }
+  size_t bytes_held() const { return sizeof(BoundLaunch) + words_ * sizeof(void*); }
 
  private:
+  explicit BoundLaunch(const Launches::Call& call);
+
   const launch::Routine* routine_;
-  std::vector<Tensor> tensors_;
-  std::vector<TensorList> lists_;
-  std::vector<IntList> numbers_;
-  std::vector<std::shared_ptr<void>> others_;
-  std::vector<const void*> at_;
+  /// The addresses of the arguments, and behind them tensors, lists of tensors and lists of numbers.
+  std::unique_ptr<const void*[]> at_;
+  uint32_t words_, tensors_;
 };
 
 /// The slots that a step names, each once: of its arguments, then of its results.

@@ -25,7 +25,7 @@ Program::Program(const Trace& trace, Range steps, const Ends& ends, Picture* pic
       if (s.kind == Slot::Kind::Outside) s.writes = 0;
   }
   Builder(*this).build(picture);
-  counted_.set(bytes_held());
+  counted_.set(bytes_held() - bytes_of_tensors());  // which the allocator counts
 }
 Program::~Program() = default;
 
@@ -373,6 +373,11 @@ Program::Statistics Program::statistics() const {
   return s;
 }
 
+size_t Program::bytes_of_tensors() const {
+  const auto frames = std::ranges::count_if(memory_, [](const Memory& m) { return bool(m.frame); });
+  return tensors_.size() * sizeof(TensorImpl) + static_cast<size_t>(frames) * sizeof(Storage);
+}
+
 size_t Program::bytes_held() const {
   const auto bytes = [](const auto& list) {
     return list.capacity() * sizeof(typename std::decay_t<decltype(list)>::value_type);
@@ -381,8 +386,13 @@ size_t Program::bytes_held() const {
                bytes(loops_) + bytes(moves_) + bytes(launches_) + bytes(products_) + bytes(guards_) +
                bytes(supplies_) + bytes(values_) + bytes(targets_) + bytes(readings_) + bytes(saved_) +
                undo_.capacity() + wides_.size() * sizeof(Wide) + gathered_.size() * sizeof(Gathered) +
-               walks_.size() * (sizeof(Walk) + 256) + rows_.size() * (sizeof(Row) + 256) +
-               bound_.size() * (sizeof(BoundLaunch) + 256);
+               walks_.size() * sizeof(Walk) + bytes_of_tensors();
+  for (const BoundLaunch& launch : bound_) all += launch.bytes_held();
+  for (const auto& launches : prepared_) all += launches->bytes_held();
+  for (const auto& walk : walks_) all += bytes(walk->in);
+  for (const auto& row : rows_)
+    all += sizeof(Row) + bytes(row->arguments.values) + bytes(row->arguments.tensors) +
+           bytes(row->arguments.out) + bytes(row->makes);
   for (const auto& pass : passes_)
     all += sizeof(SmallPass) + bytes(pass->steps) + bytes(pass->at) + bytes(pass->names);
   for (const auto& c : chains_)

@@ -18,6 +18,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "kernels/gathered.h"
@@ -324,6 +325,7 @@ class Program {
   bool run_timed(const Drop* drop);
   void append_text(const Run& run, uint32_t i, std::string& all) const;
   size_t bytes_held() const;
+  size_t bytes_of_tensors() const;
 
   Trace trace_;
   const Ends& ends_;
@@ -341,8 +343,8 @@ class Program {
   std::vector<Move> moves_;
   std::vector<Launch> launches_;
   std::vector<Product> products_;
-  std::vector<std::unique_ptr<const BoundLaunch>> bound_;
-  std::vector<std::shared_ptr<const Launches>> prepared_;  // what they were made from
+  std::vector<BoundLaunch> bound_;
+  std::set<std::shared_ptr<const Launches>> prepared_;  // what they were made from
   std::vector<std::unique_ptr<Row>> rows_;
   std::vector<Guard> guards_;
   std::vector<Supply> supplies_;

@@ -263,3 +263,20 @@ def test_a_recorded_instruction_takes_500_bytes():
         f()
     (trace,) = f._traces
     assert f.stats()["bytes"] <= 500 * trace.program.statistics()["operations"]
+
+
+@pytest.mark.parametrize("row", (lambda y: y.softmax(1), lambda y: y.cumsum(0), lambda y: y.tril()))
+def test_a_prepared_row_takes_not_much_more(row):
+    def bytes_of(n):
+        def f(x):
+            for _ in range(n):
+                x = row(x)
+            return x
+
+        f = ad.jit(f)
+        for _ in range(4):
+            f(ad.ones(8, 8))
+        assert f._traces[0].program.statistics()["prepared"] == n
+        return f.stats()["bytes"]
+
+    assert bytes_of(150) - bytes_of(50) <= 600 * 100

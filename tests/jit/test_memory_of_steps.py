@@ -74,6 +74,28 @@ def test_a_replay_takes_no_more_memory_than_the_function(make):
     assert peak(replayed) <= 1.1 * peak(function) + 2**16
 
 
+def test_small_memory_goes_when_nothing_takes_it_any_more():
+    """Beside large memory that is needed later, many small tensors are held no longer than by the function."""
+    small, w, x = numbers(64, 64), numbers(512, 512), numbers(1024, 512)
+
+    def run():
+        many = [small @ (small * (k + 1)) for k in range(32)]
+        begin = many[0]
+        for m in many[1:]:
+            begin = begin @ m
+        del many, m
+        y = begin.sum() + x
+        for _ in range(3):
+            y = y @ w
+        return y
+
+    replayed = ad.jit(run)
+    for _ in range(6):
+        replayed()
+    assert replayed.stats()["replayed"]
+    assert peak(replayed) <= peak(run) + 2**15
+
+
 @pytest.mark.parametrize("make", (layers, convolutions, attention))
 def test_a_pass_through_a_replay_takes_no_more_memory_than_through_the_function(make):
     """What the node kept goes as the pass has taken it."""
