@@ -371,8 +371,8 @@ class Trace(_C._Trace):
     def set_hooks(self, made: list[Any], objects: list[Any]) -> None:
         """Set hooks on what a replay made, as the function does; `objects`: of the nodes that these refer to."""
         known = dict(zip(self.hooks_refer_to, objects, strict=True))
-        for number, form in self.hooks:
-            _C._register_hook(made[number], function_of(form, made, known))
+        for k, form in self.hooks:
+            _C._register_hook(made[k], function_of(form, made, known))
 
     @staticmethod
     def state_of_draws() -> Any:
@@ -414,8 +414,8 @@ class Trace(_C._Trace):
         ):
             Structure(function(*given, **named), tensors)
         # Gradients come to these from the call's results, whose hooks have run.
-        for number in {number for number, _ in self.hooks}:
-            result = self.output(number, tensors)
+        for k in {k for k, _ in self.hooks}:
+            result = self.output(k, tensors)
             for hook in _C._hooks_of(result):
                 _C._remove_hook(result, hook)
         return [
