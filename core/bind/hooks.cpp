@@ -30,6 +30,7 @@ std::string name_of_hook(PyObject* f) {
 class HookCell {
  public:
   explicit HookCell(std::shared_ptr<PyObject> f) : function_(std::move(f)) {}
+  const uint64_t number = ++hooks_set;
   std::shared_ptr<PyObject> get() {
     std::lock_guard lock(mutex_);
     return function_;
@@ -84,7 +85,9 @@ struct PythonHook {
   std::shared_ptr<HookCell> cell;
   Tensor operator()(const Tensor& g) const {
     const std::shared_ptr<PyObject> function = cell->get();
-    return function ? call_hook(function.get(), g) : Tensor();
+    if (!function) return {};
+    hook_runs_in_recorders(cell->number, function.get());
+    return call_hook(function.get(), g);
   }
 };
 
@@ -121,15 +124,19 @@ std::atomic<uint64_t> next_node_hook{1};
 /// Hooks of a node that Python set.
 struct PythonPrehook {
   std::shared_ptr<PyObject> function;
+  uint64_t number = ++hooks_set;
   void operator()(Gradients& in) const {
     const InPython python;
+    hook_runs_in_recorders(number, function.get());
     take_back(nb::steal(PyObject_CallOneArg(function.get(), tuple_of(in).ptr())), function.get(), in);
   }
 };
 struct PythonPosthook {
   std::shared_ptr<PyObject> function;
+  uint64_t number = ++hooks_set;
   void operator()(Gradients& out, const Gradients& in) const {
     const InPython python;
+    hook_runs_in_recorders(number, function.get());
     take_back(nb::steal(PyObject_CallFunctionObjArgs(function.get(), tuple_of(out).ptr(), tuple_of(in).ptr(),
                                                      nullptr)),
               function.get(), out);
@@ -258,8 +265,9 @@ void bind_hooks(nb::module_& m) {
   m.def("_register_post_accumulate_grad_hook", [](const Tensor& t, nb::object f) {
     auto held = hold(f.ptr());
     hook_in_recorders();
-    return register_post_accumulate_hook(t, [held](const Tensor& leaf) {
+    return register_post_accumulate_hook(t, [held, number = ++hooks_set](const Tensor& leaf) {
       const InPython python;
+      hook_runs_in_recorders(number, held.get());
       nb::object r = nb::steal(PyObject_CallOneArg(held.get(), nb::steal(wrap(leaf)).ptr()));
       if (!r.is_valid()) throw nb::python_error();
       if (!r.is_none())

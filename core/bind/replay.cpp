@@ -110,7 +110,10 @@ struct Recorder {
   Ref<Tracer> tracer;
   bool open = true;
   std::string refused;  // when it was opened last
-  explicit Recorder(Ref<Tracer> t) : tracer(std::move(t)) { push(Ref<Observer>(tracer)); }
+  explicit Recorder(Ref<Tracer> t) : tracer(std::move(t)) {
+    tracer->hooks_before = hooks_set;
+    push(Ref<Observer>(tracer));
+  }
   ~Recorder() {
     if (!open) return;
     stop_tracking();
@@ -271,6 +274,17 @@ void tell_recorders(const char* what) {
 void hook_in_recorders() {
   each_tracer([](Tracer& t) { t.hooked(); });
 }
+void hook_runs_in_recorders(uint64_t number, PyObject* function) {
+  const bool seen = PyFunction_Check(function) ||
+                    (PyMethod_Check(function) && PyFunction_Check(PyMethod_GET_FUNCTION(function)));
+  each_tracer([&](Tracer& t) {
+    if (number <= t.hooks_before)
+      t.refuse("a backward pass within it runs a hook that was set before");
+    else if (!seen)
+      t.refuse("a backward pass within it runs a hook that is no plain function");
+  });
+}
+std::atomic<uint64_t> hooks_set{0};
 void fork_in_recorders() {
   each_tracer([](Tracer& t) { t.fork(); });
 }

@@ -10,6 +10,10 @@ namespace adjoint::bind {
 void tell_recorders(const char* what);
 /// A hook is set.
 void hook_in_recorders();
+/// The hook of this number runs.
+void hook_runs_in_recorders(uint64_t number, PyObject* function);
+/// How many hooks were set so far: their numbers go on from one.
+extern std::atomic<uint64_t> hooks_set;
 /// A generator is drawn from that goes on from the state of another: no replay follows what it draws.
 void fork_in_recorders();
 

@@ -199,7 +199,7 @@ class Comparison {
     if (grad.get() != was.get())
       tell_of("grad", nb::steal(wrap(was)), nb::steal(wrap(grad)), was.defined(), grad.defined());
     std::vector<int64_t> geometry;
-    if (look_at(t, geometry).hooked != g.hooked) tell_of("hooks", nb::none(), nb::none(), true, true);
+    if (look_at(t, geometry).hooks != g.hooks) tell_of("hooks", nb::none(), nb::none(), true, true);
     PyObject* object = static_cast<PyObject*>(t->wrapper);
     if (g.node < 0 && object) {
       PyObject* dict = reinterpret_cast<TensorObject*>(object)->dict;
@@ -392,8 +392,10 @@ bool Layout::take(PyObject* function, PyObject* args, PyObject* kwargs, Layout& 
   l.objects.reserve(nodes.size());
   for (size_t i = 0; i < nodes.size(); ++i) l.objects.push_back(nb::borrow(walk.object(i)));
   l.found.reserve(walk.count());
-  for (size_t i = 0; i < walk.count(); ++i)
+  for (size_t i = 0; i < walk.count(); ++i) {
     l.found.push_back(walk.tensor(i) ? Tensor::share(walk.tensor(i)) : Tensor());
+    if (l.tensors[i].hooked) l.tensors[i].hooks = hooks_on(l.found.back());
+  }
   return true;
 }
 

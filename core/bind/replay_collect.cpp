@@ -292,7 +292,6 @@ int32_t Collector::tensor(const Tensor& t, PyObject* object, int32_t grad_of) {
   l_.found.push_back(t);
   if (!t.defined()) return number;
   if (is_sparse(t)) unknown("it is a sparse tensor");
-  if (g.hooked) unknown("it has a hook");
   l_.external = l_.external || g.external;
   PyTypeObject* type = object ? Py_TYPE(object) : tensor_type;
   PyObject* dict = object ? reinterpret_cast<TensorObject*>(object)->dict : nullptr;

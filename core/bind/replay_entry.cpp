@@ -25,6 +25,8 @@ struct Kept {
   std::vector<uint32_t> returned;
   /// The state of the generator matters to a node; it is only replayed where that is checked.
   bool draws, checked;
+  /// The nodes that hooks refer to which it sets on its results: see `Trace.set_hooks`. Null: it sets none.
+  nb::object hooks_refer_to = nb::none();
   /// When it was replayed last, in calls of its function; how often since then it was rolled back.
   int64_t used = 0, undone = 0;
 
@@ -168,7 +170,8 @@ bool run(const nb::object& trace, paths::Walk& walk, PyObject* function, PyObjec
 }
 
 /// Store what was made, and give what the call gives.
-nb::object finish(const Kept& t, paths::Walk& walk, std::span<PyObject* const> made) {
+nb::object finish(const nb::object& trace, paths::Walk& walk, std::span<PyObject* const> made) {
+  const Kept& t = kept(trace);
   for (const paths::Store& store : t.stores) {
     const auto holder = static_cast<size_t>(store.holder);
     // What the call found there, wherever another store puts something else now.
@@ -176,6 +179,12 @@ nb::object finish(const Kept& t, paths::Walk& walk, std::span<PyObject* const> m
       store(nb::steal(walk.take(holder)).ptr(), made);
     else
       store(walk.object(holder), made);
+  }
+  if (!t.hooks_refer_to.is_none()) {
+    nb::list all, objects;
+    for (PyObject* o : made) all.append(nb::handle(o));
+    for (nb::handle n : t.hooks_refer_to) objects.append(nb::handle(walk.object(nb::cast<size_t>(n))));
+    trace.attr("set_hooks")(all, objects);
   }
   return t.result.build(made);
 }
@@ -227,7 +236,7 @@ PyObject* entered(PyObject* self, PyObject* args, PyObject* kwargs) {
               std::ranges::find_if(entry.traces, [&](const nb::object& o) { return o.is(trace); });
           if (at != entry.traces.end()) std::rotate(entry.traces.begin(), at, at + 1);
         }
-        return finish(t, walk, made.all()).release().ptr();
+        return finish(trace, walk, made.all()).release().ptr();
       }
     }
     const nb::object method = nb::steal(PyObject_GetAttr(self, slow));
@@ -316,6 +325,7 @@ void bind_replay_entry(nb::module_& m) {
       .def_ro("mode", &Kept::mode)
       .def_ro("layout", &Kept::layout)
       .def_ro("checked", &Kept::checked)
+      .def_rw("hooks_refer_to", &Kept::hooks_refer_to, nb::arg().none())
       .def_rw("used", &Kept::used)
       .def_rw("undone", &Kept::undone);
   nb::class_<Entry>(m, "_Entry", nb::type_slots(slots), "The way into a replayed function.")

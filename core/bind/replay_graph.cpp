@@ -1,5 +1,6 @@
 // The graph of a recorded call, as the recorder looks at it: what is in it, how its results depend on each
 // other, and passes through it. Start reading at `bind_replay_graph`.
+#include <ranges>
 #include <set>
 #include <tuple>
 
@@ -23,10 +24,10 @@ using namespace replay;
 bool is_freed(const Node& n) { return (n.readers.load(std::memory_order_relaxed) & 3) == 3; }
 
 /// Why a backward pass from `roots` to `inputs` cannot be run for recording, "" where it can; the code of
-/// Python that would run in it, (context, Function) or (hook, None); and whether it may come to what is
-/// freed.
-std::tuple<std::string, nb::list, bool> code_of_graph(const std::vector<Tensor>& roots,
-                                                      const std::vector<Tensor>& inputs) {
+/// Python that would run in it, (context, Function) or (hook, None); whether it may come to what is freed;
+/// and the hooks of roots, (number, hook), which no pass that is recorded runs.
+std::tuple<std::string, nb::list, bool, nb::list> code_of_graph(const std::vector<Tensor>& roots,
+                                                                const std::vector<Tensor>& inputs) {
   std::set<const Node*> ends, seen;
   bool freed = false;
   for (const Tensor& t : inputs)
@@ -43,8 +44,8 @@ std::tuple<std::string, nb::list, bool> code_of_graph(const std::vector<Tensor>&
     begin.push_back(gradient_edge(t));
     visit(begin.back().node);
   }
-  nb::list code;
-  const auto no = [&](std::string reason) { return std::tuple(std::move(reason), code, freed); };
+  nb::list code, of_roots;
+  const auto no = [&](std::string reason) { return std::tuple(std::move(reason), code, freed, of_roots); };
   while (!open.empty()) {
     const Ref<Node> node = std::move(open.back());
     open.pop_back();
@@ -61,12 +62,16 @@ std::tuple<std::string, nb::list, bool> code_of_graph(const std::vector<Tensor>&
       for (const auto& [nr, impl] : e->retainers)
         others = others || std::ranges::none_of(roots, [&](const Tensor& t) { return t.get() == impl; });
       for (const auto& h : e->tensor_hooks) {
-        // A hook of a result comes before those that are put there outside.
-        others = others || std::ranges::any_of(
-                               begin, [&](const Edge& root) { return leads_to({node, h.input_nr}, root); });
         const auto function = function_of(h.hook);
-        if (function) code.append(nb::make_tuple(nb::borrow(function.get()), nb::none()));
         others = others || !function;
+        if (!function) continue;
+        const auto root =
+            std::ranges::find_if(begin, [&](const Edge& e) { return leads_to({node, h.input_nr}, e); });
+        const nb::object hook = nb::borrow(function.get());
+        if (root == begin.end())
+          code.append(nb::make_tuple(hook, nb::none()));
+        else
+          of_roots.append(nb::make_tuple(root - begin.begin(), hook));
       }
       if (others) return no(text("a tensor or node (", node->name(), ") inside of it has hooks"));
     }
@@ -92,19 +97,29 @@ nb::tuple pass_of_group(const CutGraph& graph, uint32_t group, nb::list seeds) {
   Tensors given;
   for (nb::handle g : seeds) given.push_back(g.is_none() ? Tensor() : unwrap(g.ptr()));
   const GradMode off(false);
-  // Recorded gradients are nobody's.
+  // Recorded gradients are nobody's, and hooks of results belong to the program's passes.
   struct Aside {
     const std::vector<Tensor>& roots;
     std::vector<bool> retain;
+    std::vector<std::pair<NodeExtras*, std::vector<NodeExtras::TensorHook>>> hooks;
     explicit Aside(const std::vector<Tensor>& r) : roots(r) {
       for (const Tensor& t : roots) {
         retain.push_back(t->is(TensorImpl::kRetainsGrad));
         if (retain.back()) move_retainer(t, nullptr, 0);
+        NodeExtras* const extras = t->grad_fn ? t->grad_fn->extras() : nullptr;
+        if (!extras) continue;
+        std::lock_guard lock(extras->mutex);
+        hooks.emplace_back(extras, extras->tensor_hooks);
+        std::erase_if(extras->tensor_hooks, [&](const auto& h) { return h.input_nr == t->output_nr; });
       }
     }
     ~Aside() {
       for (size_t i = 0; i < roots.size(); ++i)
         if (retain[i]) move_retainer(roots[i], roots[i]->grad_fn, roots[i]->output_nr);
+      for (auto& [extras, all] : hooks | std::views::reverse) {
+        std::lock_guard lock(extras->mutex);
+        extras->tensor_hooks.swap(all);
+      }
     }
   } aside(graph.roots);
   const Cut::Brought brought = graph.cut.pass(group, given);
@@ -150,11 +165,11 @@ bool is_spent(const std::vector<Tensor>& roots, const std::vector<Tensor>& ends)
   return std::ranges::any_of(ends, [&](const Tensor& t) { return behind.has(gradient_edge(t)); });
 }
 
-/// What is to be known of a graph before passes are run: the first two of `code_of_graph`, and `is_spent`.
+/// What is to be known of a graph before passes are run: `code_of_graph`, with `is_spent`.
 nb::tuple look_at_graph(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs) {
-  const auto [reason, code, may_be_freed] = code_of_graph(roots, inputs);
+  const auto [reason, code, may_be_freed, hooks] = code_of_graph(roots, inputs);
   const bool spent = reason.empty() && may_be_freed && is_spent(roots, inputs);
-  return nb::make_tuple(reason, code, spent);
+  return nb::make_tuple(reason, code, spent, hooks);
 }
 
 /// What a pass from a root to each end says: a text, "" where it gives a gradient, None where the root does

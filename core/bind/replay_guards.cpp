@@ -246,11 +246,39 @@ bool is_hooked(const Tensor& t) {
   return !meta->hooks.empty() || !meta->post_accumulate_hooks.empty();
 }
 
+uint64_t hooks_on(const Tensor& t) {
+  uint64_t all = 0;
+  const auto note = [&](const auto& hooks, auto id_of) {
+    all *= 31;
+    for (const auto& h : hooks) all = all * 1'000'003 + id_of(h);
+  };
+  const auto first = [](const auto& h) { return h.first; };
+  const auto of_node = [&](const adjoint::Node* node) {
+    NodeExtras* const extras = node ? node->extras() : nullptr;
+    if (!extras) return;
+    std::lock_guard lock(extras->mutex);
+    note(extras->tensor_hooks, [](const auto& h) { return h.id; });
+    note(extras->prehooks, first);
+    note(extras->posthooks, first);
+  };
+  AutogradMeta* const meta = meta_of(t);
+  if (t->grad_fn) {
+    of_node(t->grad_fn);
+  } else if (meta) {
+    of_node(meta->accumulator.load(std::memory_order_acquire));
+    std::lock_guard lock(meta->lock);
+    note(meta->hooks, first);
+    note(meta->post_accumulate_hooks, first);
+  }
+  return all;
+}
+
 TensorGuard look_at(const Tensor& t, std::vector<int64_t>& geometry) {
   TensorGuard g;
   g.defined = true;
   g.recorded = t->grad_fn;
   g.hooked = is_hooked(t);
+  g.hooks = g.hooked ? hooks_on(t) : 0;
   g.external = owner_of_bytes(t->storage)->kind == Storage::Kind::External;
   g.dtype = t->dtype;
   g.device = t->storage->device;

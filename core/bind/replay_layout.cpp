@@ -158,6 +158,14 @@ void bind_replay_paths(nb::module_& m) {
             return passes(l.edges.at(edge), value.ptr());
           },
           nb::arg("edge"), nb::arg("value").none())
+      .def(
+          "_number_of",
+          [](const Layout& l, nb::handle o) {
+            for (size_t i = 1; i < l.objects.size(); ++i)
+              if (l.objects[i].is(o)) return static_cast<int64_t>(i);
+            return int64_t{-1};
+          },
+          "The number of an object that was looked into, or -1.")
       .def("_of_tensor",
            [](const Layout& l, size_t number) {
              const TensorGuard& g = l.tensors.at(number);

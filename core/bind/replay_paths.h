@@ -162,6 +162,8 @@ struct TensorGuard {
   Device device = Device::CPU;
   uint8_t ndim = 0;
   uint32_t flags = 0;
+  /// Which hooks it has: changes that a run makes to these are not compared with those of another run.
+  uint64_t hooks = 0;
   /// Where its sizes and strides are.
   int32_t geometry = 0;
   /// The place of its gradient; none: -1. Of a gradient's place: whose it is.
@@ -345,6 +347,8 @@ std::string shown(PyObject* o);
 /// What flags of tensors do not tell of what a program may do with them.
 inline constexpr uint32_t kUnseen = TensorImpl::kOwnsWrapper | TensorImpl::kEmbedded;
 bool is_hooked(const Tensor& t);
+/// A number that tells the hooks of a tensor from those that it had before; 0 where there are none.
+uint64_t hooks_on(const Tensor& t);
 
 /// One entry for each address, in a table without chains.
 class Addresses {

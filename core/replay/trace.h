@@ -174,6 +174,8 @@ class Tracer final : public Observer {
     if (where_ && hooked_at_.empty()) hooked_at_ = where_();
   }
   const std::string& hooked_at() const { return hooked_at_; }
+  /// The number of the last hook that was set before the call.
+  uint64_t hooks_before = 0;
   /// Where the program recorded a write to memory that was there before.
   std::string written_at(const Tensor& t) const {
     const auto line = written_at_.find(at_.find(owner_of_bytes(t->storage)));

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._replay._clean import Clean
+from adjoint._replay._hooks import form_of
 from adjoint._replay._results import Unfit
 
 TYPE_CHECKING = False
@@ -49,6 +50,8 @@ def _spent(tensors: list[Any], which: list[int], inputs: list[Any], by: list[int
     inputs that they would lead to. Unfit where there are others.
     """
     found = []
+    if any(_C._hooks_of(inputs[k]) for k in by):
+        raise Unfit("the graph of its result is freed, and its inputs have hooks")
     for i in which:
         t, texts, reached = tensors[i], set(), []
         errors = _C._errors_of_graph(t, t.detach().new_ones(t.shape), [inputs[k] for k in by])
@@ -108,7 +111,7 @@ def passes(
     if not _C.is_grad_enabled():
         raise Unfit("its result requires grad, although it was called without recording")
     roots = [tensors[i] for i in which]
-    reason, code, is_spent = _C._look_at_graph(roots, [inputs[i] for i in by])
+    reason, code, is_spent, hooks = _C._look_at_graph(roots, [inputs[i] for i in by])
     if reason:
         where = _line(recorder.hooked_at) if reason.endswith("hooks") else ""
         raise Unfit(f"its result requires grad, and {reason}{where}")
@@ -119,6 +122,12 @@ def passes(
             if tensors[i].grad is not None:
                 raise Unfit("its result requires grad, and has a gradient")
             made.retained.append(i)
+    if hooks:
+        if is_spent or any(which[root] in made.written for root, _ in hooks):
+            raise Unfit(f"it sets a hook on what it writes or has freed{_line(recorder.hooked_at)}")
+        where = _line(recorder.hooked_at)
+        made.hooks = [(which[root], form_of(hook, made.layout, tensors, where)) for root, hook in hooks]
+        made.outputs = len(tensors)
     if is_spent:
         return [], _spent(tensors, which, inputs, by)
     cut = _C._Cut(roots, which, [inputs[i] for i in by], by, len(tensors))  # type: ignore[call-arg]
@@ -126,6 +135,8 @@ def passes(
         raise Unfit("its result requires grad, and was recorded in another order than its graph has")
     groups = _passes_of(recorder, cut, roots, len(by))
     if groups is None:
+        if made.hooks:
+            raise Unfit(f"it sets a hook on what it has freed{_line(recorder.hooked_at)}")
         if made.written:
             raise Unfit("the graph of a tensor that existed before and that it writes is freed")
         return [], _spent(tensors, which, inputs, by)

@@ -11,6 +11,7 @@ import types
 
 from adjoint import _C
 from adjoint._replay._again import as_it_was, drawing_from, is_one, unchanged, with_default
+from adjoint._replay._hooks import function_of, refers_to
 from adjoint._replay._passes import passes, rewritten
 from adjoint._replay._paths import LIBRARY, collect
 from adjoint._replay._results import (
@@ -64,6 +65,7 @@ class Recorded:
         varying: list[int]
         with_numbers: tuple[Any, list[tuple[Change, tuple[Any, ...]]]] | None
         stood: dict[Any, int]
+        hooks: list[tuple[int, tuple[Any, ...]]]
         returned: list[int]
 
     #: What ran in it that was not known, and what was known when its layout was collected.
@@ -80,6 +82,8 @@ class Recorded:
     #: What it returns and changes, with numbers that are computed again among the tensors.
     with_numbers = None
     stood = {}  # noqa: RUF012
+    #: Hooks that it sets on its results: their numbers, and forms of what is called: see _hooks.
+    hooks = ()  # type: ignore[assignment]
     #: The numbers that the program gets, by their places among all.
     returned = ()  # type: ignore[assignment]
 
@@ -327,6 +331,7 @@ class Trace(_C._Trace):
         "clean",
         "codes",
         "dtype",
+        "hooks",
         "outputs",
         "program",
         "structure",
@@ -358,7 +363,16 @@ class Trace(_C._Trace):
         self.bases = made.bases
         self.written = made.written
         self.clean = made.clean
+        self.hooks = made.hooks
+        if made.hooks:
+            self.hooks_refer_to = sorted(set().union(*(refers_to(form) for _, form in made.hooks)))
         self.codes = made.known if CHECK else []
+
+    def set_hooks(self, made: list[Any], objects: list[Any]) -> None:
+        """Set hooks on what a replay made, as the function does; `objects`: of the nodes that these refer to."""
+        known = dict(zip(self.hooks_refer_to, objects, strict=True))
+        for k, form in self.hooks:
+            _C._register_hook(made[k], function_of(form, made, known))
 
     @staticmethod
     def state_of_draws() -> Any:
@@ -399,6 +413,11 @@ class Trace(_C._Trace):
             enable_grad(),
         ):
             Structure(function(*given, **named), tensors)
+        # Gradients come to these from the call's results, whose hooks have run.
+        for k in {k for k, _ in self.hooks}:
+            result = self.output(k, tensors)
+            for hook in _C._hooks_of(result):
+                _C._remove_hook(result, hook)
         return [
             inputs[self.written[i]] if i in self.written else self.output(i, tensors)
             for i in self.program.differentiated
