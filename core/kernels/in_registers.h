@@ -77,14 +77,12 @@ struct Pass {
   static constexpr int kMost = 64;
   void (*run)(const Cheap* steps, char* const* at, int count, int64_t n);
   /// Elements of a vector; vectors that are worked on together, and of those that are left; elements that,
-  /// left in the end, go one by one: more go together; and of those that go one by one, how many do at once,
-  /// if not just one: then two do, too.
-  int64_t width, kept, fewer, alone, ones;
+  /// left in the end, go one by one: more go together.
+  int64_t width, kept, fewer, alone;
   /// How many times n elements take the way through all steps.
   int64_t times(int64_t n) const {
     const int64_t vectors = n / width, rest = vectors % kept, few = n % width;
-    const int64_t left = few > alone ? 1 : ones > 1 ? few / ones + few % ones / 2 + few % 2 : few;
-    return vectors / kept + rest / fewer + rest % fewer + left;
+    return vectors / kept + rest / fewer + rest % fewer + (few > alone ? 1 : few);
   }
 };
 const Pass& pass_of(DType type);

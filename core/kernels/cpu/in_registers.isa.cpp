@@ -28,9 +28,6 @@ constexpr int kFewer = 4;
 /// Up to so many elements go one by one.
 constexpr int kAlone = ADJOINT_LEVEL >= 4 ? 2 : kBytes;
 
-/// Of these, so many at a time, and then two.
-constexpr int kOnes = ADJOINT_LEVEL == 3 ? 4 : 1;
-
 /// x + v and x * v in this order, which compilers do not keep: of two NaN the first is the result.
 #if ADJOINT_LEVEL >= 3 && defined(__x86_64__)
 #define ADJOINT_IN_ORDER(name, operation, symbol)                     \
@@ -220,15 +217,11 @@ void run(const Cheap* steps, char* const* at, int count, int64_t n) {
   if (n - i > kAlone) return pass<T, V, 1>(steps, at, count, i, Few<T>(n - i));
 #endif
   typedef T One __attribute__((may_alias));
-  if constexpr (kOnes > 1) {
-    for (; i + kOnes <= n; i += kOnes) pass<T, One, kOnes>(steps, at, count, i);
-    for (; i + 2 <= n; i += 2) pass<T, One, 2>(steps, at, count, i);
-  }
   for (; i < n; ++i) pass<T, One, 1>(steps, at, count, i);
 }
 
 template <class T>
-constexpr Pass of{&run<T>, kWidth<T>, kKept, kFewer, kAlone, kOnes};
+constexpr Pass of{&run<T>, kWidth<T>, kKept, kFewer, kAlone};
 constexpr PassTable table{of<float>, of<double>};
 [[gnu::init_priority(200)]] RegisterVariant registered{variant_list<PassTable>, ADJOINT_LEVEL, &table};
 
