@@ -95,6 +95,12 @@ void Builder::emit_walk(const Step& s, const Plan& plan) {
     gathered->name = walk->name;
     p_.gathered_.push_back(std::move(gathered));
     GatheredCall& call = p_.gathered_.back()->call;
+    if (unsigned taken = 0; call.step < call.n) {
+      for (size_t k = 0; k < plan.in.size(); ++k) taken |= unsigned{plan.in[k].slot >= 0} << k;
+      if (adjoint::is_even(call.loop, plan.walk.out_type, plan.walk.types, taken, call.parameters,
+                           plan.walk.numbers))
+        call.step = call.n;
+    }
     point(&call.out, plan.out);
     for (size_t k = 0; k < plan.in.size(); ++k)
       if (converted[k])

@@ -159,6 +159,18 @@ void multiply_plainly(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b,
     }
 }
 
+bool is_plain(int64_t m, int64_t n, int64_t k) {
+  return m * k <= kPlainProducts && m * k * n <= kPlainProducts;
+}
+template <class T>
+auto plain_loops(int64_t k) {
+  return k == 1   ? multiply_plainly<T, 1>
+         : k == 2 ? multiply_plainly<T, 2>
+         : k == 3 ? multiply_plainly<T, 3>
+         : k == 4 ? multiply_plainly<T, 4>
+                  : multiply_plainly<T, 0>;
+}
+
 /// c = start + a b; an undefined start is zero. Its rows lie `start_down` apart: 0 repeats one; with
 /// start_across = 0 a row is one number.
 template <class T>
@@ -182,15 +194,9 @@ void multiply_one(const T* a, const Strides& x, const T* b, const Strides& y, co
         part(0, rows);
       return;
     }
-    if (m * k <= kPlainProducts && m * k * n <= kPlainProducts) {
-      const Matrix<T> left{a, x.down, x.across}, right{b, y.down, y.across};
-      const auto multiply = k == 1   ? multiply_plainly<T, 1>
-                            : k == 2 ? multiply_plainly<T, 2>
-                            : k == 3 ? multiply_plainly<T, 3>
-                            : k == 4 ? multiply_plainly<T, 4>
-                                     : multiply_plainly<T, 0>;
-      return multiply(m, n, k, left, right, start, start_down, start_across, c);
-    }
+    if (is_plain(m, n, k))
+      return plain_loops<T>(k)(m, n, k, {a, x.down, x.across}, {b, y.down, y.across}, start, start_down,
+                               start_across, c);
     if (has_transposed_loops<T>(m, n, k)) {
       T columns[kFewProducts];
       best_variant<ProductTable<T>>().multiply(n, m, k, {b, y.across, y.down}, {a, x.across, x.down}, nullptr,
@@ -316,6 +322,19 @@ static void run_kept(const KeptProduct& p) {
                   p.out->data<T>(), p.m, p.n, p.k, true);
 }
 
+/// Of few numbers, of which K are summed: without asking which loops serve.
+template <class T, int K>
+static void run_few(const KeptProduct& p) {
+  multiply_plainly<T, K>(
+      p.m, p.n, K, {p.a->data<T>(), p.a_down, p.a_across}, {p.b->data<T>(), p.b_down, p.b_across},
+      p.start->defined() ? p.start->data<T>() : nullptr, p.start_down, p.start_across, p.out->data<T>());
+}
+template <class T>
+static auto kept_loops(int64_t m, int64_t n, int64_t k) {
+  constexpr decltype(&run_kept<T>) few[] = {run_few<T, 1>, run_few<T, 2>, run_few<T, 3>, run_few<T, 4>};
+  return k >= 1 && k <= 4 && is_plain(m, n, k) ? few[k - 1] : run_kept<T>;
+}
+
 bool keep_product(const launch::Routine& routine, const void* const* arguments, KeptProduct& kept) {
   if (&routine != &launch::routine_of<&multiply_all, Out, Tensor, Tensor, Tensor, IntList>) return false;
   const Tensor *const out = static_cast<const Tensor*>(arguments[0]),
@@ -329,14 +348,15 @@ bool keep_product(const launch::Routine& routine, const void* const* arguments, 
   const auto x = strides_of(*a), y = strides_of(*b);
   if (!x || !y) return false;
   const Strides s = strides_of_start(*start);
-  kept = {is_float ? &run_kept<float> : &run_kept<double>,
+  const int64_t m = a->size(-2), n = b->size(-1), k = a->size(-1);
+  kept = {is_float ? kept_loops<float>(m, n, k) : kept_loops<double>(m, n, k),
           out,
           a,
           b,
           start,
-          a->size(-2),
-          b->size(-1),
-          a->size(-1),
+          m,
+          n,
+          k,
           x->down,
           x->across,
           y->down,
