@@ -222,3 +222,18 @@ def test_what_pytest_says_at_its_end(releasing):
     assert closing("=== 1 xfailed, 12 passed in 4.50s (0:00:04) ===") == "1 xfailed, 12 passed"
     with pytest.raises(SystemExit, match="no test has run"):
         closing("no tests ran in 0.01s")
+
+
+def test_a_root_has_what_tests_ask_for(releasing, tmp_path, monkeypatch):
+    """Names of this machine, the packages that are not there yet, and the script that a test runs."""
+    asked = []
+    monkeypatch.setattr(releasing.emulation, "run", asked.append)
+    monkeypatch.setattr(releasing.emulation.os, "mknod", lambda *_: None)
+    for name in ("dev", "etc", "others/numpy"):
+        (tmp_path / name).mkdir(parents=True)
+    releasing.emulation.lay_out_others(tmp_path, "aarch64", "3.11")
+    (command,) = asked
+    assert "safetensors" in command and "numpy" not in command
+    assert "localhost" in (tmp_path / "etc" / "hosts").read_text()
+    releasing.proofs.copy_suite(tmp_path / "suite")
+    assert (tmp_path / "suite" / "tools" / "composition_types.py").is_file()

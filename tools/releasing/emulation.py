@@ -55,8 +55,11 @@ def lay_out_others(root: pathlib.Path, machine: str, version: str) -> None:
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--only-binary=:all:"]
     command += [f"--platform=manylinux_2_{minor}_{machine}" for minor in (17, 27, 28)]
     command += ["--target", str(root / "others"), f"--python-version={version}"]
-    if not (root / "others").is_dir():
-        run([*command, "numpy", "scipy", "mpmath", "pytest", "hypothesis"])
+    wanted = ("numpy", "scipy", "mpmath", "pytest", "hypothesis", "safetensors")
+    if lacking := [name for name in wanted if not (root / "others" / name).is_dir()]:
+        run([*command, *lacking])
+    # Configuring the packages would write it: without, no program in the root knows this machine's own name.
+    (root / "etc" / "hosts").write_text("127.0.0.1 localhost\n::1 localhost ip6-localhost\n")
     (root / "dev" / "shm").mkdir(exist_ok=True)  # semaphores of processes are files there
     for name, number in {"null": 3, "zero": 5, "full": 7, "urandom": 9}.items():
         if not (root / "dev" / name).exists():
