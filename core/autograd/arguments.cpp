@@ -101,8 +101,8 @@ Tensor argument_for(const Tensor& x, bool continued) {
   return made_argument(std::move(t), x, continued);
 }
 
-bool is_argument(const Tensor& t) {
-  if (!t->is(TensorImpl::kRequiresGrad)) return false;
+bool is_argument(const Tensor& t, const Tensor& x) {
+  if (!t->is(TensorImpl::kRequiresGrad) || t->storage != x->storage) return false;
   return !t->grad_fn || dynamic_cast<const ArgumentNode*>(t->grad_fn);
 }
 

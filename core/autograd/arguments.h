@@ -18,8 +18,9 @@ namespace adjoint {
 /// What stands for `x` inside. `continued`: where gradients are wanted for `x`, they shall reach it.
 Tensor argument_for(const Tensor& x, bool continued);
 
-/// Whether `t` still is what `argument_for` made: neither written in place, recorded, nor detached.
-bool is_argument(const Tensor& t);
+/// Whether `t` still is what `argument_for` made of `x`: neither written in place, recorded, detached, nor given
+/// other memory (`.data =`).
+bool is_argument(const Tensor& t, const Tensor& x);
 
 /// The function has returned. Passes still find an argument that has no history of its own, by its edge.
 void finish_arguments(TensorList arguments);

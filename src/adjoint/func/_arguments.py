@@ -111,12 +111,13 @@ class Arguments:
 
     def check(self):
         """Refuse what the function did to its arguments, if no gradient can be told for them any more."""
-        for i, x in enumerate(self.inside):
-            if not _is_argument(x):
+        for i, (x, given) in enumerate(zip(self.inside, self.given, strict=True)):
+            if not _is_argument(x, given):
                 raise RuntimeError(
                     "a leaf Variable that requires grad is being used in an in-place operation: the function that is "
-                    f"differentiated changed its argument (tensor {i}, of shape {tuple(self.given[i].shape)}) or called "
-                    "detach_() or requires_grad_() on it. Let it work on a clone() of the argument"
+                    f"differentiated changed its argument (tensor {i}, of shape {tuple(given.shape)}), gave it other "
+                    "memory (`.data =`) or called detach_() or requires_grad_() on it. Let it work on a clone() of the "
+                    "argument"
                 )
 
     def finish(self):
