@@ -28,7 +28,7 @@ for _folder in (TESTS, TESTS / "jit"):
         sys.path.insert(0, str(_folder))
 
 from drawn_functions import ARGUMENTS, Drawn, first, space_of, tensors_of  # noqa: E402
-from twice import picture  # noqa: E402
+from twice import each_seed, picture, where  # noqa: E402
 
 import adjoint as ad  # noqa: E402
 from adjoint._replay._check import checking  # noqa: E402
@@ -250,19 +250,12 @@ def run(drawn, wrap, calls=11):
     return story, made
 
 
-def where(a, b, path=""):
-    """The first place in which two pictures differ, in words; empty where they do not."""
-    if type(a) is type(b) and isinstance(a, (list, tuple)) and len(a) == len(b):
-        return next((w for k, (x, y) in enumerate(zip(a, b)) if (w := where(x, y, f"{path}[{k}]"))), "")
-    return "" if a == b else f"{path}: {b!r}, expected {a!r}"
-
-
-def compare(drawn, check=False):
-    """(words, how many calls were replayed) of one program."""
+def compare(drawn):
+    """(words, how many calls were replayed) of one program; of every fourth the replays are checked."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected, _ = run(drawn, lambda f: f)
-        with checking() if check else contextlib.nullcontext():
+        with checking() if drawn.seed % 4 == 0 else contextlib.nullcontext():
             found, made = run(drawn, ad.jit)
     replayed = sum(f.stats()["replayed"] for f in made)
     for (words, a), (_, b) in zip(expected, found, strict=True):
@@ -276,7 +269,7 @@ def compare(drawn, check=False):
     return "", replayed
 
 
-def shrunk(drawn, check):
+def shrunk(drawn):
     """Leave out lines of the functions for as long as the program differs."""
     again = True
     while again:
@@ -286,13 +279,13 @@ def shrunk(drawn, check):
             for at in range(len(lines) - 2, 0, -1):
                 drawn.sources[k] = "\n".join(lines[:at] + lines[at + 1 :])
                 try:
-                    smaller = compare(drawn, check)[0]
+                    smaller = compare(drawn)[0]
                 except SyntaxError:
                     smaller = ""
                 if smaller and not smaller.partition(": ")[2].startswith("NameError"):
                     lines, again = lines[:at] + lines[at + 1 :], True
                 drawn.sources[k] = "\n".join(lines)
-    return compare(drawn, check)[0]
+    return compare(drawn)[0]
 
 
 def drawn_of(seed):
@@ -302,24 +295,17 @@ def drawn_of(seed):
         return Drawn(seed)
 
 
-def difference(seed, check=False):
-    return compare(drawn_of(seed), check)
+def difference(seed):
+    return compare(drawn_of(seed))
 
 
-def main(first_seed, last):
-    wrong = replayed = 0
-    for seed in range(first_seed, last):
-        print(f"\r{seed}", end="", file=sys.stderr, flush=True)
-        drawn = drawn_of(seed)
-        words, again = compare(drawn, check=seed % 4 == 0)
-        replayed += again
-        if words:
-            wrong += 1
-            small = shrunk(drawn, seed % 4 == 0)
-            print((small or words)[:5000], flush=True)
-    print(f"{wrong} of {last - first_seed} differ, {replayed} calls were replayed")
-    return wrong
+def small(seed):
+    """As `difference`, with what differs made small."""
+    print(f"\r{seed}", end="", file=sys.stderr, flush=True)
+    drawn = drawn_of(seed)
+    words, again = compare(drawn)
+    return words and shrunk(drawn) or words, again
 
 
 if __name__ == "__main__":
-    sys.exit(bool(main(int(sys.argv[1]), int(sys.argv[2]))))
+    sys.exit(bool(each_seed(int(sys.argv[1]), int(sys.argv[2]), small)))

@@ -180,17 +180,6 @@ def difference(seed, seconds=()):
     return "", f.stats()["replayed"]
 
 
-def main(first, last, *seconds):
-    wrong = replayed = 0
-    for seed in range(first, last):
-        words, again = difference(seed, seconds)
-        replayed += again
-        if words:
-            wrong += 1
-            print(words[:1500], flush=True)
-    print(f"{wrong} of {last - first} differ, {replayed} calls were replayed")
-    return wrong
-
-
 if __name__ == "__main__":
-    sys.exit(bool(main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])))
+    first, last, *seconds = sys.argv[1:]
+    sys.exit(bool(twice.each_seed(int(first), int(last), lambda seed: difference(seed, seconds))))

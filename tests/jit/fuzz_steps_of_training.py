@@ -21,7 +21,8 @@ for _folder in (TESTS, TESTS / "jit"):
     if str(_folder) not in sys.path:
         sys.path.insert(0, str(_folder))
 
-from twice import picture  # noqa: E402
+from drawn_functions import Doubled  # noqa: E402
+from twice import each_seed, picture, where  # noqa: E402
 
 import adjoint as ad  # noqa: E402
 from adjoint import nn  # noqa: E402
@@ -29,18 +30,6 @@ from adjoint._replay._check import checking  # noqa: E402
 from adjoint.utils.checkpoint import checkpoint  # noqa: E402
 
 WIDTH = 3
-
-
-class Doubled(ad.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * 2
-
-    @staticmethod
-    def backward(ctx, g):
-        (x,) = ctx.saved_tensors
-        return g * 2 + x * 0
 
 
 class Piece(nn.Module):
@@ -458,19 +447,12 @@ def run(seed, wrap, calls=14):
     return seen, step
 
 
-def where(a, b, path=""):
-    """The first place in which two pictures differ, in words; empty where they do not."""
-    if type(a) is type(b) and isinstance(a, (list, tuple)) and len(a) == len(b):
-        return next((w for k, (x, y) in enumerate(zip(a, b)) if (w := where(x, y, f"{path}[{k}]"))), "")
-    return "" if a == b else f"{path}: {b!r}, expected {a!r}"
-
-
-def difference(seed, check=False):
-    """(words, how many calls were replayed) of one program."""
+def difference(seed):
+    """(words, how many calls were replayed) of one program; of every fourth the replays are checked."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected, _ = run(seed, lambda f: f)
-        with checking() if check else contextlib.nullcontext():
+        with checking() if seed % 4 == 0 else contextlib.nullcontext():
             found, step = run(seed, ad.jit)
     for (words, a), (_, b) in zip(expected, found, strict=True):
         if place := where(a, b):
@@ -479,17 +461,5 @@ def difference(seed, check=False):
     return "", step.stats()["replayed"]
 
 
-def main(first, last):
-    wrong = replayed = 0
-    for seed in range(first, last):
-        words, again = difference(seed, check=seed % 4 == 0)
-        replayed += again
-        if words:
-            wrong += 1
-            print(words[:3000], flush=True)
-    print(f"{wrong} of {last - first} differ, {replayed} calls were replayed")
-    return wrong
-
-
 if __name__ == "__main__":
-    sys.exit(bool(main(int(sys.argv[1]), int(sys.argv[2]))))
+    sys.exit(bool(each_seed(int(sys.argv[1]), int(sys.argv[2]), difference)))

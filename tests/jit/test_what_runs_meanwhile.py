@@ -56,6 +56,10 @@ def test_a_view_of_what_another_thread_gives_up_stands_on_its_own_memory(way):
     finally:
         stop.set()
         thread.join()
+    # How many calls were replayed meanwhile is a matter of speed; without the other thread all are.
+    for f in functions:
+        for _ in range(5):
+            f()
     assert all(f.stats()["replayed"] > 2 for f in functions)
 
 

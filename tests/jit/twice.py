@@ -47,6 +47,36 @@ def picture(value, depth=0):
     return (type(value), repr(value))
 
 
+def where(a, b, path=""):
+    """The first place in which two pictures differ, in words; empty where they do not."""
+    if type(a) is type(b) and isinstance(a, (list, tuple)) and len(a) == len(b):
+        return next((w for k, (x, y) in enumerate(zip(a, b)) if (w := where(x, y, f"{path}[{k}]"))), "")
+    return "" if a == b else f"{path}: {b!r}, expected {a!r}"
+
+
+def each_seed(first, last, difference):
+    """Print the programs that differ, and how many: `difference` gives (words, how many calls were replayed) of a seed."""
+    wrong = replayed = 0
+    for seed in range(first, last):
+        words, again = difference(seed)
+        replayed += again
+        if words:
+            wrong += 1
+            print(words, flush=True)
+    print(f"{wrong} of {last - first} differ, {replayed} calls were replayed")
+    return wrong
+
+
+def hold(seeds, difference):
+    """No program of these seeds differs, and on average a call of each is replayed."""
+    replayed = 0
+    for seed in seeds:
+        words, again = difference(seed)
+        assert not words, words
+        replayed += again
+    assert replayed >= len(seeds), "hardly any call was replayed"
+
+
 class Eye:
     """What a program showed, in order."""
 
