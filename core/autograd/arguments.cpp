@@ -111,6 +111,10 @@ void finish_arguments(TensorList arguments) {
     if (!t->grad_fn) t->set(TensorImpl::kRequiresGrad, false);
 }
 
+void resume_arguments(TensorList arguments) {
+  for (const Tensor& t : arguments) t->set(TensorImpl::kRequiresGrad, true);
+}
+
 bool leads_beyond(std::span<const Edge> roots, TensorList own) {
   Seen seen;
   std::vector<Node*> next;

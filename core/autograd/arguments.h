@@ -24,6 +24,9 @@ bool is_argument(const Tensor& t, const Tensor& x);
 
 /// The function has returned. Passes still find an argument that has no history of its own, by its edge.
 void finish_arguments(TensorList arguments);
+/// A pass begins, which may run parts of the function again (checkpoints): its arguments count until they are
+/// finished anew.
+void resume_arguments(TensorList arguments);
 
 /// Whether gradients that set out at `roots` reach any leaf that wants one and is not one of `own`.
 bool leads_beyond(std::span<const Edge> roots, TensorList own);

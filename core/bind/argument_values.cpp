@@ -137,12 +137,9 @@ inline bool read_int(PyObject* o, int64_t& i) {
       return convert_ints(p, PySequence_Fast_ITEMS(all.ptr()), PyTuple_GET_SIZE(all.ptr()));
     }
     case Form::Tensors: {
-      PyObject* fast = PySequence_Fast(o, "");
+      PyObject* const fast = PySequence_Fast(o, "");
       if (!fast) throw PythonError{};
-      struct Release {
-        PyObject* p;
-        ~Release() { Py_DECREF(p); }
-      } release{fast};
+      const nb::object owner = nb::steal(fast);
       Tensors& list = made().lists.emplace_back();
       const Py_ssize_t n = PySequence_Fast_GET_SIZE(fast);
       list.reserve(static_cast<size_t>(n));
@@ -165,12 +162,9 @@ inline bool read_int(PyObject* o, int64_t& i) {
       if (!PySequence_Check(o)) {
         list.push_back(as_double(o, p.name.c_str()));
       } else {
-        PyObject* fast = PySequence_Fast(o, "");
+        PyObject* const fast = PySequence_Fast(o, "");
         if (!fast) throw PythonError{};
-        struct Release {
-          PyObject* p;
-          ~Release() { Py_DECREF(p); }
-        } release{fast};
+        const nb::object owner = nb::steal(fast);
         for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(fast); ++k)
           list.push_back(as_double(PySequence_Fast_GET_ITEM(fast, k), p.name.c_str()));
       }

@@ -331,6 +331,8 @@ void bind_autograd(nb::module_& m) {
   });
   m.def("_finish_arguments",
         [](nb::handle arguments) { finish_arguments(tensor_list(arguments, "arguments")); });
+  m.def("_resume_arguments",
+        [](nb::handle arguments) { resume_arguments(tensor_list(arguments, "arguments")); });
   m.def("_leads_beyond", [](nb::handle roots, nb::handle own) {
     std::vector<Edge> edges;
     for (GraphEnd& end : graph_ends(roots, "roots"))

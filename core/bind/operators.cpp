@@ -149,10 +149,7 @@ PyObject* call_composition(OperatorObject* o, const Given& g) {
   running = here.outer;
   if (!r) throw PythonError{};
   if (o->style == Style::Plain) return r;
-  struct Release {
-    PyObject* p;
-    ~Release() { Py_DECREF(p); }
-  } release{r};
+  const nanobind::object owned = nanobind::steal(r);
   become_result(unwrap(g.args[0]), unwrap(r), o->op->name);
   return Py_NewRef(g.args[0]);
 }
@@ -305,14 +302,14 @@ const Alternate* choose(OperatorObject* o, const Given& g, Match& chosen) {
     // The short way: an element-wise operator on nothing but tensors.
     if (info && !kwnames && o->style == Style::Plain && nargs == info->arity && info->parameters == 0 &&
         nargs <= 2 && is_plain(args[0]) && (nargs == 1 || is_plain(args[1])) && !any_mode()) {
-      if (nargs == 1) return wrap(call_unary(*info, unwrap(args[0])));
       Borrowed<2> in;
       in[0] = unwrap(args[0]).get();
-      in[1] = unwrap(args[1]).get();
-      const bool unlock = in[0]->numel >= kUnlockFrom || in[1]->numel >= kUnlockFrom;
+      in[1] = unwrap(args[nargs - 1]).get();
+      if (in[0]->numel < kUnlockFrom && in[1]->numel < kUnlockFrom)
+        return wrap(call_elementwise(*info, in, nullptr));
       Tensor result;
       {
-        const Computing c(unlock, [&](auto&& add) { add(in[0]), add(in[1]); });
+        const Computing c(true, [&](auto&& add) { add(in[0]), add(in[1]); });
         result = call_elementwise(*info, in, nullptr);
       }
       return wrap(std::move(result));

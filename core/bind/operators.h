@@ -26,14 +26,6 @@ bool add_operators(PyObject* module);
 /// The named tuples of operators with several results, by public name; a new dict, null after an error.
 PyObject* return_types();
 
-/// An element-wise operator on one tensor.
-/// Its result leaves before Python's lock is asked for again: a return statement makes its value first.
-inline Tensor call_unary(const ElementwiseInfo& info, const Tensor& t) {
-  if (t.numel() < kUnlockFrom) return call_elementwise(info, &t, nullptr);
-  const Computing c(true, [&](auto&& add) { add(t.get()); });
-  return call_elementwise(info, &t, nullptr);
-}
-
 /// The callable of a row of the table, borrowed: in place null, where it has no such form (a row of a
 /// composition, or a private one); and the row of a callable, null for other objects.
 PyObject* operator_object(const Operator& op, CallForm form = CallForm::Function);

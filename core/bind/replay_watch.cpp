@@ -90,44 +90,31 @@ class Watch {
   nb::object only;
 
   void called(PyFrameObject* frame) {
-    PyCodeObject* code = PyFrame_GetCode(frame);
-    PyObject* const key = reinterpret_cast<PyObject*>(code);
-    if (key == last_) {
-      Py_DECREF(code);
-      return;
-    }
+    nb::object code = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
+    PyObject* const key = code.ptr();
+    if (key == last_) return;
     last_ = key;
     bool is_known = false;
     if (known)
       if (const auto found = known->codes.find(key); found != known->codes.end()) {
         Known::Code& c = found->second;
-        if (c.run == run) {
-          Py_DECREF(code);
-          return;
-        }
+        if (c.run == run) return;
         c.run = run;
-        PyObject* const globals = globals_of(frame);
         is_known = true;
-        if (std::ranges::find(c.globals, globals) != c.globals.end()) {
-          if (c.others) others.emplace_back(key, globals);
-          Py_DECREF(globals);
-          Py_DECREF(code);
+        const nb::object globals = nb::steal(globals_of(frame));
+        if (std::ranges::find(c.globals, globals.ptr()) != c.globals.end()) {
+          if (c.others) others.emplace_back(key, globals.ptr());
           return;
         }
-        Py_DECREF(globals);
       }
     if (!is_known && is_of_the_collector(key)) {
       beside = frame;
       last_ = nullptr;
-      Py_DECREF(code);
       return;
     }
     auto [at, is_new] = codes.try_emplace(key);
-    if (!is_new) {
-      Py_DECREF(code);
-      return;
-    }
-    order.push_back(nb::steal(key));
+    if (!is_new) return;
+    order.push_back(std::move(code));
     if (only.is_valid() && !is_known &&
         PySet_Contains(only.ptr(), nb::steal(PyLong_FromVoidPtr(key)).ptr()) != 1)
       end();

@@ -133,7 +133,13 @@ PyObject* unary_slot(PyObject* a) {
   if (may_be_overridden(a) && overridden(&a, 1))
     return ask_method(kUnary[S].python_plain ? kUnary[S].python : unary_ops[S]->name, &a, 1);
   try {
-    return wrap(call_unary(*unary_ops[S]->elementwise, unwrap(a)));
+    const Tensor& t = unwrap(a);
+    Tensor result;
+    {
+      const Computing c(t.numel() >= kUnlockFrom, [&](auto&& add) { add(t.get()); });
+      result = call_elementwise(*unary_ops[S]->elementwise, &t, nullptr);
+    }
+    return wrap(std::move(result));
   } catch (...) {
     return raise();
   }

@@ -333,9 +333,9 @@ struct Aminmax : Structured {
   static constexpr TypeSet types = types::ordered;
   static constexpr auto samples = Cases{"(3, 4)", "(3, 4), dim=1, keepdim=True", "()", "(0, 3), dim=1"};
   static constexpr auto returns = "min, max";
-  static kernels::Pair forward(const Tensor& self, OptionalDims dim, bool keepdim) {
-    return {kernels::extreme({}, self, dim, keepdim, false, name),
-            kernels::extreme({}, self, dim, keepdim, true, name)};
+  static kernels::Pair forward(Into into, const Tensor& self, OptionalDims dim, bool keepdim) {
+    return {kernels::extreme(into, self, dim, keepdim, false, name, 0),
+            kernels::extreme(into, self, dim, keepdim, true, name, 1)};
   }
   static constexpr auto vjp =
       Rules{[](GradOf<"min"> low, GradOf<"max"> high, Input<"self"> self, Output<"min"> min,

@@ -382,3 +382,27 @@ def test_passes_of_a_group_do_not_overlap():
         with pytest.raises(RuntimeError, match="cannot be nested"), GraphExecGroup():
             pass
     y.sum().backward()
+
+
+TRANSFORMS = {
+    "grad": lambda f, x: ad.func.grad(lambda x: f(x).sum())(x),
+    "vjp": lambda f, x: ad.func.vjp(f, x)[1](ad.ones_like(x))[0],
+    "vjp twice": lambda f, x: [ad.func.vjp(f, x)[1](ad.ones_like(x))[0] for _ in range(2)][1],
+    "linearize": lambda f, x: ad.func.linearize(f, x)[1](ad.ones_like(x)),
+    "jacrev": lambda f, x: ad.func.jacrev(f)(x),
+    "hessian": lambda f, x: ad.func.hessian(lambda x: f(x).sum())(x),
+    "grad of vjp": lambda f, x: ad.func.grad(lambda x: ad.func.vjp(f, x)[1](ad.ones_like(x))[0].sum())(x),
+    "jvp": lambda f, x: ad.func.jvp(f, (x,), (x,))[1],
+    "vmap of vjp": lambda f, x: ad.vmap(lambda x: ad.func.vjp(f, x)[1](x)[0])(ad.stack([x, 2 * x])),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms_run_a_part_again_as_they_ran_it(name):
+    weight = leaf(0.5, -1.0, 2.0)
+    part = lambda x: (x.sin() * weight).exp().cos()  # noqa: E731
+    x = ad.tensor([0.3, 1.2, -0.7], dtype=ad.float64)
+    plain = TRANSFORMS[name](part, x)
+    again = TRANSFORMS[name](lambda x: checkpoint(part, x, use_reentrant=False), x)
+    assert (again == plain).all()
+    assert again.requires_grad == plain.requires_grad

@@ -291,12 +291,12 @@ static void find_extreme(const Tensor& out, const Tensor& self, uint64_t mask, b
   });
 }
 
-Tensor extreme(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, bool max,
-               const char* op) {
+Tensor extreme(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, bool max, const char* op,
+               size_t result) {
   refuse_complex(self, op);
   const Layout l = layout(self, dim, keepdim, op);
   refuse_empty(self, l.mask, dim && !dim->empty(), op);
-  Tensor out = make(into, l.shape, self.dtype());
+  Tensor out = make(into, l.shape, self.dtype(), result);
   on<&find_extreme>(Out(out), self, l.mask, max);
   return out;
 }

@@ -12,6 +12,7 @@ from adjoint._C import (
     _finish_arguments,
     _is_argument,
     _result_of,
+    _resume_arguments,
     _set_grad_enabled,
     _set_inference_mode,
     is_grad_enabled,
@@ -123,6 +124,14 @@ class Arguments:
     def finish(self):
         """The function has returned, and what goes out is known: the arguments mean nothing to anybody else."""
         _finish_arguments(self.inside)
+
+    def counted(self, run, *args):
+        """What `run` gives, while the arguments count as they did: a pass runs parts of the function again (checkpoints)."""
+        _resume_arguments(self.inside)
+        try:
+            return run(*args)
+        finally:
+            _finish_arguments(self.inside)
 
     def result(self, leaf):
         """A result as the outside gets it."""

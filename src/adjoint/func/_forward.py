@@ -210,7 +210,7 @@ class Transposed:
             rows: tuple = (None,) * len(own.inside)
             if pairs:
                 edges, seeds = tuple([edge for edge, _ in pairs]), tuple([w for _, w in pairs])
-                rows = _run_backward(edges, seeds, recorded.ends, True, True, False, True)
+                rows = own.counted(_run_backward, edges, seeds, recorded.ends, True, True, False, True)
             # A row may be a cotangent itself.
             self.roots = [
                 None if w is None or not _C._requires_grad_anywhere(w) else _gradient_edge(w) for w in rows

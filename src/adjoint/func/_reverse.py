@@ -256,19 +256,22 @@ class Recorded:
         """What a list of cotangents, one per output, is pulled back to: one per argument."""
         pairs = [(edge, g) for edge, g in zip(self.edges, cotangents, strict=True) if edge is not None]
         roots, seeds = tuple([edge for edge, _ in pairs]), tuple([g for _, g in pairs])
-        return pulled(roots, seeds, self.arguments, self.ends, self.creates(seeds, continued), retain)
+        return self._pass(pulled, roots, seeds, self.creates(seeds, continued), retain)
+
+    def _pass(self, pull, root, cotangents, create, *retain):
+        return self.arguments.counted(pull, root, cotangents, self.arguments, self.ends, create, *retain)
 
     def pull_one(self, number, cotangent):
         """What a cotangent of output `number` is pulled back to: one per argument."""
         create = self.creates((), self.arguments.recorded)
         with Recording():
-            return pulled((self.edges[number],), (cotangent,), self.arguments, self.ends, create, retain=True)
+            return self._pass(pulled, (self.edges[number],), (cotangent,), create, True)
 
     def pull_many(self, number, cotangents):
         """The same for cotangents stacked along a leading dimension."""
         create = self.creates((), self.arguments.recorded)
         with Recording():
-            return pulled_many(self.edges[number], cotangents, self.arguments, self.ends, create)
+            return self._pass(pulled_many, self.edges[number], cotangents, create)
 
 
 def lead_beyond(tensors, own):
