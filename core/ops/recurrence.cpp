@@ -1,6 +1,7 @@
 // What the rows of recurrence make, and what they are composed of: start reading at `composed`.
 #include "ops/recurrence.h"
 
+#include "autograd/arguments.h"
 #include "dispatch/family.h"
 #include "for_size.h"
 #include "kernels/product.h"
@@ -184,65 +185,19 @@ Tensor joined(const Tensor& a, const Tensor& b, int64_t dim) {
   return call<Cat>(TensorList(both), dim);
 }
 
-}  // namespace
-
-Tensors rule(const Call& c, const Tensor& g_gates, Needs<RecurrenceBackward> needs, bool w_ih, bool b_ih) {
-  const auto any_carries = [](auto&... t) {
-    return ((t.defined() && t->flags & TensorImpl::kCarries) || ...);
-  };
-  // The kernel has one weight, and sums over all samples. The states before packed steps lie scattered.
-  const bool samples = any_carries(c.g, c.g_cells, c.output, c.cells, c.gates, c.hidden, c.cell),
-             apart = samples && needs.any<"w_hh", "b_hh">();
-  if (g_gates.defined() || any_carries(c.w_hh) || (samples && !c.sizes.empty())) return {};
-  constexpr auto bit = [](int number) { return int64_t{1} << number; };
-  constexpr int64_t input = bit(number_of_result<RecurrenceBackward, "input">),
-                    parameters = bit(number_of_result<RecurrenceBackward, "w_hh">) |
-                                 bit(number_of_result<RecurrenceBackward, "b_hh">);
-  Tensors made = call_all<RecurrenceBackward>(
-      c.g, c.g_cells, c.output, c.cells, c.gates, c.hidden, c.cell, c.w_hh, c.kind, c.sizes, c.reverse,
-      (needs.bits & ~(apart ? parameters : 0)) | (apart || w_ih || b_ih ? input : 0));
-  const Tensor x = made[0];
-  if (apart) {
-    const int64_t n = c.hidden.size(1);
-    const Tensor first = call<Unsqueeze>(c.hidden, int64_t{0}),
-                 others = part(c.output, 0, c.reverse, c.output.size(0) - 1),
-                 before = c.reverse ? joined(others, first, 0) : joined(first, others, 0);
-    Tensor products = x;
-    if (c.kind == "gru")
-      products = joined(part(x, 2, 0, 2 * n), call<Mul>(part(x, 2, 2 * n, n), part(c.gates, 2, 0, n)), 2);
-    if (needs.any<"w_hh">()) made[3] = linear_weight_gradient(products, before, c.w_hh.sizes());
-    if (needs.any<"b_hh">()) made[4] = summed(products);
-  }
-  return {needs.any<"input">() ? linear_input_gradient(x, c.w_ih, c.input.sizes()) : Tensor(),
-          made[1],
-          made[2],
-          w_ih ? linear_weight_gradient(x, c.input, c.w_ih.sizes()) : Tensor(),
-          made[3],
-          b_ih ? summed(x) : Tensor(),
-          made[4]};
-}
-
-}  // namespace recurrence
-
-namespace {
-
 /// The state of the first `rows` sequences: others have ended, or begin, with their first state.
 Tensor state_of(const Tensor& t, const Tensor& first, int64_t rows) {
   const int64_t before = t.size(0);
-  if (rows <= before) return rows == before ? t : recurrence::part(t, 0, 0, rows);
-  return recurrence::joined(t, recurrence::part(first, 0, before, rows - before), 0);
+  if (rows <= before) return rows == before ? t : part(t, 0, 0, rows);
+  return joined(t, part(first, 0, before, rows - before), 0);
 }
 
-}  // namespace
-
-std::tuple<Tensor, Tensor, Tensor> Recurrence::composed(const Tensor& input, const Tensor& hidden,
-                                                        OptionalTensor cell, const Tensor& w_ih,
-                                                        const Tensor& w_hh, OptionalTensor b_ih,
-                                                        OptionalTensor b_hh, Text kind, IntList sizes,
-                                                        bool reverse) {
-  const Tensor all = call<Linear>(input, w_ih, b_ih);
-  const Steps s = checked(all, hidden, cell, w_hh, b_hh, kind, sizes, reverse, name);
-  const DType given = input.dtype(), type = compute_dtype(given);
+/// What the row is composed of, from the products of the inputs on: states, cells and gates.
+std::tuple<Tensor, Tensor, Tensor> through_steps(const Tensor& all, const Tensor& hidden, const Tensor& cell,
+                                                 const Tensor& w_hh, const Tensor& b_hh, Text kind,
+                                                 IntList sizes, bool reverse) {
+  const Steps s = checked(all, hidden, cell, w_hh, b_hh, kind, sizes, reverse, Recurrence::name);
+  const DType given = all.dtype(), type = compute_dtype(given);
   const auto computed = [&](const Tensor& t) { return t.defined() ? as_type(t, type) : t; };
   const Tensor h0 = computed(hidden), c0 = computed(cell), w = computed(w_hh), b = computed(b_hh),
                turned = call<Transpose>(w, int64_t{0}, int64_t{1});
@@ -293,6 +248,69 @@ std::tuple<Tensor, Tensor, Tensor> Recurrence::composed(const Tensor& input, con
     kept = call<Cat>(TensorList(side_by_side), int64_t{-1});
   }
   return {given_back(together(outputs)), given_back(together(cells)), given_back(kept)};
+}
+
+}  // namespace
+
+Tensors rule(const Call& c, Needs<RecurrenceBackward> needs, bool w_ih, bool b_ih) {
+  const auto any_carries = [](auto&... t) {
+    return ((t.defined() && t->flags & TensorImpl::kCarries) || ...);
+  };
+  // The kernel cannot be differentiated, has one weight, and sums over all samples. All steps' products with
+  // the states have one gradient, unless the states before packed steps lie scattered.
+  const bool samples = any_carries(c.g, c.g_cells, c.output, c.cells, c.gates, c.hidden, c.cell),
+             stepwise =
+                 recording() || c.g_gates.defined() || any_carries(c.w_hh) || (samples && !c.sizes.empty()),
+             apart = needs.any<"w_hh", "b_hh">() && (stepwise ? c.sizes.empty() && c.kind != "gru" : samples);
+  constexpr auto bit = [](int number) { return int64_t{1} << number; };
+  constexpr int64_t input = bit(number_of_result<RecurrenceBackward, "input">),
+                    parameters = bit(number_of_result<RecurrenceBackward, "w_hh">) |
+                                 bit(number_of_result<RecurrenceBackward, "b_hh">);
+  const int64_t wanted = (needs.bits & ~(apart ? parameters : 0)) | (apart || w_ih || b_ih ? input : 0);
+  Tensors made;
+  if (stepwise) {
+    const Tensor begins[] = {call<Linear>(c.input, c.w_ih, c.b_ih), c.hidden, c.cell, c.w_hh, c.b_hh},
+                 cotangents[] = {c.g, c.g_cells, c.g_gates};
+    made = pull_back(TensorList(begins), static_cast<uint32_t>(wanted), TensorList(cotangents),
+                     [&](const Tensors& own) {
+                       auto [output, cells, gates] =
+                           through_steps(own[0], own[1], own[2], own[3], own[4], c.kind, c.sizes, c.reverse);
+                       return Tensors{output, cells, gates};
+                     });
+  } else {
+    made = call_all<RecurrenceBackward>(c.g, c.g_cells, c.output, c.cells, c.gates, c.hidden, c.cell, c.w_hh,
+                                        c.kind, c.sizes, c.reverse, wanted);
+  }
+  const Tensor x = made[0];
+  if (apart) {
+    const int64_t n = c.hidden.size(1);
+    const Tensor first = call<Unsqueeze>(c.hidden, int64_t{0}),
+                 others = part(c.output, 0, c.reverse, c.output.size(0) - 1),
+                 before = c.reverse ? joined(others, first, 0) : joined(first, others, 0);
+    Tensor products = x;
+    if (c.kind == "gru")
+      products = joined(part(x, 2, 0, 2 * n), call<Mul>(part(x, 2, 2 * n, n), part(c.gates, 2, 0, n)), 2);
+    if (needs.any<"w_hh">()) made[3] = linear_weight_gradient(products, before, c.w_hh.sizes());
+    if (needs.any<"b_hh">()) made[4] = summed(products);
+  }
+  return {needs.any<"input">() ? linear_input_gradient(x, c.w_ih, c.input.sizes()) : Tensor(),
+          made[1],
+          made[2],
+          w_ih ? linear_weight_gradient(x, c.input, c.w_ih.sizes()) : Tensor(),
+          made[3],
+          b_ih ? summed(x) : Tensor(),
+          made[4]};
+}
+
+}  // namespace recurrence
+
+std::tuple<Tensor, Tensor, Tensor> Recurrence::composed(const Tensor& input, const Tensor& hidden,
+                                                        OptionalTensor cell, const Tensor& w_ih,
+                                                        const Tensor& w_hh, OptionalTensor b_ih,
+                                                        OptionalTensor b_hh, Text kind, IntList sizes,
+                                                        bool reverse) {
+  return recurrence::through_steps(call<Linear>(input, w_ih, b_ih), hidden, cell, w_hh, b_hh, kind, sizes,
+                                   reverse);
 }
 
 // --- On batches -----------------------------------------------------------------------------------
