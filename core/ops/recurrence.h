@@ -2,9 +2,9 @@
 //
 // All steps' inputs are multiplied by their weights at once, and on the way back all steps' cotangents with
 // all steps' states. Kept are the gates, and of the products with the inputs nothing: `composed`, which says
-// the same in operators, begins at the inputs. What lies between these products is a kernel, and where its
-// gradients are recorded, the steps of the composition, differentiated. Layers, directions and projections:
-// adjoint/nn/rnn/functions.py. Kernels: kernels/recurrence.h.
+// the same in operators, begins at the inputs. Gradients are a kernel; recorded, they take the derivatives of
+// one step, which are diagonals, from the composition (Note: adding an operator). Layers, directions and
+// projections: adjoint/nn/rnn/functions.py. Kernels: kernels/recurrence.h.
 #pragma once
 
 #include "ops/contract/op.h"
