@@ -1,6 +1,7 @@
-// What the rows of recurrence make, and what they are composed of: start reading at `composed`.
+// What the rows of recurrence make, and what they are composed of: start reading at `step_of`.
 #include "ops/recurrence.h"
 
+#include "autograd/arguments.h"
 #include "dispatch/family.h"
 #include "for_size.h"
 #include "kernels/product.h"
@@ -184,32 +185,208 @@ Tensor joined(const Tensor& a, const Tensor& b, int64_t dim) {
   return call<Cat>(TensorList(both), dim);
 }
 
+/// The state of the first `rows` sequences: others have ended, or begin, with their first state.
+Tensor state_of(const Tensor& t, const Tensor& first, int64_t rows) {
+  const int64_t before = t.size(0);
+  if (rows <= before) return rows == before ? t : part(t, 0, 0, rows);
+  return joined(t, part(first, 0, before, rows - before), 0);
+}
+
+/// What a step gives, and what a gated one keeps.
+struct Step {
+  Tensor h, c;
+  Tensors gates = {};
+};
+/// One step, or all of them side by side: elementwise in `x`, the products of the inputs and of the states
+/// together (for a GRU, of the inputs alone, and `p` of the states), and in the state and cell before.
+Step step_of(Kind kind, const Tensor& x, const Tensor& p, const Tensor& h, const Tensor& c) {
+  const auto parts = [](const Tensor& t, int64_t count) { return call_all<Chunk>(t, count, int64_t{-1}); };
+  if (kind == Kind::Gru) {
+    const Tensors of_x = parts(x, 3), of_h = parts(p, 3);
+    const auto gate = [&](size_t i) { return apply<Sigmoid>(Recorded(of_x[i]) + Recorded(of_h[i])); };
+    const Recorded r = gate(0), z = gate(1),
+                   n = apply<Tanh>(Recorded(call<Addcmul>(of_x[2], r.tensor, of_h[2], 1.0)));
+    return {call<Lerp>(n.tensor, h, z.tensor), {}, {r.tensor, z.tensor, n.tensor, of_h[2]}};
+  }
+  if (kind != Kind::Lstm) return {kind == Kind::Tanh ? call<Tanh>(x) : call<Relu>(x), {}};
+  const Tensors of = parts(x, 4);
+  const Recorded i = apply<Sigmoid>(Recorded(of[0])), f = apply<Sigmoid>(Recorded(of[1])),
+                 u = apply<Tanh>(Recorded(of[2])), o = apply<Sigmoid>(Recorded(of[3])),
+                 next(call<Addcmul>((f * Recorded(c)).tensor, i.tensor, u.tensor, 1.0));
+  return {(o * apply<Tanh>(next)).tensor, next.tensor, {i.tensor, f.tensor, u.tensor, o.tensor}};
+}
+
+Tensor as_computed(const Tensor& t) { return t.defined() ? as_type(t, compute_dtype(t.dtype())) : t; }
+Tensor returned_as(const Tensor& t, DType d) { return t.defined() ? as_type(t, d) : t; }
+
+/// What the row is composed of, from the products of the inputs on: states, cells and gates.
+std::tuple<Tensor, Tensor, Tensor> through_steps(const Tensor& all, const Tensor& hidden, const Tensor& cell,
+                                                 const Tensor& w_hh, const Tensor& b_hh, Text kind,
+                                                 IntList sizes, bool reverse) {
+  const Steps s = checked(all, hidden, cell, w_hh, b_hh, kind, sizes, reverse, Recurrence::name);
+  const Tensor h0 = as_computed(hidden), c0 = as_computed(cell), w = as_computed(w_hh), b = as_computed(b_hh),
+               turned = call<Transpose>(w, int64_t{0}, int64_t{1});
+  Tensors inputs = sizes.empty() ? call_all<Unbind>(as_computed(all), int64_t{0})
+                                 : call_all<SplitSizes>(as_computed(all), sizes, int64_t{0});
+  if (reverse) std::reverse(inputs.begin(), inputs.end());
+  Step now{h0, c0};
+  Tensors outputs, cells, gates[4];
+  for (const Tensor& x : inputs) {
+    const Tensor h = state_of(now.h, h0, x.size(0));
+    if (s.kind == Kind::Gru)
+      now = step_of(s.kind, x, call<Linear>(h, w, b), h, {});
+    else
+      now = step_of(s.kind, call<Addmm>(x, h, turned, Scalar(1), Scalar(1)), {}, {},
+                    c0.defined() ? state_of(now.c, c0, x.size(0)) : Tensor());
+    outputs.push_back(now.h);
+    if (c0.defined()) cells.push_back(now.c);
+    for (size_t i = 0; i < now.gates.size(); ++i) gates[i].push_back(now.gates[i]);
+  }
+  const auto together = [&](Tensors& steps) {
+    if (reverse) std::reverse(steps.begin(), steps.end());
+    return steps.empty()   ? Tensor()
+           : sizes.empty() ? call<Stack>(TensorList(steps), int64_t{0})
+                           : call<Cat>(TensorList(steps), int64_t{0});
+  };
+  Tensor kept;
+  if (!gates[0].empty()) {
+    const Tensor side_by_side[] = {together(gates[0]), together(gates[1]), together(gates[2]),
+                                   together(gates[3])};
+    kept = call<Cat>(TensorList(side_by_side), int64_t{-1});
+  }
+  const DType given = all.dtype();
+  return {returned_as(together(outputs), given), returned_as(together(cells), given),
+          returned_as(kept, given)};
+}
+
+/// The states before all steps.
+Tensor before_steps(const Tensor& states, const Tensor& first, bool reverse) {
+  const Tensor one = call<Unsqueeze>(first, int64_t{0}),
+               others = part(states, 0, reverse, states.size(0) - 1);
+  return reverse ? joined(others, one, 0) : joined(one, others, 0);
+}
+
+/// Gradients: of the products of the inputs, of those of the states, of the first state and of the first
+/// cell.
+struct OfProducts {
+  Tensor x, p, h0, c0;
+};
+
+/// Recorded, of steps that are not packed. As a step is elementwise, its derivatives are diagonals:
+/// ones, pulled back through all steps at once, give them. What remains along time is linear.
+OfProducts by_diagonals(const Call& c, const Tensor& before) {
+  const Kind kind = kind_of_name(c.kind, Recurrence::name);
+  const bool gru = kind == Kind::Gru, lstm = kind == Kind::Lstm;
+  const int64_t blocks = kernel::gates_of(kind), steps = c.output.size(0), rows = c.hidden.size(0),
+                width = c.hidden.size(1), flat[] = {rows, blocks * width},
+                apart[] = {steps, rows, blocks, width}, all_flat[] = {steps, rows, blocks * width};
+  const Tensor w = as_computed(c.w_hh), h = as_computed(before),
+               x = as_computed(call<Linear>(c.input, c.w_ih, c.b_ih)),
+               p = call<Linear>(h, w, as_computed(c.b_hh));
+  const Tensor begins[] = {gru ? x : (Recorded(x) + Recorded(p)).tensor, gru ? p : Tensor(),
+                           gru ? h : Tensor(),
+                           lstm ? as_computed(before_steps(c.cells, c.cell, c.reverse)) : Tensor()};
+  const auto blockwise = [&](const Tensor& t) { return blocks > 1 ? call<Reshape>(t, IntList(apart)) : t; };
+  const auto each = [](const Tensor& t) { return t.defined() ? call_all<Unbind>(t, int64_t{0}) : Tensors(); };
+  const auto diagonals = [&](size_t result) {
+    Tensor seeds[2];
+    seeds[result] = full(c.output.sizes(), Scalar(1), h.dtype());
+    Tensors d = pull_back(TensorList(begins), 0b1111, TensorList(seeds), [&](const Tensors& own) {
+      Step s = step_of(kind, own[0], own[1], own[2], own[3]);
+      return Tensors{std::move(s.h), std::move(s.c)};
+    });
+    for (size_t i : {0, 1})
+      if (d[i].defined()) d[i] = blockwise(d[i]);
+    return d;
+  };
+  const Tensors of_h = diagonals(0), of_c = lstm ? diagonals(1) : Tensors(4);
+  // The derivatives of each step, of its state and its cell.
+  const Tensors p_by_h = each(of_h[gru]), p_by_c = each(of_c[0]), h_by_h = each(of_h[2]),
+                c_by_h = each(of_h[3]), c_by_c = each(of_c[3]), g = each(as_computed(c.g)),
+                g_cells = each(as_computed(c.g_cells));
+  // Sums may begin with nothing.
+  const auto plus = [](const Tensor& sum, const Tensor& a, const Tensor& b) {
+    return sum.defined() ? call<Addcmul>(sum, a, b, 1.0) : call<Mul>(a, b);
+  };
+  const auto wide = [&](const Tensor& t) { return blocks > 1 ? call<Unsqueeze>(t, int64_t{1}) : t; };
+  const auto count = static_cast<size_t>(steps);
+  Tensors products(count), states(count);
+  const auto given = [&](const Tensors& all, size_t i) {  // to step i from the last
+    return i == count || all.empty() ? Tensor() : all[c.reverse ? i : count - 1 - i];
+  };
+  Tensor dh = g.empty() ? zeros(c.hidden.sizes(), h.dtype()) : given(g, 0), dc = given(g_cells, 0);
+  for (size_t i = 0; i < count; ++i) {
+    const size_t t = c.reverse ? i : count - 1 - i;
+    Tensor product;
+    if (dc.defined()) product = call<Mul>(p_by_c[t], wide(dc));
+    product = plus(product, p_by_h[t], wide(dh));
+    if (blocks > 1) product = call<Reshape>(product, IntList(flat));
+    if (lstm) {
+      Tensor sum = given(g_cells, i + 1);
+      if (dc.defined()) sum = plus(sum, c_by_c[t], dc);
+      dc = plus(sum, c_by_h[t], dh);
+    }
+    states[t] = dh;
+    products[t] = product;
+    Tensor sum = given(g, i + 1);
+    if (gru) sum = plus(sum, h_by_h[t], dh);
+    dh = sum.defined() ? call<Addmm>(sum, product, w, Scalar(1), Scalar(1)) : call<Matmul>(product, w);
+  }
+  OfProducts made{{}, call<Stack>(TensorList(products), int64_t{0}), dh, dc};
+  made.x =
+      gru ? call<Reshape>(
+                call<Mul>(of_h[0], call<Unsqueeze>(call<Stack>(TensorList(states), int64_t{0}), int64_t{2})),
+                IntList(all_flat))
+          : made.p;
+  for (Tensor* t : {&made.x, &made.p, &made.h0, &made.c0}) *t = returned_as(*t, c.input.dtype());
+  return made;
+}
+
 }  // namespace
 
-Tensors rule(const Call& c, const Tensor& g_gates, Needs<RecurrenceBackward> needs, bool w_ih, bool b_ih) {
+Tensors rule(const Call& c, Needs<RecurrenceBackward> needs, bool w_ih, bool b_ih) {
   const auto any_carries = [](auto&... t) {
     return ((t.defined() && t->flags & TensorImpl::kCarries) || ...);
   };
-  // The kernel has one weight, and sums over all samples. The states before packed steps lie scattered.
+  // The kernel cannot be differentiated, has one weight, and sums over all samples. The states before packed
+  // steps lie scattered.
   const bool samples = any_carries(c.g, c.g_cells, c.output, c.cells, c.gates, c.hidden, c.cell),
-             apart = samples && needs.any<"w_hh", "b_hh">();
-  if (g_gates.defined() || any_carries(c.w_hh) || (samples && !c.sizes.empty())) return {};
+             packed = !c.sizes.empty(), side_by_side = recording() || any_carries(c.w_hh),
+             by_steps = c.g_gates.defined() || (packed && (side_by_side || samples)),
+             apart = !by_steps && (side_by_side || samples);
   constexpr auto bit = [](int number) { return int64_t{1} << number; };
   constexpr int64_t input = bit(number_of_result<RecurrenceBackward, "input">),
                     parameters = bit(number_of_result<RecurrenceBackward, "w_hh">) |
                                  bit(number_of_result<RecurrenceBackward, "b_hh">);
-  Tensors made = call_all<RecurrenceBackward>(
-      c.g, c.g_cells, c.output, c.cells, c.gates, c.hidden, c.cell, c.w_hh, c.kind, c.sizes, c.reverse,
-      (needs.bits & ~(apart ? parameters : 0)) | (apart || w_ih || b_ih ? input : 0));
+  const int64_t wanted = (needs.bits & ~(apart ? parameters : 0)) |
+                         ((apart && needs.bits & parameters) || w_ih || b_ih ? input : 0);
+  const Tensor before = apart ? before_steps(c.output, c.hidden, c.reverse) : Tensor();
+  Tensors made;
+  Tensor products;
+  if (by_steps) {
+    const Tensor begins[] = {call<Linear>(c.input, c.w_ih, c.b_ih), c.hidden, c.cell, c.w_hh, c.b_hh},
+                 cotangents[] = {c.g, c.g_cells, c.g_gates};
+    made = pull_back(TensorList(begins), static_cast<uint32_t>(wanted), TensorList(cotangents),
+                     [&](const Tensors& own) {
+                       auto [output, cells, gates] =
+                           through_steps(own[0], own[1], own[2], own[3], own[4], c.kind, c.sizes, c.reverse);
+                       return Tensors{output, cells, gates};
+                     });
+  } else if (side_by_side) {
+    OfProducts of = by_diagonals(c, before);
+    products = of.p;
+    made = {of.x, of.h0, of.c0, Tensor(), Tensor()};
+  } else {
+    made = call_all<RecurrenceBackward>(c.g, c.g_cells, c.output, c.cells, c.gates, c.hidden, c.cell, c.w_hh,
+                                        c.kind, c.sizes, c.reverse, wanted);
+  }
   const Tensor x = made[0];
-  if (apart) {
+  if (apart && needs.bits & parameters) {
     const int64_t n = c.hidden.size(1);
-    const Tensor first = call<Unsqueeze>(c.hidden, int64_t{0}),
-                 others = part(c.output, 0, c.reverse, c.output.size(0) - 1),
-                 before = c.reverse ? joined(others, first, 0) : joined(first, others, 0);
-    Tensor products = x;
-    if (c.kind == "gru")
-      products = joined(part(x, 2, 0, 2 * n), call<Mul>(part(x, 2, 2 * n, n), part(c.gates, 2, 0, n)), 2);
+    if (!products.defined())
+      products = c.kind != "gru" ? x
+                                 : joined(part(x, 2, 0, 2 * n),
+                                          call<Mul>(part(x, 2, 2 * n, n), part(c.gates, 2, 0, n)), 2);
     if (needs.any<"w_hh">()) made[3] = linear_weight_gradient(products, before, c.w_hh.sizes());
     if (needs.any<"b_hh">()) made[4] = summed(products);
   }
@@ -224,75 +401,13 @@ Tensors rule(const Call& c, const Tensor& g_gates, Needs<RecurrenceBackward> nee
 
 }  // namespace recurrence
 
-namespace {
-
-/// The state of the first `rows` sequences: others have ended, or begin, with their first state.
-Tensor state_of(const Tensor& t, const Tensor& first, int64_t rows) {
-  const int64_t before = t.size(0);
-  if (rows <= before) return rows == before ? t : recurrence::part(t, 0, 0, rows);
-  return recurrence::joined(t, recurrence::part(first, 0, before, rows - before), 0);
-}
-
-}  // namespace
-
 std::tuple<Tensor, Tensor, Tensor> Recurrence::composed(const Tensor& input, const Tensor& hidden,
                                                         OptionalTensor cell, const Tensor& w_ih,
                                                         const Tensor& w_hh, OptionalTensor b_ih,
                                                         OptionalTensor b_hh, Text kind, IntList sizes,
                                                         bool reverse) {
-  const Tensor all = call<Linear>(input, w_ih, b_ih);
-  const Steps s = checked(all, hidden, cell, w_hh, b_hh, kind, sizes, reverse, name);
-  const DType given = input.dtype(), type = compute_dtype(given);
-  const auto computed = [&](const Tensor& t) { return t.defined() ? as_type(t, type) : t; };
-  const Tensor h0 = computed(hidden), c0 = computed(cell), w = computed(w_hh), b = computed(b_hh),
-               turned = call<Transpose>(w, int64_t{0}, int64_t{1});
-  Tensors inputs = sizes.empty() ? call_all<Unbind>(computed(all), int64_t{0})
-                                 : call_all<SplitSizes>(computed(all), sizes, int64_t{0});
-  if (reverse) std::reverse(inputs.begin(), inputs.end());
-  const auto parts = [](const Tensor& t, int64_t count) { return call_all<Chunk>(t, count, int64_t{1}); };
-  Tensor h = h0, c = c0;
-  Tensors outputs, cells, gates[4];
-  for (const Tensor& x : inputs) {
-    h = state_of(h, h0, x.size(0));
-    if (s.kind == Kind::Gru) {
-      const Tensors of_x = parts(x, 3), of_h = parts(call<Linear>(h, w, b), 3);
-      const auto gate = [&](size_t i) { return apply<Sigmoid>(Recorded(of_x[i]) + Recorded(of_h[i])); };
-      const Recorded r = gate(0), z = gate(1), p(of_h[2]),
-                     n = apply<Tanh>(Recorded(call<Addcmul>(of_x[2], r.tensor, p.tensor, 1.0)));
-      h = call<Lerp>(n.tensor, h, z.tensor);
-      for (size_t i = 0; const Recorded& kept : {r, z, n, p}) gates[i++].push_back(kept.tensor);
-    } else {
-      const Tensor sum = call<Addmm>(x, h, turned, Scalar(1), Scalar(1));
-      if (s.kind == Kind::Lstm) {
-        const Tensors of = parts(sum, 4);
-        const Recorded i = apply<Sigmoid>(Recorded(of[0])), f = apply<Sigmoid>(Recorded(of[1])),
-                       u = apply<Tanh>(Recorded(of[2])), o = apply<Sigmoid>(Recorded(of[3])),
-                       next(call<Addcmul>((f * Recorded(state_of(c, c0, x.size(0)))).tensor, i.tensor,
-                                          u.tensor, 1.0));
-        c = next.tensor;
-        h = (o * apply<Tanh>(next)).tensor;
-        cells.push_back(c);
-        for (size_t k = 0; const Recorded& kept : {i, f, u, o}) gates[k++].push_back(kept.tensor);
-      } else {
-        h = s.kind == Kind::Tanh ? call<Tanh>(sum) : call<Relu>(sum);
-      }
-    }
-    outputs.push_back(h);
-  }
-  const auto together = [&](Tensors& steps) {
-    if (reverse) std::reverse(steps.begin(), steps.end());
-    return steps.empty()   ? Tensor()
-           : sizes.empty() ? call<Stack>(TensorList(steps), int64_t{0})
-                           : call<Cat>(TensorList(steps), int64_t{0});
-  };
-  const auto given_back = [&](const Tensor& t) { return t.defined() ? as_type(t, given) : t; };
-  Tensor kept;
-  if (!gates[0].empty()) {
-    const Tensor side_by_side[] = {together(gates[0]), together(gates[1]), together(gates[2]),
-                                   together(gates[3])};
-    kept = call<Cat>(TensorList(side_by_side), int64_t{-1});
-  }
-  return {given_back(together(outputs)), given_back(together(cells)), given_back(kept)};
+  return recurrence::through_steps(call<Linear>(input, w_ih, b_ih), hidden, cell, w_hh, b_hh, kind, sizes,
+                                   reverse);
 }
 
 // --- On batches -----------------------------------------------------------------------------------

@@ -2,8 +2,9 @@
 //
 // All steps' inputs are multiplied by their weights at once, and on the way back all steps' cotangents with
 // all steps' states. Kept are the gates, and of the products with the inputs nothing: `composed`, which says
-// the same in operators, begins at the inputs. Layers, directions and projections:
-// adjoint/nn/rnn/functions.py. Kernels: kernels/recurrence.h.
+// the same in operators, begins at the inputs. Gradients are a kernel; recorded, they take the derivatives of
+// one step, which are diagonals, from the composition (Note: adding an operator). Layers, directions and
+// projections: adjoint/nn/rnn/functions.py. Kernels: kernels/recurrence.h.
 #pragma once
 
 #include "ops/contract/op.h"
@@ -15,13 +16,13 @@ struct RecurrenceBackward;
 namespace recurrence {
 /// What its rule takes.
 struct Call {
-  Tensor g, g_cells, output, cells, gates, input, hidden, cell, w_ih, w_hh;
+  Tensor g, g_cells, g_gates, output, cells, gates, input, hidden, cell, w_ih, w_hh, b_ih, b_hh;
   Text kind;
   IntList sizes;
   bool reverse;
 };
 /// The gradients of all tensors. `w_ih` and `b_ih`: whether these need one.
-Tensors rule(const Call& call, const Tensor& g_gates, Needs<RecurrenceBackward> needs, bool w_ih, bool b_ih);
+Tensors rule(const Call& call, Needs<RecurrenceBackward> needs, bool w_ih, bool b_ih);
 }  // namespace recurrence
 
 struct Recurrence : Structured {
@@ -56,16 +57,17 @@ struct Recurrence : Structured {
                                                      const Tensor& w_hh, OptionalTensor b_ih,
                                                      OptionalTensor b_hh, Text kind, IntList sizes,
                                                      bool reverse);
-  static constexpr auto vjp = FirstOrder{JointRule{
-      [](GradOf<"output"> g, GradOf<"cells"> g_cells, GradOf<"gates"> g_gates, Input<"input"> input,
-         Input<"hidden"> hidden, Input<"cell"> cell, Input<"w_ih"> w_ih, Input<"w_hh"> w_hh, Input<"b_ih">,
-         Input<"b_hh">, Output<"output"> output, Output<"cells"> cells, Output<"gates"> gates,
-         Argument<Text, "kind"> kind, Argument<IntList, "sizes"> sizes, Argument<bool, "reverse"> reverse,
-         Needs<RecurrenceBackward> needs, Needed<"w_ih"> of_w_ih, Needed<"b_ih"> of_b_ih) {
-        return recurrence::rule(
-            {g, g_cells, output, cells, gates, input, hidden, cell, w_ih, w_hh, kind, sizes, reverse},
-            g_gates, needs, of_w_ih, of_b_ih);
-      }}};
+  static constexpr auto vjp =
+      JointRule{[](GradOf<"output"> g, GradOf<"cells"> g_cells, GradOf<"gates"> g_gates, Input<"input"> input,
+                   Input<"hidden"> hidden, Input<"cell"> cell, Input<"w_ih"> w_ih, Input<"w_hh"> w_hh,
+                   Input<"b_ih"> b_ih, Input<"b_hh"> b_hh, Output<"output"> output, Output<"cells"> cells,
+                   Output<"gates"> gates, Argument<Text, "kind"> kind, Argument<IntList, "sizes"> sizes,
+                   Argument<bool, "reverse"> reverse, Needs<RecurrenceBackward> needs, Needed<"w_ih"> of_w_ih,
+                   Needed<"b_ih"> of_b_ih) {
+        return recurrence::rule({g, g_cells, g_gates, output, cells, gates, input, hidden, cell, w_ih, w_hh,
+                                 b_ih, b_hh, kind, sizes, reverse},
+                                needs, of_w_ih, of_b_ih);
+      }};
 };
 
 struct RecurrenceBackward : Structured {

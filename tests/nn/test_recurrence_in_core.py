@@ -135,6 +135,30 @@ def test_second_derivatives(kind, packed):
     assert ad.autograd.gradcheck(f, (x, *values), check_forward_ad=True, atol=1e-6)
 
 
+@pytest.mark.parametrize("kind, blocks", [("lstm", 4), ("gru", 3), ("tanh", 1), ("relu", 1)])
+@pytest.mark.parametrize("steps, reverse", [(1, False), (3, False), (3, True)])
+def test_second_derivatives_of_parts(kind, blocks, steps, reverse):
+    """By each argument alone and by all, from each result alone and from all: gates have gradients, too."""
+    ad.manual_seed(5)
+    lstm, gru, wide = kind == "lstm", kind == "gru", blocks * 2
+    state = (2, 2)
+    shapes = [(steps, 2, 3), state, lstm and state, (wide, 3), (wide, 2), (wide,), gru and (wide,)]
+    given = [ad.randn(*s, dtype=ad.float64) if s else None for s in shapes]
+    there = [i for i, t in enumerate(given) if t is not None]
+    for wanted, which in itertools.product([there, *([i] for i in there)], [[0], [1], [0, 1], [0, 1, 2]]):
+        if (which == [1] or which == [0, 1]) and not lstm:
+            continue
+
+        def f(*by):
+            results = ad._C._recurrence(
+                *(dict(enumerate(given)) | dict(zip(wanted, by, strict=True))).values(), kind, [], reverse
+            )
+            return tuple(results[i].square().sum() for i in which if results[i] is not None)
+
+        by = [given[i].detach().requires_grad_() for i in wanted]
+        assert ad.autograd.gradgradcheck(f, by, atol=1e-5)
+
+
 @every_kind
 def test_batches_of_samples(kind):
     """A batch of inputs joins the sequences; gradients for each sample and ensembles of networks need no loop either."""
