@@ -195,9 +195,14 @@ void Collector::function(int32_t number, PyFunctionObject* f) {
   }
   const Py_ssize_t cells = f->func_closure ? PyTuple_GET_SIZE(f->func_closure) : 0;
   nb::object free = cells ? nb::borrow(f->func_code).attr("co_freevars") : nb::object();
-  for (Py_ssize_t i = 0; i < cells; ++i)
-    edge(number, By::Cell, static_cast<int32_t>(i), PyTuple_GET_ITEM(free.ptr(), i),
-         PyTuple_GET_ITEM(f->func_closure, i));
+  for (Py_ssize_t i = 0; i < cells; ++i) {
+    // The names of a class's body, which its annotations are evaluated by (since 3.14) and nothing else
+    // reads.
+    PyObject* name = PyTuple_GET_ITEM(free.ptr(), i);
+    if (!ran_.contains(f->func_code) && PyUnicode_CompareWithASCIIString(name, "__classdict__") == 0)
+      continue;
+    edge(number, By::Cell, static_cast<int32_t>(i), name, PyTuple_GET_ITEM(f->func_closure, i));
+  }
   edge(number, By::Defaults, 0, nullptr, f->func_defaults);
   edge(number, By::KeywordDefaults, 0, nullptr, f->func_kwdefaults);
   if (globals_.contains(f->func_globals) &&

@@ -206,6 +206,17 @@ def asserting(torch):
     return Model()
 
 
+def asks_of_elements(x):
+    assert x[0]
+    return x
+
+
+def fails_where_it_is(x):
+    if x.sum() > 0:
+        assert False  # noqa: B011
+    return x
+
+
 def listing(fx, f):
     """The nodes of what is traced, a line each: op, name, target, and the nodes among its arguments."""
     lines = []

@@ -273,3 +273,7 @@ def test_tracers_decide():
     assert module(ad.ones(2)).tolist() == [3, 3]
     with pytest.raises(AssertionError, match="Assertion failed"):
         module(-ad.ones(2))
+    asked = Recording().trace(fx_modules.asks_of_elements)
+    assert [n.name for n in asked.nodes] == ["x", "getitem", "assert_fn", "output"]
+    with pytest.raises(fx.proxy.TraceError):
+        Recording().trace(fx_modules.fails_where_it_is)  # a branch with an assertion within is none

@@ -170,7 +170,7 @@ IMPURE = {
     "lock": (lambda: (a_lock.acquire(), a_lock.release()), "lock.acquire"),
     "id": (lambda: id(3), "id"),
     "eval": (lambda: eval("1"), "eval"),
-    "threads": (lambda: threading.Thread(target=int).start(), "start_new_thread"),
+    "threads": (lambda: threading.Thread(target=int).start(), "_thread.start_"),
     "urandom": (lambda: os.urandom(1), "posix.urandom"),
     "stdout": (lambda: sys.stdout.flush(), "flush"),
     "as a value": (lambda: list(map(print, ())) or [f() for f in (time.time,)], "time.time"),

@@ -217,6 +217,17 @@ def _instruction(frame: FrameType) -> tuple[list[Any], int]:
     return found, next(k for k, i in enumerate(found) if i.offset == frame.f_lasti)
 
 
+def _is_assertion(code: list[Any], at: int) -> bool:
+    """Whether the truth that is asked for there is an assertion's: unless it is true, the error of assertions is loaded next."""
+    rest = iter(code[at:])
+    # Since 3.13 an operation of its own asks, or the comparison does.
+    jump = next(i for i in rest if i.opname not in ("TO_BOOL", "COMPARE_OP"))
+    after = next((i for i in rest if i.opname != "NOT_TAKEN"), None)  # which 3.14 has
+    if after is None or jump.opname not in ("POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE"):
+        return False
+    return after.opname in ("LOAD_ASSERTION_ERROR", "LOAD_COMMON_CONSTANT")
+
+
 class Proxy:
     """A value of a graph in the traced program: operators, methods and functions of it record nodes.
 
@@ -273,10 +284,7 @@ class Proxy:
 
     def __bool__(self) -> bool:
         if self.tracer.trace_asserts:
-            code, at = _instruction(sys._getframe(1))
-            jumps = code[at].opname in ("POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE", "TO_BOOL")
-            after = [i.opname for i in code[at + 1 : at + 3]]
-            if jumps and ("LOAD_ASSERTION_ERROR" in after or "LOAD_COMMON_CONSTANT" in after):
+            if _is_assertion(*_instruction(sys._getframe(1))):
                 self.tracer.create_proxy("call_function", assert_fn, (self,), {})
                 return True
         return self.tracer.to_bool(self)
