@@ -341,12 +341,10 @@ def an_object_that_is_called(jit, see):
 
 @trap(replays=False)
 def of_a_tensor_that_it_does_not_reach(jit, see):
-    scale = [2.0]
     base = twice.numbers(4).requires_grad_()
     inner = base * 3
-    inner.register_hook(lambda g: g * 2)
-    x = inner.sin()
-    held = [inner]
+    handle = inner.register_hook(lambda g: g * 2)
+    x = inner + 1
 
     def f(x):
         base.grad = None
@@ -354,9 +352,11 @@ def of_a_tensor_that_it_does_not_reach(jit, see):
         return base.grad * 1
 
     f = jit(f)
-    for k in range(8):
+    for k in range(16):
+        if k == 8:
+            handle.remove()
+            inner.register_hook(lambda g: g * 5)
         see(f(x))
-    see(scale, len(held))
 
 
 @trap(replays=False)
