@@ -40,6 +40,14 @@ def halve(p):
     p.grad.mul_(0.5)
 
 
+def doubled(g):
+    return g * 2
+
+
+def halved(g):
+    return g * 0.5
+
+
 def steps(see, step, model, count=8, begin=0):
     for k in range(begin, begin + count):
         loss = step(twice.numbers(5, 3, seed=k), twice.numbers(5, 2, seed=k + 50))
@@ -343,7 +351,7 @@ def an_object_that_is_called(jit, see):
 def of_a_tensor_that_it_does_not_reach(jit, see):
     base = twice.numbers(4).requires_grad_()
     inner = base * 3
-    handle = inner.register_hook(lambda g: g * 2)
+    handle = inner.register_hook(doubled)
     x = inner + 1
 
     def f(x):
@@ -355,7 +363,7 @@ def of_a_tensor_that_it_does_not_reach(jit, see):
     for k in range(16):
         if k == 8:
             handle.remove()
-            inner.register_hook(lambda g: g * 5)
+            inner.register_hook(halved)
         see(f(x))
 
 
