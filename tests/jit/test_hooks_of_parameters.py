@@ -382,6 +382,51 @@ def reading_which_hooks_there_are(jit, see):
             w.register_hook(lambda g: g)
 
 
+class Zeros(ad.autograd.Function):
+    """Its backward pass runs with zeros where no gradient comes."""
+
+    ran = 0
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        Zeros.ran += 1
+        return g * 2
+
+
+@trap()
+def passes_through_one_of_several_results(jit, see):
+    """What the other results alone lead to is none of theirs: no hook runs there, and no rule."""
+    ran = []
+    p, q, r = (twice.doubles(3, seed=k).requires_grad_() for k in range(3))
+    for what, x in (("p", p), ("q", q), ("r", r)):
+        x.register_hook(lambda g, what=what: ran.append(what))
+        x.register_post_accumulate_grad_hook(lambda x, what=what: ran.append(what + "'s sum"))
+    Zeros.ran = 0
+
+    @jit
+    def f(a):
+        return q * a, p * r, (p * q).sin()
+
+    for k in range(6):
+        given = Zeros.apply(r)
+        given.grad_fn.register_prehook(lambda g: ran.append("node"))
+        for one in range(3):
+            results = f(given)
+            (results[one] ** 2).sum().backward(retain_graph=k % 2 == 0)
+            see(twice.rounded(q.grad) if q.grad is not None else None, list(ran), Zeros.ran)
+            ran.clear()
+        ad.autograd.grad(f(given)[k % 3].sum(), [p, q, r], allow_unused=True)
+        see(list(ran), Zeros.ran)
+        with ad.autograd.set_parallel_backward(True):
+            f(given)[1].sum().backward(inputs=[r, p])
+        see(sorted(ran), Zeros.ran)
+        ran.clear()
+
+
 @pytest.mark.parametrize(("program", "replays"), PROGRAMS)
 def test_hooks(program, replays):
     twice.same(program, replays)
