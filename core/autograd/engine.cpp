@@ -7,6 +7,7 @@
 #include "autograd/arithmetic.h"
 #include "autograd/crew.h"
 #include "autograd/meta.h"
+#include "autograd/reached.h"
 #include "autograd/task_index.h"
 #include "runtime/interrupt.h"
 #include "runtime/memory_at_rest.h"
@@ -98,7 +99,10 @@ class Pass {
     selective_ = !inputs.empty();
   }
 
+  Reached reached;
+
   Tensors run(std::span<const Edge> roots, Tensors cotangents) {
+    reached.roots = roots;
     for (const Edge& root : roots)
       if (root) discover(root.node.get());
     const int threads =
@@ -327,6 +331,8 @@ class Pass {
     Node& node = *tasks_[number].node;
     Gradients in = std::move(tasks_[number].gradients);
     if (in.size() == 0) in.resize(node.num_inputs);
+    if (reached.parted.load(std::memory_order_relaxed) && !any_defined(in) && !reached.has(node)) [[unlikely]]
+      tasks_[number].needed = false;
     if (tasks_[number].needed) [[likely]]
       run_tensor_hooks(node, in);
     for (int32_t c = tasks_[number].capture; c >= 0; c = captures_[c].next)
@@ -472,6 +478,7 @@ std::vector<Ref<Node>> order_of_pass() {
   if (!running) fail("_current_graph_task_execution_order: should only be called during the backward pass");
   return running->order();
 }
+void current_pass_is_parted() { running->reached.parted.store(true, std::memory_order_relaxed); }
 bool current_pass_is_selective() { return running && running->selective(); }
 bool current_pass_runs(const Node* node, uint64_t sequence) {
   if (!running) fail("_will_engine_execute_node: no backward pass is running in this thread");

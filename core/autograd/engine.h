@@ -49,6 +49,8 @@ uint64_t current_pass();
 bool current_pass_is_selective();
 bool current_pass_accumulates();
 bool current_pass_captures(const Node& node, uint32_t input_nr);
+/// Told by a node that stands for many: gradients came for some of its results alone. See autograd/reached.h.
+void current_pass_is_parted();
 /// Whether what nodes saved is freed as it runs.
 bool current_pass_frees();
 bool current_pass_is_shared();

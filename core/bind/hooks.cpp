@@ -143,6 +143,21 @@ struct PythonPosthook {
   }
 };
 
+/// A hook of a leaf that Python set, for when its gradient is there.
+struct PythonLeafHook {
+  std::shared_ptr<PyObject> function;
+  uint64_t number = ++hooks_set;
+  void operator()(const Tensor& leaf) const {
+    const InPython python;
+    hook_runs_in_recorders(number, function.get());
+    nb::object r = nb::steal(PyObject_CallOneArg(function.get(), nb::steal(wrap(leaf)).ptr()));
+    if (!r.is_valid()) throw nb::python_error();
+    if (!r.is_none())
+      fail("Tensor post accumulate grad hooks should return None, but '", name_of_hook(function.get()),
+           "' returned ", Py_TYPE(r.ptr())->tp_name);
+  }
+};
+
 template <class List, class Hook>
 uint64_t add_node_hook(Node& node, List NodeExtras::* list, Hook hook) {
   const uint64_t id = next_node_hook++;
@@ -188,6 +203,37 @@ int visit_hook(const GradientHook& hook, visitproc visit, void* arg) {
 std::shared_ptr<PyObject> function_of(const GradientHook& hook) {
   const auto* python = hook.target<PythonHook>();
   return python ? python->cell->get() : nullptr;
+}
+
+std::vector<HookOfPython> python_hooks(const Tensor& t) {
+  std::vector<HookOfPython> all;
+  const auto note = [&](int64_t place, const auto* hook) {
+    if (hook) all.push_back({hook->number, place, hook->function});
+  };
+  const auto note_cell = [&](int64_t place, const GradientHook& hook) {
+    const auto* python = hook.target<PythonHook>();
+    if (!python) return;
+    if (auto function = python->cell->get()) all.push_back({python->cell->number, place, function});
+  };
+  const auto of_node = [&](const Node* node) {
+    NodeExtras* const extras = node ? node->extras() : nullptr;
+    if (!extras) return;
+    std::lock_guard lock(extras->mutex);
+    for (const auto& h : extras->tensor_hooks) note_cell(4 + static_cast<int64_t>(h.input_nr), h.hook);
+    for (const auto& [id, hook] : extras->prehooks) note(0, hook.template target<PythonPrehook>());
+    for (const auto& [id, hook] : extras->posthooks) note(1, hook.template target<PythonPosthook>());
+  };
+  AutogradMeta* const meta = meta_of(t);
+  if (t->grad_fn) {
+    of_node(t->grad_fn);
+  } else if (meta) {
+    of_node(meta->accumulator.load(std::memory_order_acquire));
+    std::lock_guard lock(meta->lock);
+    for (const auto& [id, hook] : meta->hooks) note_cell(2, hook);
+    for (const auto& [id, hook] : meta->post_accumulate_hooks)
+      note(3, hook.template target<PythonLeafHook>());
+  }
+  return all;
 }
 
 int visit_hooks(const TensorImpl* leaf, visitproc visit, void* arg) {
@@ -253,29 +299,23 @@ void bind_hooks(nb::module_& m) {
   });
   m.def(
       "_hooks_of",
-      [](const Tensor& t) {
+      [](const Tensor& t, bool told) {
+        if (told && !python_hooks(t).empty()) tell_recorders("it reads which hooks a tensor has");
         nb::dict hooks;
         for (const auto& [id, hook] : hooks_of(t))
           if (const auto* python = hook.target<PythonHook>())
             if (const auto function = python->cell->get()) hooks[nb::int_(id)] = nb::borrow(function.get());
         return hooks;
       },
-      "The hooks of a tensor, by number, in the order in which they run.");
+      nb::arg(), nb::arg("told") = false,
+      "The hooks of a tensor, by number, in the order in which they run. With `told`, for the program.");
   m.def("_remove_hook", [](const Tensor& t, uint64_t id) { remove_hook(t, id); });
   m.def("_register_post_accumulate_grad_hook", [](const Tensor& t, nb::object f) {
-    auto held = hold(f.ptr());
     hook_in_recorders();
-    return register_post_accumulate_hook(t, [held, number = ++hooks_set](const Tensor& leaf) {
-      const InPython python;
-      hook_runs_in_recorders(number, held.get());
-      nb::object r = nb::steal(PyObject_CallOneArg(held.get(), nb::steal(wrap(leaf)).ptr()));
-      if (!r.is_valid()) throw nb::python_error();
-      if (!r.is_none())
-        fail("Tensor post accumulate grad hooks should return None, but '", name_of_hook(held.get()),
-             "' returned ", Py_TYPE(r.ptr())->tp_name);
-    });
+    return register_post_accumulate_hook(t, PythonLeafHook{hold(f.ptr())});
   });
   m.def("_register_node_hook", [](nb::handle node, nb::handle f, bool before) {
+    hook_in_recorders();
     return before ? add_node_hook(node_of(node), &NodeExtras::prehooks, PythonPrehook{hold(f.ptr())})
                   : add_node_hook(node_of(node), &NodeExtras::posthooks, PythonPosthook{hold(f.ptr())});
   });

@@ -278,10 +278,12 @@ void hook_runs_in_recorders(uint64_t number, PyObject* function) {
   const bool seen = PyFunction_Check(function) ||
                     (PyMethod_Check(function) && PyFunction_Check(PyMethod_GET_FUNCTION(function)));
   each_tracer([&](Tracer& t) {
-    if (number <= t.hooks_before)
-      t.refuse("a backward pass within it runs a hook that was set before");
-    else if (!seen)
+    const bool before = number <= t.hooks_before;
+    if (!seen)
       t.refuse("a backward pass within it runs a hook that is no plain function");
+    else if (before && !t.known_hooks.contains(number))
+      t.refuse("a backward pass within it runs a hook of a tensor that it does not reach");
+    t.ran_hooks = t.ran_hooks || before;
   });
 }
 std::atomic<uint64_t> hooks_set{0};
@@ -324,6 +326,11 @@ void bind_replay(nb::module_& m) {
           },
           "Whether calls were given generators to draw from; None where one is not among the known.")
       .def_prop_ro("steps", [](const Recorder& r) { return r.tracer->trace.steps.size(); })
+      .def("know_hooks",
+           [](Recorder& r, std::vector<uint64_t> numbers) {
+             r.tracer->known_hooks.insert(numbers.begin(), numbers.end());
+           })
+      .def_prop_ro("ran_hooks", [](const Recorder& r) { return r.tracer->ran_hooks; })
       .def_prop_ro("hooked_at", [](const Recorder& r) { return r.tracer->hooked_at(); })
       .def("written_at", [](const Recorder& r, const Tensor& t) { return r.tracer->written_at(t); })
       .def(

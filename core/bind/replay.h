@@ -14,6 +14,14 @@ void hook_in_recorders();
 void hook_runs_in_recorders(uint64_t number, PyObject* function);
 /// How many hooks were set so far: their numbers go on from one.
 extern std::atomic<uint64_t> hooks_set;
+/// A hook that Python set: its number, where it stands among what the graph calls, and what it calls.
+struct HookOfPython {
+  uint64_t number;
+  int64_t place;
+  std::shared_ptr<PyObject> function;
+};
+/// The hooks of a tensor, and of the node that its gradient comes to.
+std::vector<HookOfPython> python_hooks(const Tensor& t);
 /// A generator is drawn from that goes on from the state of another: no replay follows what it draws.
 void fork_in_recorders();
 

@@ -266,6 +266,12 @@ nb::object follow(const Edge& e, PyObject* o, const Node& parent) {
       return nb::borrow(referent(o));
     case By::Inner:
       return nb::borrow(inner(o, e.at));
+    case By::Hook: {
+      const auto all = is_tensor(o) ? python_hooks(unwrap(o)) : std::vector<HookOfPython>();
+      return static_cast<size_t>(e.at) < all.size()
+                 ? nb::borrow(all[static_cast<size_t>(e.at)].function.get())
+                 : nb::object();
+    }
     case By::ModuleDict:
       return nb::borrow(PyModule_GetDict(o));
     case By::Name:

@@ -295,7 +295,7 @@ int32_t Collector::tensor(const Tensor& t, PyObject* object, int32_t grad_of) {
   l_.external = l_.external || g.external;
   PyTypeObject* type = object ? Py_TYPE(object) : tensor_type;
   PyObject* dict = object ? reinterpret_cast<TensorObject*>(object)->dict : nullptr;
-  if ((dict && PyDict_GET_SIZE(dict)) || !facts_of(type).library) {
+  if ((dict && PyDict_GET_SIZE(dict)) || !facts_of(type).library || (object && g.hooked && runs_hooks(t))) {
     const int32_t node = add_node(Kind::Tensor, object);
     l_.tensors[number].node = node;
   } else {

@@ -120,6 +120,15 @@ class Collector {
   void function(int32_t number, PyFunctionObject* f);
   void sorted(int32_t number, std::vector<Edge> edges, std::vector<nb::object> values);
   void globals(int32_t number, PyObject* dict);
+  /// Whether a hook is code of Python's that ran in the call, so that what it reads counts.
+  bool runs(PyObject* hook) const {
+    if (PyMethod_Check(hook)) hook = PyMethod_GET_FUNCTION(hook);
+    return PyFunction_Check(hook) && ran_.contains(PyFunction_GET_CODE(hook));
+  }
+  bool runs_hooks(const Tensor& t) const {
+    return std::ranges::any_of(python_hooks(t), [&](const auto& h) { return runs(h.function.get()); });
+  }
+  void hooks(int32_t number, const Tensor& t);
   void read_class(int32_t number, PyTypeObject* type);
   bool matters(PyObject* key, PyObject* value) const;
   void finish();

@@ -51,7 +51,9 @@ void Collector::expand(int32_t number) {
   }
   switch (kind) {
     case Kind::Call:
+      break;
     case Kind::Tensor:
+      hooks(number, unwrap(o));
       break;
     case Kind::Plain:
       if (t == &PyProperty_Type)
@@ -173,6 +175,21 @@ void Collector::expand(int32_t number) {
     edge(number, By::Member, 0, names().factory, factory.ptr());
   }
   node().end = here();
+}
+
+void Collector::hooks(int32_t number, const Tensor& t) {
+  if (!runs_hooks(t)) return;
+  const std::vector<HookOfPython> all = python_hooks(t);
+  l_.nodes[number].length = static_cast<Py_ssize_t>(all.size());
+  for (size_t i = 0; i < all.size(); ++i) {
+    PyObject* const hook = all[i].function.get();
+    if (runs(hook))
+      edge(number, By::Hook, static_cast<int32_t>(i), nullptr, hook);
+    else
+      ignored(number, By::Hook, nullptr, hook);
+    l_.edges.back().at = static_cast<int32_t>(i);
+    l_.edges.back().bits = all[i].place;
+  }
 }
 
 void Collector::members(int32_t number, std::initializer_list<PyObject*> which) {

@@ -9,7 +9,7 @@
 #include "bind/caster.h"
 #include "bind/context.h"
 #include "bind/node_object.h"
-#include "bind/replay.h"
+#include "bind/replay_paths.h"
 #include "for_size.h"
 
 namespace nb = nanobind;
@@ -194,6 +194,8 @@ nb::list errors_of_graph(const Tensor& root, const Tensor& seed, const std::vect
   const Reached all({&from, 1});
   const Node* const first = first_spent(all.nodes);
   const Reached behind(first ? edges_of(*first) : std::vector<Edge>());
+  // A pass that is only tried runs no hook of the program's.
+  const bool hooked = std::ranges::any_of(ends, paths::is_hooked);
   const std::string spent = first ? text_of([&] { first->refuse_released(); }) : "";
   for (const Tensor& t : ends) {
     Edge to = gradient_edge(t);
@@ -201,6 +203,8 @@ nb::list errors_of_graph(const Tensor& root, const Tensor& seed, const std::vect
       errors.append(nb::none());
     } else if (behind.has(to)) {
       errors.append(spent);
+    } else if (hooked) {
+      errors.append("");
     } else {
       end[0] = {{}, std::move(to)};
       bool found = true;

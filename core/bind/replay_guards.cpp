@@ -248,28 +248,8 @@ bool is_hooked(const Tensor& t) {
 
 uint64_t hooks_on(const Tensor& t) {
   uint64_t all = 0;
-  const auto note = [&](const auto& hooks, auto id_of) {
-    all *= 31;
-    for (const auto& h : hooks) all = all * 1'000'003 + id_of(h);
-  };
-  const auto first = [](const auto& h) { return h.first; };
-  const auto of_node = [&](const adjoint::Node* node) {
-    NodeExtras* const extras = node ? node->extras() : nullptr;
-    if (!extras) return;
-    std::lock_guard lock(extras->mutex);
-    note(extras->tensor_hooks, [](const auto& h) { return h.id; });
-    note(extras->prehooks, first);
-    note(extras->posthooks, first);
-  };
-  AutogradMeta* const meta = meta_of(t);
-  if (t->grad_fn) {
-    of_node(t->grad_fn);
-  } else if (meta) {
-    of_node(meta->accumulator.load(std::memory_order_acquire));
-    std::lock_guard lock(meta->lock);
-    note(meta->hooks, first);
-    note(meta->post_accumulate_hooks, first);
-  }
+  for (const HookOfPython& h : python_hooks(t))
+    all = (all * 31 + static_cast<uint64_t>(h.place)) * 1'000'003 + h.number;
   return all;
 }
 

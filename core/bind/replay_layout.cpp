@@ -158,6 +158,20 @@ void bind_replay_paths(nb::module_& m) {
             return passes(l.edges.at(edge), value.ptr());
           },
           nb::arg("edge"), nb::arg("value").none())
+      .def_prop_ro(
+          "_hooks",
+          [](const Layout& l) {
+            nb::list numbers;
+            for (size_t i = 0; i < l.nodes.size(); ++i) {
+              const auto& n = l.nodes[i];
+              if (n.kind != Kind::Tensor || !n.length) continue;
+              size_t at = static_cast<size_t>(n.first);
+              for (const HookOfPython& h : python_hooks(unwrap(l.objects.at(i).ptr())))
+                if (l.edges.at(at++).guard == Guard::Node) numbers.append(h.number);
+            }
+            return numbers;
+          },
+          "The numbers of hooks whose code is known, which a pass within the call may run.")
       .def(
           "_number_of",
           [](const Layout& l, nb::handle o) {

@@ -269,8 +269,19 @@ bool Walk::node(int32_t number) {
   };
   switch (n.kind) {
     case Kind::Call:
-    case Kind::Tensor:
       break;
+    case Kind::Tensor: {
+      if (!n.length) break;
+      const std::vector<HookOfPython> all = python_hooks(unwrap(o));
+      if (all.size() != static_cast<size_t>(n.length))
+        return fails(n, o, adjoint::text(" of ", all.size(), " hooks, had ", n.length).c_str());
+      for (size_t i = 0; i < all.size(); ++i) {
+        const Edge& e = edges[n.first + static_cast<int32_t>(i)];
+        if (e.bits != all[i].place) return fails(n, o, " with other hooks than before");
+        if (!look(e, all[i].function.get())) return false;
+      }
+      break;
+    }
     case Kind::Plain:
       if (n.fact.is_valid() && n.fact.ptr() != o) return fails(n, o, ", another than before");
       for (int32_t i = n.first; i < n.split; ++i)

@@ -18,6 +18,7 @@
 
 #include "bind/caster.h"
 #include "bind/object.h"
+#include "bind/replay.h"
 
 namespace adjoint::bind::paths {
 
@@ -58,6 +59,7 @@ enum class By : uint8_t {
   Inner,
   // Of a tensor.
   Grad,
+  Hook,
 };
 
 /// What must be found.

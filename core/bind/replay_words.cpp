@@ -120,6 +120,8 @@ std::string Layout::path(int32_t number, int depth) const {
     }
     case By::Grad:
       return member("grad");
+    case By::Hook:
+      return adjoint::text("hook ", e.at, " of ", path_of_node(e.parent, depth));
   }
   return "";
 }

@@ -5,6 +5,7 @@
 
 #include "autograd/engine.h"
 #include "autograd/meta.h"
+#include "autograd/reached.h"
 #include "autograd/views.h"
 #include "for_size.h"
 
@@ -14,6 +15,9 @@ namespace {
 [[maybe_unused]] const bool told = [] {
   adjoint::leads_on = [](const Node& node, uint32_t input_nr) {
     return static_cast<const ReplayNode&>(node).leads_on(input_nr);
+  };
+  adjoint::is_edge_of = [](const Node& node, uint32_t input_nr, size_t edge) {
+    return static_cast<const ReplayNode&>(node).is_edge_of(input_nr, edge);
   };
   return true;
 }();
@@ -221,6 +225,7 @@ bool ReplayNode::run(const Replay::Backward& pass, Gradients& in, Gradients& out
 }
 
 void ReplayNode::apply(Gradients& in, Gradients& out) {
+  if (std::ranges::any_of(in, [](const Tensor& g) { return !g.defined(); })) current_pass_is_parted();
   // Other results than those that gradients came for may lead to what is asked for.
   bool asked = false;
   for (uint32_t i = 0; i < in.size() && !asked; ++i) asked = in[i].defined() && leads_past(i);

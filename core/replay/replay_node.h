@@ -53,6 +53,8 @@ class ReplayNode final : public Node {
   bool leads_on(uint32_t input_nr) const;
   /// The same, of what the result is made of.
   bool leads_past(uint32_t input_nr) const;
+  /// See `adjoint::is_edge_of`.
+  bool is_edge_of(uint32_t input_nr, size_t edge) const { return group().reach[input_nr][edge]; }
   /// See `adjoint::replay::each_again`.
   void each_again(uint32_t output_nr, runtime::FunctionRef<void(const Again&, size_t)> f) const;
 

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "replay/numbers.h"
@@ -176,6 +177,9 @@ class Tracer final : public Observer {
   const std::string& hooked_at() const { return hooked_at_; }
   /// The number of the last hook that was set before the call.
   uint64_t hooks_before = 0;
+  /// Of those before, the numbers of such as may run in it; and whether any did.
+  std::unordered_set<uint64_t> known_hooks;
+  bool ran_hooks = false;
   /// Where the program recorded a write to memory that was there before.
   std::string written_at(const Tensor& t) const {
     const auto line = written_at_.find(at_.find(owner_of_bytes(t->storage)));

@@ -46,7 +46,8 @@ $.t_() | $.detach_() | $.data = $.data * 0.5 | $ += $ | $ *= # | $.sub_($) | $[$
 STATE = """
 W.kept = $ | W.list[0] = $ | W.dict['x'] = $ | W.n *= 0.9 | W.k += 1 | W.list.append(#) | W.kept = ($, $) | W.dict['n'] = # | W.buffer = $ | W.pair = (W.n, $)
 W.list[1] = W.list[0] | W.kept = None | W.dict.pop('x', None) | W.p.grad = None | W.k = 0 | W.n = $.sum().item() | W.numbers.append(W.n)
-W.optimizer.zero_grad() | W.optimizer.step() | W.module.load_state_dict(W.module.state_dict()) | W.p.requires_grad_(W.k % 2 == 0)
+W.p.register_hook(lambda g: g * 0.5) | W.handles.append($.register_hook(W.hook())) | W.handles.pop().remove() | $.register_hook(lambda g: g * n)
+$.register_hook(lambda g: g * W.n + W.p.detach().sum()) | W.optimizer.zero_grad() | W.optimizer.step() | W.module.load_state_dict(W.module.state_dict()) | W.p.requires_grad_(W.k % 2 == 0)
 """.replace("\n", " | ")
 PASSES = """
 $.abs().sum().backward(retain_graph=True) | ad.func.grad(lambda z: (z * $).abs().sum())($) | ad.func.jvp(lambda z: z * $, ($,), ($,))[1]
@@ -89,8 +90,15 @@ class Doubled(ad.autograd.Function):
         return g * 2 + x * 0
 
 
+def _halve(p):
+    with ad.no_grad():
+        p.grad.mul_(0.5)
+
+
 class World:
     """What functions read and change beside their arguments."""
+
+    hook_scale = 0.5
 
     def __init__(self, seed):
         rng = random.Random(seed)
@@ -117,6 +125,37 @@ class World:
             ]
         )
         self.optimizer = make([self.p, self.q])
+        #: Hooks have numbers of their own, so that they change no other program.
+        self.hooks, self.handles = random.Random(seed + 7), []
+        if self.hooks.random() < 0.3:
+            for p in (self.p, self.q, self.module.weight):
+                for _ in range(self.hooks.randrange(3)):
+                    self.set_hook(p)
+
+    def hook(self):
+        """A hook of a tensor."""
+
+        def counts(g):
+            self.k = (self.k + 1) % 3
+
+        def decides(g):
+            return g * 0.5 if self.k % 2 else g
+
+        def scaled(g, scale=2):
+            return g * scale
+
+        return self.hooks.choice(
+            [counts, decides, scaled, lambda g: g * self.dict.get("n", 1), lambda g: g - 1, lambda g: None]
+        )
+
+    def set_hook(self, p):
+        if self.hooks.random() < 0.7:
+            self.handles.append(p.register_hook(self.hook()))
+        elif self.hooks.random() < 0.5:
+            self.handles.append(p.register_post_accumulate_grad_hook(_halve))
+        else:
+            node = p.view_as(p).grad_fn.next_functions[0][0]
+            self.handles.append(node.register_prehook(lambda g: (g[0] * self.hook_scale,)))
 
     def drawn(self, *shape, dtype=None):
         x = ad.rand(*(shape or (self.size, self.size)), generator=self.generator, dtype=ad.float64) * 2 - 0.8

@@ -45,7 +45,9 @@ def look(space, *more):
     """All that can be seen, and who shares memory with whom."""
     W = space["W"]
     state = [W.optimizer.state.get(p) for p in (W.p, W.q)]
-    values = {k: v for k, v in vars(W).items() if k not in ("module", "optimizer", "generator")}
+    values = {
+        k: v for k, v in vars(W).items() if k not in ("module", "optimizer", "generator", "hooks", "handles")
+    }
     values = [values, list(W.module.parameters()), state, more]
     tensors = tensors_of(values)
     where = [memory_of(t) for t in tensors]
@@ -122,7 +124,7 @@ def event(rng, space, held):
     """Something that happens between two calls."""
     W = space["W"]
     what = rng.choice(
-        "write write drop drop swap data load number count lr collect list grad zero pass none view dtype".split()
+        "write write drop drop swap data load number count lr collect list grad zero pass none view dtype hook unhook".split()
     )
     tensors = tensors_of(held)
     if what == "write" and tensors:
@@ -154,6 +156,10 @@ def event(rng, space, held):
         W.view = W.buffer[:2]
     elif what == "dtype":
         W.buffer = W.buffer.to(ad.float32)
+    elif what == "hook" and W.p.requires_grad:
+        W.set_hook(rng.choice([W.p, W.q, W.module.weight]))
+    elif what == "unhook":
+        W.handles.pop(rng.randrange(len(W.handles))).remove()
     elif what == "pass":
         return what, outside(rng, space, held)
     return what, None

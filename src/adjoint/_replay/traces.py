@@ -112,6 +112,8 @@ def _watched(
     gives the arguments of a call that is only tried, in which no other code may run.
     """
     recorder = _C._record(LIBRARY, known is None)
+    if made.layout is not None:
+        recorder.know_hooks(made.layout._hooks)
     try:
         if place:
             args, kwargs = place(recorder)
@@ -255,6 +257,8 @@ def _finish(
     if draws_aside is None:
         raise Unfit("it draws from a generator that it makes itself")
     groups, spent = passes(made, recorder, tensors, ends)
+    if groups and recorder.ran_hooks:
+        raise Unfit("its result requires grad, and a backward pass within it runs a hook that was set before")
     if groups and draws_aside:
         raise Unfit("its result requires grad, and it draws from a generator of its own")
     gradients = ((c.key, layout._of_tensor(c.key)[1]) for c, _ in made.changes if c.kind == "grad")

@@ -76,7 +76,7 @@ class Gradients(Members):
         """The hooks by number, in the order in which they run; None where there are none."""
         from collections import OrderedDict
 
-        return OrderedDict(_C._hooks_of(self)) or None
+        return OrderedDict(_C._hooks_of(self, True)) or None
 
     @_backward_hooks.setter
     def _backward_hooks(self, hooks):
