@@ -45,15 +45,15 @@ def torch_names():
 
 
 def reasons():
-    """What tools/coverage.txt says: (kind, text, patterns), where the kind is 'absent', 'later' or 'differs'."""
+    """What tools/coverage.txt says: (kind, text, patterns), where the kind is 'absent' or 'differs'."""
     found: list[tuple[str, str, list[str]]] = []
     for line in REASONS.read_text(encoding="utf-8").splitlines():
         if line.startswith("    "):
             found[-1][2].extend(line.split())
         elif line and not line.startswith("#"):
             kind, _, text = line.partition(": ")
-            if kind not in ("absent", "later", "differs"):
-                raise SystemExit(f"{REASONS.name}: a reason begins with absent, later or differs: {line!r}")
+            if kind not in ("absent", "differs"):
+                raise SystemExit(f"{REASONS.name}: a reason begins with absent or differs: {line!r}")
             found.append((kind, text, []))
     return found
 
@@ -126,16 +126,12 @@ def page(found, given):
         lines.append(f"| {module} | {' | '.join(map(str, counts))} |")
     lines += ["", "## Absent, and why", ""]
     left = {full for full, state in found.items() if state == "absent"}
-    for kind in ("absent", "later"):
-        if kind == "later":
-            lines += ["## Absent until they are written", ""]
-        for of, text, patterns in given:
-            names = [full for full in found if full in left and matches(full, patterns)] if of == kind else []
-            left.difference_update(names)
-            if names:
-                lines += [f"- **{text}** {short(names)}"]
-        lines.append("")
-    lines += ["## Different", ""]
+    for kind, text, patterns in given:
+        names = [full for full in found if full in left and matches(full, patterns)] if kind == "absent" else []
+        left.difference_update(names)
+        if names:
+            lines += [f"- **{text}** {short(names)}"]
+    lines += ["", "## Different", ""]
     for kind, text, patterns in given:
         if kind == "differs":
             lines.append(f"- {short(patterns)}: {text}")
