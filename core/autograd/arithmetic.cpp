@@ -109,9 +109,54 @@ Tensor own_gradient(Tensor& g, const Tensor& leaf) {
   return fresh;
 }
 
-void keep_history(Tensor& g, std::span<const Edge> edges, uint64_t mask) {
-  if (!g.defined() || g.requires_grad() || thread_state.within_composition) return;
-  for (size_t i = 0; i < edges.size(); ++i) {
+namespace {
+
+/// Which of the inputs in `mask` the graph of `g` leads to. What the rule of `of` recorded has numbers from
+/// `since` on, begins at the cotangents and at what was saved, and is a few nodes. Where it is more, as of a
+/// layer's composition, all of them: such a layer is not flat in what it reads. What was saved may have
+/// another history than the input (of a replayed call's result, say), and then stands for all as well.
+uint64_t inputs_reached(const Tensor& g, const Gradients& cotangents, Node& of, uint64_t since,
+                        uint64_t mask) {
+  constexpr size_t kMost = 32;
+  const std::span<const Edge> inputs = of.edges();
+  Node* nodes[kMost];
+  size_t end = 0;
+  uint64_t found = 0;
+  const auto look_at = [&](Node* node, uint32_t input_nr) {
+    if (!node) return;
+    if (node->sequence >= since && node->sequence != Node::kFirst) {
+      if (std::find(nodes, nodes + end, node) != nodes + end) return;
+      if (end == kMost)
+        found = mask;
+      else
+        nodes[end++] = node;
+      return;
+    }
+    bool known = false;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (inputs[i].node.get() == node && inputs[i].input_nr == input_nr) {
+        known = true;
+        found |= mask & uint64_t{1} << (i & 63);
+      }
+    for (const Tensor& c : cotangents) known |= c.defined() && c->grad_fn == node && c->output_nr == input_nr;
+    if (!known) found = mask;
+  };
+  look_at(g->grad_fn, g->output_nr);
+  for (size_t i = 0; i < end && found != mask; ++i)
+    for (const Edge& e : nodes[i]->edges()) look_at(e.node.get(), e.input_nr);
+  return found;
+}
+
+}  // namespace
+
+void keep_history(Tensor& g, const Gradients& cotangents, Node& of, uint64_t since, uint64_t mask) {
+  if (!g.defined() || thread_state.within_composition) return;
+  const std::span<const Edge> edges = of.edges();
+  uint64_t inputs = 0;
+  for (size_t i = 0; i < edges.size(); ++i)
+    if (edges[i]) inputs |= mask & uint64_t{1} << (i & 63);
+  mask = g->grad_fn ? inputs & ~inputs_reached(g, cotangents, of, since, inputs) : inputs;
+  for (size_t i = 0; i < edges.size() && mask; ++i) {
     if (!edges[i] || !(mask >> (i & 63) & 1)) continue;
     // Stands for the input, of which only the history is needed.
     const ResultInfo& info = edges[i].node->result(edges[i].input_nr);

@@ -26,10 +26,10 @@ Tensor fit_gradient(Tensor g, const ResultInfo& info, const Node& from, size_t i
 /// that is elsewhere than what it is the gradient of; `entering_gradient` fits it, too.
 Tensor on_device(Tensor g, const ResultInfo& info, const Node& from, size_t index);
 Tensor entering_gradient(Tensor g, const ResultInfo& info, const Node& from, size_t index);
-/// `g`, recorded as a function also of what the edges in `mask` lead to, on which it does not depend: unless
-/// it is recorded already, or `mask` has none of them. A gradient that happens to be constant can so be
-/// differentiated again.
-void keep_history(Tensor& g, std::span<const Edge> edges, uint64_t mask);
+/// `g`, which the rule of `of` made of `cotangents`, recording nodes with numbers from `since` on: recorded
+/// as a function also of those inputs in `mask` (bits by edge) that it is not recorded as a function of. What
+/// happens to be constant in an input, such as the slope of relu, can so be differentiated again, to zero.
+void keep_history(Tensor& g, const Gradients& cotangents, Node& of, uint64_t since, uint64_t mask);
 /// The complex conjugate; a real tensor as it is. Recorded.
 Tensor conjugate_of(Tensor g);
 /// A gradient of what was copied from one device to another, on the first.

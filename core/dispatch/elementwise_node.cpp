@@ -207,6 +207,7 @@ class ElementwiseNode final : public Node {
 
   void apply(Gradients& in, Gradients& out) override {
     const Tensor& g = in[0];
+    const uint64_t since = thread_state.sequence;
     Borrowed<4> values;
     Tensor with_history[S > 0 ? S : 1];
     if constexpr (S > 0)
@@ -242,7 +243,7 @@ class ElementwiseNode final : public Node {
       if (thread_state.grad && op_->rules[i] != RuleKind::One && op_->rules[i] != RuleKind::MinusOne)
           [[unlikely]] {
         const int takes = op_->takes[i];
-        keep_history(out[i], {edges_, A},
+        keep_history(out[i], in, *this, since,
                      op_->rules[i] == RuleKind::Zero ? uint64_t{1} << i
                      : takes & kResult               ? ~uint64_t{0}
                                                      : static_cast<uint64_t>(takes));

@@ -183,6 +183,7 @@ std::string RuleNode::name() const {
   if (const uint32_t missing = wanted & ~table_.ruled)
     fail<NotImplemented>("the derivative of '", table_.name, "' with respect to argument '",
                          argument_name(table_.signature, std::countr_zero(missing)), "' is not implemented");
+  const uint64_t since = thread_state.sequence;
   const bool composed = table_.composition && recording();
   if (composed || table_.joint) {
     Tensors gradients = composed ? Tensors() : table_.joint(*this, wanted, in);
@@ -196,7 +197,9 @@ std::string RuleNode::name() const {
   each_of(wanted, [&](int p) {
     const size_t first = edge_of(p), n = p == table_.list ? list_ : 1;
     for (size_t e = first; e < first + n; ++e)
-      if (edges[e]) keep_history(out[e], edges, read_by(p));
+      if (edges[e] && out[e].defined() &&
+          (table_.gradient_keeps_history == KeepsHistory::Always || !out[e].requires_grad()))
+        keep_history(out[e], in, *this, since, read_by(p));
   });
 }
 
@@ -236,7 +239,7 @@ Tensors RuleNode::composed_gradients(uint32_t wanted, const Gradients& in) {
 /// it takes a result.
 uint64_t RuleNode::read_by(int parameter) const {
   const Need& need = table_.needs[parameter];
-  if (table_.gradient_keeps_history || need.outputs || need.list) return ~uint64_t{0};
+  if (table_.gradient_keeps_history != KeepsHistory::No || need.outputs || need.list) return ~uint64_t{0};
   uint64_t mask = 0;
   each_of(need.inputs, [&](int p) { mask |= uint64_t{1} << (edge_of(p) & 63); });
   return mask;

@@ -79,7 +79,8 @@ struct RuleTable {
   uint16_t tensors;
   int list;
   uint16_t ruled;
-  bool gradient_keeps_history, edges_from_last;
+  KeepsHistory gradient_keeps_history;
+  bool edges_from_last;
   /// What the rule of each parameter takes, and all of them together.
   const Need* needs;
   Need all;

@@ -112,7 +112,7 @@ struct NllLoss : Structured {
       "(2, 4, 3), index(2, 3, below=4), reduction='none'", "(4,), index(below=4)",
       "(0, 4), index(0, below=4), reduction='sum'"};
   static constexpr bool method = false;
-  static constexpr bool gradient_keeps_history = true;
+  static constexpr auto gradient_keeps_history = KeepsHistory::Always;
   static Tensor forward(const Tensor& input, const Tensor& target, OptionalTensor weight, Text reduction,
                         int64_t ignore_index) {
     return kernels::class_loss(input, target, weight, {kernels::reduce_of(reduction, name), ignore_index, 0},

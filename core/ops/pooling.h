@@ -34,6 +34,7 @@ struct MaxPool : Structured {
             "(1, 2, 5, 7), [1, 1], [0, 0], [0, 0], [1, 1], [3, 2]", "(0, 2, 5), [3], [2], [1], [1], [3]"};
   static constexpr auto returns = "values, indices";
   static constexpr bool method = false;
+  static constexpr auto gradient_keeps_history = KeepsHistory::Always;
   static std::tuple<Tensor, Tensor> forward(const Tensor& self, IntList kernel, IntList stride,
                                             IntList padding, IntList dilation, IntList result) {
     return pooling::max(self, kernel, stride, padding, dilation, result, true, name);
@@ -54,6 +55,7 @@ struct MaxPoolValues : Structured {
   static constexpr TypeSet types = types::ordered;
   static constexpr auto samples = MaxPool::samples;
   static constexpr bool method = false;
+  static constexpr auto gradient_keeps_history = KeepsHistory::Always;
   static Tensor forward(const Tensor& self, IntList kernel, IntList stride, IntList padding, IntList dilation,
                         IntList result) {
     return std::get<0>(pooling::max(self, kernel, stride, padding, dilation, result, false, name));

@@ -220,8 +220,7 @@ struct Baddbmm : AddProduct<3> {
 struct Addmv : AddProduct<2, 1> {
   static constexpr auto name = "addmv";
   static constexpr bool inplace = true;
-  static constexpr bool gradient_keeps_history =
-      true;  // with beta = 0 it is constant, and can be differentiated again
+  static constexpr auto gradient_keeps_history = KeepsHistory::IfConstant;  // as with beta = 0
   static constexpr auto doc =
       "beta * self + alpha * (mat @ vec); with beta = 0 self is ignored, NaN included.";
   static constexpr auto signature = "self, mat, vec, *, beta=1, alpha=1";
@@ -241,8 +240,7 @@ struct Addr : Structured {
   static void batch(BatchedCall& c, Batched<"self"> self, Batched<"vec1"> a, Batched<"vec2"> b,
                     Argument<Scalar, "beta"> beta, Argument<Scalar, "alpha"> alpha);
   static constexpr bool inplace = true;
-  static constexpr bool gradient_keeps_history =
-      true;  // with beta = 0 it is constant, and can be differentiated again
+  static constexpr auto gradient_keeps_history = KeepsHistory::IfConstant;  // as with beta = 0
   static constexpr auto doc =
       "beta * self + alpha * outer(vec1, vec2); with beta = 0 self is ignored, NaN included.";
   static constexpr auto signature = "self, vec1, vec2, *, beta=1, alpha=1";

@@ -176,7 +176,7 @@ struct OwnPad : Structured {
                                         "(2, 3, 4), [2, 1, 0, -1], 'circular'",
                                         "(2, 3, 2), [0, 0, 1, 2], 'reflect'", "(0, 3), [1, 1], 'replicate'"};
   static constexpr bool method = false;
-  static constexpr bool gradient_keeps_history = true;
+  static constexpr auto gradient_keeps_history = KeepsHistory::Always;
   static Tensor forward(const Tensor& self, IntList pad, Text mode);
   static constexpr auto linear = LinearIn<"self">{};
   static Tensor rule(const Tensor& g, IntList shape, IntList pad, Text mode);
@@ -218,7 +218,7 @@ struct Attach : Structured {
   static constexpr auto signature = "self, other";
   static constexpr auto samples = Cases{"(3, 4), (2,)", "(), (0,)"};
   static constexpr bool method = false;
-  static constexpr bool gradient_keeps_history = true;
+  static constexpr auto gradient_keeps_history = KeepsHistory::IfConstant;
   static Tensor forward(const Tensor& self, const Tensor& other);
   static constexpr auto linear = LinearIn<"self">{};
   static constexpr auto vjp =

@@ -87,6 +87,30 @@ def test_constant_gradients_are_differentiated_again(name):
     assert not plain.requires_grad and plain.tolist() == gradient.tolist()
 
 
+@pytest.mark.parametrize("name", CONSTANT_GRADIENTS)
+def test_constant_gradients_below_a_weight(name):
+    """The gradient is a function of the weight anyhow, and of the input still, with the derivative zero."""
+    x, w = leaf(0.3, -0.9, 2.2, dtype="float32"), leaf(2.0, dtype="float32")
+    y = (CONSTANT_GRADIENTS[name](x) * w).sum()
+    (gradient,) = ad.autograd.grad(y, x, create_graph=True)
+    (second,) = ad.autograd.grad(gradient.sum(), x, allow_unused=True)
+    if name in ("max along", "cummax", "cummin", "sort", "addmv", "addr"):
+        assert second is None  # their gradient reads positions alone, or nothing, also in torch
+    else:
+        assert second.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("flat, width", [(F.relu, 4), (F.leaky_relu, 4), (lambda h: F.max_pool1d(h, 2), 2)])
+def test_laplacian_and_gradient_penalty_of_a_network(flat, width):
+    ad.manual_seed(0)
+    lower, upper, x = ad.nn.Linear(3, 4), ad.nn.Linear(width, 4), ad.randn(5, 3, requires_grad=True)
+    (slope,) = ad.autograd.grad(flat(upper(flat(lower(x)))).sum(), x, create_graph=True)
+    (second,) = ad.autograd.grad(slope.sum(), x, retain_graph=True)
+    assert second.shape == x.shape and not second.any()
+    (slope**2).sum().backward()
+    assert lower.weight.grad.any() and not lower.bias.grad.any() and not upper.bias.grad.any()
+
+
 @pytest.mark.parametrize("name", LINEAR)
 def test_gradients_of_linear_functions_are_not_recorded(name):
     x = leaf(0.3, -0.9, 2.2, dtype="float32")

@@ -204,6 +204,9 @@ void draws(BatchedCall& call);
 void composed(BatchedCall& call);
 }  // namespace batching
 
+/// When a row's gradient is recorded as a function of inputs on which it does not depend.
+enum class KeepsHistory : uint8_t { No, IfConstant, Always };
+
 struct Structured {
   /// The types that tensors in its samples may have; index tensors and masks apart.
   static constexpr TypeSet types = types::all;
@@ -229,9 +232,9 @@ struct Structured {
   static constexpr bool takes_sparse = false;
   /// `forward` is written in recorded operators: the call itself makes no node and has no rule.
   static constexpr bool composite = false;
-  /// Linear, yet its gradient is recorded as a function of the inputs, on which it does not depend: as in
-  /// torch.
-  static constexpr bool gradient_keeps_history = false;
+  /// Linear, or flat in what it reads, yet its gradient is recorded as a function of the inputs: always, as
+  /// in torch, or where it would be none of anything.
+  static constexpr KeepsHistory gradient_keeps_history = KeepsHistory::No;
   /// The node's edges are those of the tensor arguments from the last to the first, where programs know the
   /// order in which gradients arrive.
   static constexpr bool edges_from_last = false;
