@@ -91,6 +91,13 @@ Tensor SavedTensor::with_history(Node* owner, uint32_t input_nr) const {
   return t;
 }
 
+void SavedTensor::keep_that_of(const SavedTensor& other) {
+  Tensor t = alias(other.tensor_);
+  if (!result_ && tensor_->grad_fn) set_history(t, Ref<Node>::share(tensor_->grad_fn), tensor_->output_nr);
+  tensor_ = std::move(t);
+  version_ = other.version_;
+}
+
 void SavedTensor::pack(const Tensor& t, Node* owner, SavedHooks& hooks) {
   auto packed = std::make_shared<PackedTensor>();
   const bool leaf = !result_ && !t->grad_fn;

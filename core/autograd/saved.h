@@ -68,6 +68,11 @@ class SavedTensor {
   int64_t bytes() const { return tensor_.defined() ? tensor_.numel() * tensor_.itemsize() : 0; }
   /// Let the node's own result be unpacked without history, as for a rule that is not recorded.
   void forget_owner() { result_ = false; }
+  /// What was kept, whether it was written since or not; undefined where it was freed, or hooks have it.
+  const Tensor& kept() const { return tensor_; }
+  /// Keep the memory of another's tensor from now on, which has the same elements, at the version that it had
+  /// there.
+  void keep_that_of(const SavedTensor& other);
   /// The node's own result got its tangents.
   void share_tangents_of(const Tensor& result);
   /// Let hooks have what is saved.

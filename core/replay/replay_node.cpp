@@ -5,38 +5,49 @@
 
 #include "autograd/engine.h"
 #include "autograd/meta.h"
-#include "autograd/reached.h"
 #include "autograd/views.h"
 #include "for_size.h"
 
 namespace adjoint::replay {
 
 namespace {
-[[maybe_unused]] const bool told = [] {
-  adjoint::leads_on = [](const Node& node, uint32_t input_nr) {
-    return static_cast<const ReplayNode&>(node).leads_on(input_nr);
-  };
-  adjoint::is_edge_of = [](const Node& node, uint32_t input_nr, size_t edge) {
-    return static_cast<const ReplayNode&>(node).is_edge_of(input_nr, edge);
-  };
-  return true;
-}();
+
+constexpr ManyInOne kOfReplays{[](const Node& node, uint32_t input_nr) {
+                                 return static_cast<const ReplayNode&>(node).leads_on(input_nr);
+                               },
+                               [](const Node& node, uint32_t input_nr, size_t edge) {
+                                 return static_cast<const ReplayNode&>(node).is_edge_of(input_nr, edge);
+                               },
+                               [](const Node& node, uint32_t input_nr) -> const Edge& {
+                                 return static_cast<const ReplayNode&>(node).replacement(input_nr);
+                               },
+                               replace_calls};
+
 }  // namespace
 
 ReplayNode::ReplayNode(std::shared_ptr<Replay> replay, uint32_t group, std::shared_ptr<const Again> again,
-                       std::shared_ptr<const Before> before, std::span<const Tensor> inputs)
+                       std::shared_ptr<NodesOfCall> call, std::span<const Tensor> inputs)
     : replay_(std::move(replay)),
       group_(group),
+      call_(std::move(call)),
       again_(std::move(again)),
-      before_(std::move(before)),
       inputs_(inputs.size()),
       elements_(inputs.size()) {
   for (const uint32_t k : this->group().by) edges_.push_back(gradient_edge(inputs[k]));
   left_ = this->group().saving.size();
   readers.store(kStandsForMany, std::memory_order_relaxed);
+  if (!many_in_one.load(std::memory_order_relaxed)) many_in_one.store(&kOfReplays, std::memory_order_release);
+  call_->nodes.push_back(this);
+  ++call_->needing;
 }
 
 ReplayNode::~ReplayNode() {
+  Before before;  // dies after the lock
+  {
+    std::lock_guard lock(call_->mutex);
+    call_->nodes[group_] = nullptr;
+    if (!released_ && --call_->needing == 0) before = std::move(call_->before);
+  }
   for (ReplayNode* const node : before_it_) --node->from_later_;
 }
 
@@ -119,17 +130,24 @@ void ReplayNode::release() {
   kept_.clear();
   // What leads past nothing that was freed still runs, if need be by the function itself.
   if (group().free_ways) return;
+  Taken gone;
+  std::lock_guard lock(call_->mutex);
+  take(gone);
+}
+
+void ReplayNode::take(Taken& taken) {
+  if (std::exchange(released_, true)) return;
+  taken.inputs = inputs_;
   for (SavedTensor& s : inputs_) s.release();
-  unread_.assign(unread_.size(), Tensor());
-  before_ = nullptr;
-  again_ = nullptr;
+  taken.unread = std::exchange(unread_, Tensors(inputs_.size()));
+  taken.again = std::move(again_);
+  if (--call_->needing == 0) taken.before = std::move(call_->before);
 }
 
 namespace {
 
-bool stands_for_many(const Node& node) {
-  return node.readers.load(std::memory_order_relaxed) == kStandsForMany;
-}
+/// In a pass, one that was replaced is one that the pass came to before.
+bool is_of_replay(const Node& node) { return stands_for_many(node) || is_replaced(node); }
 
 }  // namespace
 
@@ -146,9 +164,10 @@ bool ReplayNode::leads_past(uint32_t input_nr) const {
     open.pop_back();
     const Mask& reach = node->group().reach[nr];
     for (size_t j = 0; j < node->edges_.size(); ++j) {
-      const Edge& e = node->edges_[j];
-      if (!e || !reach[j] || !current_pass_runs(e.node.get(), e.node->sequence)) continue;
-      if (!stands_for_many(*e.node)) return true;
+      if (!node->edges_[j] || !reach[j]) continue;
+      const Edge& e = current_pass_target(node->edges_[j]);
+      if (!current_pass_runs(e.node.get(), e.node->sequence)) continue;
+      if (!is_of_replay(*e.node)) return true;
       const Output next{static_cast<const ReplayNode*>(e.node.get()), e.input_nr};
       if (current_pass_captures(*next.first, next.second)) return true;
       if (seen.insert(next).second) open.push_back(next);
@@ -162,10 +181,12 @@ ReplayNode::Reading::Reading(ReplayNode& node, const Gradients& in) : node_(node
   const bool frees = current_pass_frees();
   std::vector<bool> wanted;
   if (current_pass_is_selective())
-    for (const Edge& e : node.edges_)
+    for (const Edge& edge : node.edges_) {
+      const Edge& e = edge ? current_pass_target(edge) : edge;
       wanted.push_back(
           e && current_pass_runs(e.node.get(), e.node->sequence) &&
-          (!stands_for_many(*e.node) || static_cast<const ReplayNode&>(*e.node).leads_on(e.input_nr)));
+          (!is_of_replay(*e.node) || static_cast<const ReplayNode&>(*e.node).leads_on(e.input_nr)));
+    }
   const auto concerns = [&](const Saving& s) {
     bool from = false, to = wanted.empty();
     for (size_t i = 0; i < in.size() && !from; ++i) from = in[i].defined() && s.outputs[i];
@@ -230,6 +251,8 @@ void ReplayNode::apply(Gradients& in, Gradients& out) {
   bool asked = false;
   for (uint32_t i = 0; i < in.size() && !asked; ++i) asked = in[i].defined() && leads_past(i);
   if (!asked) return;
+  if (thread_state.grad) replace();  // where it could not be done before the pass, it fails here
+  if (is_replaced(*this) && (released_ || thread_state.grad)) return differentiate_replaced(in, out);
   Reading reading(*this, in);
   const Replay::Backward* pass =
       thread_state.grad || thread_state.watched || thread_state.dual_level || thread_state.batch_level

@@ -2,12 +2,15 @@
 //
 // Its rule is a recorded pass, run over what the call kept. Where a pass asks for what was not recorded, the
 // function runs again, on its inputs and with the memory that it writes as these were at the call, and the
-// graph that this gives is differentiated. For a derivative of that, the results that are saved in the new
-// graph take the place that the call's results have in the program's: see `join`.
+// graph that this gives is differentiated (second_run.cpp). Before a pass that is recorded itself, that graph
+// takes the place of the call's nodes, for this pass and all others that begin later (replaced.cpp).
 //
 // Start reading at `ReplayNode::apply`.
 #pragma once
 
+#include <unordered_map>
+
+#include "autograd/many.h"
 #include "autograd/saved.h"
 #include "replay/derivative.h"
 
@@ -16,6 +19,7 @@ namespace adjoint::replay {
 /// The memory that a call writes, as it was before.
 class Before {
  public:
+  Before() = default;
   Before(const Replay& replay, std::span<const Tensor> inputs);
   /// Let that memory be as it was; gives what it is now.
   Before put(std::span<const Tensor> inputs) const;
@@ -29,16 +33,31 @@ class Before {
   struct Count {
     uint32_t input, version, other, view;
   };
-  Before() = default;
 
   std::vector<Part> parts_;
   std::vector<Count> counts_;
 };
 
+class ReplayNode;
+
+/// What the nodes of a call share.
+struct NodesOfCall {
+  NodesOfCall(const Replay& replay, std::span<const Tensor> inputs) : before(replay, inputs) {}
+  runtime::SmallLock mutex;
+  Before before;
+  /// By group; null: gone.
+  runtime::SmallVector<ReplayNode*, 4> nodes;
+  /// How many need what was before.
+  uint32_t needing = 0;
+  /// The number of the first node that the call would have recorded.
+  uint64_t first_node = 0;
+  bool replaced = false;
+};
+
 class ReplayNode final : public Node {
  public:
   ReplayNode(std::shared_ptr<Replay> replay, uint32_t group, std::shared_ptr<const Again> again,
-             std::shared_ptr<const Before> before, std::span<const Tensor> inputs);
+             std::shared_ptr<NodesOfCall> call, std::span<const Tensor> inputs);
   ~ReplayNode() override;
   std::string name() const override { return "JitBackward0"; }
   std::span<Edge> edges() override { return edges_; }
@@ -49,12 +68,15 @@ class ReplayNode final : public Node {
   /// `nodes`: of all groups.
   void enter(std::span<const Tensor> inputs, std::span<Tensor> all, const std::vector<Scalar>& numbers,
              std::span<const Ref<ReplayNode>> nodes);
-  /// See `adjoint::leads_on`.
+  /// See `ManyInOne`, of which these are what a node says of itself.
   bool leads_on(uint32_t input_nr) const;
   /// The same, of what the result is made of.
   bool leads_past(uint32_t input_nr) const;
-  /// See `adjoint::is_edge_of`.
   bool is_edge_of(uint32_t input_nr, size_t edge) const { return group().reach[input_nr][edge]; }
+  const Edge& replacement(uint32_t input_nr) const { return now_[input_nr]; }
+  /// Run the function again, and let the graph that this gives take the place of the call's nodes. Nothing
+  /// where all was freed, or that was done.
+  void replace();
   /// See `adjoint::replay::each_again`.
   void each_again(uint32_t output_nr, runtime::FunctionRef<void(const Again&, size_t)> f) const;
 
@@ -81,23 +103,46 @@ class ReplayNode final : public Node {
   void differentiate_again(Gradients& in, Gradients& out);
   /// What the function took, and whether some of it was written since by who had nothing to fear of that.
   Tensors inputs_then(bool& written);
-  /// Of the results of the function, run again, which is one of this node's, or of a node before it.
-  struct Result {
-    Edge now, then;
-    const SavedTensor* kept = nullptr;
+  /// The history that an input had.
+  Edge history_then(uint32_t input);
+  Tensors results_again(const Again& again, TensorList inputs, const Ref<Observer>& observer);
+  /// Differentiate what came in from these edges to those, for each of which there is one where gradients
+  /// leave.
+  void differentiate(std::span<const Edge> roots, std::span<const Edge> ends, Gradients& in, Gradients& out);
+  void differentiate_replaced(Gradients& in, Gradients& out);
+  /// What a node kept; it dies after the lock.
+  struct Taken {
+    std::vector<SavedTensor> inputs, results;
+    Tensors unread, kept;
+    std::shared_ptr<const Again> again;
+    Before before;
   };
-  std::vector<Result> results_of(TensorList again);
-  /// `stops`: where the inputs came from.
-  void differentiate(const std::vector<Result>& results, TensorList inputs, std::vector<Edge> stops,
-                     Gradients& in, Gradients& out);
-  void put_results(const std::vector<Result>& results, std::span<const Edge> stops);
-  static void join(const std::vector<Result>& results, std::span<const std::pair<Edge, Edge>> places,
-                   TensorList gradients, std::span<const Edge> stops);
+  /// All that a second run needs; the call is locked.
+  void take(Taken& taken);
+  /// What the nodes of the call know besides this one.
+  struct Known {
+    /// Of inputs, where this node has none.
+    std::vector<Edge> histories;
+    /// What was kept, by numbers of `Replay::kept_`.
+    std::unordered_map<uint32_t, Tensor> kept;
+    /// By output.
+    std::unordered_map<uint32_t, SavedTensor> results;
+    /// By group.
+    std::vector<std::vector<bool>> spent;
+  };
+  Known known();
+  /// Let the edges of all outputs in another graph stand for the call's.
+  void install(std::span<const Edge> now);
 
   const std::shared_ptr<Replay> replay_;
   const uint32_t group_;
+  const std::shared_ptr<NodesOfCall> call_;
+  /// These under its lock, but for what reads them because this thread is at work here: nothing was freed
+  /// then.
   std::shared_ptr<const Again> again_;
-  std::shared_ptr<const Before> before_;
+  bool released_ = false;
+  /// Of each output, in the graph that took the place of the call's.
+  std::vector<Edge> now_;
   std::vector<Edge> edges_;
   /// The nodes of groups before that edges lead to, one for each; how many edges of later ones lead here.
   std::vector<ReplayNode*> before_it_;
@@ -117,6 +162,18 @@ class ReplayNode final : public Node {
   std::vector<bool> spent_;
   size_t left_;
 };
+
+/// Before a pass that is recorded: see `ManyInOne::replace`.
+void replace_calls(std::span<const Edge> roots, std::span<const Edge> inputs);
+
+/// Where the outputs of a recording are, and what is inside, in the graph of what `Again` gave; no edge where
+/// they are not found, or are not of groups.
+std::vector<Edge> outputs_of(const Recording& recording, TensorList again);
+
+/// Runs along while the function runs again on inputs some of which were written since: what the call made
+/// and its passes take gets the elements that it had in the call. What else comes of such inputs, no pass
+/// reads.
+Ref<Observer> supplier(const Replay& replay, const std::unordered_map<uint32_t, Tensor>& kept);
 
 /// Give a result the history of one whose graph is gone.
 void set_spent(const Spent& spent, std::span<const Tensor> inputs, const Tensor& result);
