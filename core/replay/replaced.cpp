@@ -83,13 +83,6 @@ void replace_calls(std::span<const Edge> roots, std::span<const Edge> inputs) {
   }
 }
 
-Edge ReplayNode::history_then(uint32_t input) {
-  const SavedTensor& s = inputs_[input];
-  if (const auto packed = s.packed(this)) return copy_of(packed->edge);
-  const Tensor& t = s.saved() ? s.kept() : unread_[input];
-  return t.defined() && t->grad_fn ? gradient_edge(t) : Edge();
-}
-
 ReplayNode::Known ReplayNode::known() {
   Known known;
   known.histories.resize(inputs_.size());
@@ -100,9 +93,11 @@ ReplayNode::Known ReplayNode::known() {
     if (!node) continue;
     std::lock_guard at_work(node->mutex_);
     known.spent[node->group_] = node->spent_;
-    if (!node->released_)
-      for (const uint32_t k : node->group().by)
-        if (std::ranges::find(by, k) == by.end()) known.histories[k] = node->history_then(k);
+    const std::vector<uint32_t>& its = node->group().by;
+    for (size_t j = 0; j < its.size(); ++j)
+      if (const Edge& e = node->edges_[j];
+          e && e.node->sequence != Node::kFirst && std::ranges::find(by, its[j]) == by.end())
+        known.histories[its[j]] = copy_of(e);
     if (node->left_ == 0 && !node->spent_.empty()) continue;
     for (size_t k = 0; k < node->kept_.size(); ++k) {
       const uint32_t number = node->part().kept[k];

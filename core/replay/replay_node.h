@@ -103,8 +103,6 @@ class ReplayNode final : public Node {
   void differentiate_again(Gradients& in, Gradients& out);
   /// What the function took, and whether some of it was written since by who had nothing to fear of that.
   Tensors inputs_then(bool& written);
-  /// The history that an input had.
-  Edge history_then(uint32_t input);
   Tensors results_again(const Again& again, TensorList inputs, const Ref<Observer>& observer);
   /// Differentiate what came in from these edges to those, for each of which there is one where gradients
   /// leave.
