@@ -98,13 +98,8 @@ ReplayNode::Known ReplayNode::known() {
       if (const Edge& e = node->edges_[j];
           e && e.node->sequence != Node::kFirst && std::ranges::find(by, its[j]) == by.end())
         known.histories[its[j]] = copy_of(e);
-    if (node->left_ == 0 && !node->spent_.empty()) continue;
-    for (size_t k = 0; k < node->kept_.size(); ++k) {
-      const uint32_t number = node->part().kept[k];
-      if (node->kept_[k].defined()) known.kept.emplace(number, node->kept_[k]);
-      if (node->results_[k].kept().defined())
-        known.results.emplace(replay_->kept_output_[number], node->results_[k]);
-    }
+    // A pass may be taking from the others.
+    if (node->left_ != 0 || node->spent_.empty()) node->add_kept(known);
   }
   return known;
 }
@@ -118,30 +113,6 @@ struct Numbered {
   Numbered(const Numbered&) = delete;
   const uint64_t then;
 };
-
-/// What nodes of a new graph kept of results are the call's results.
-void keep_results(std::span<const Edge> now, TensorList inputs,
-                  const std::unordered_map<uint32_t, SavedTensor>& results) {
-  std::unordered_set<const Node*> stops;
-  for (const Tensor& t : inputs)
-    if (const Edge e = t.defined() ? gradient_edge(t) : Edge()) stops.insert(e.node.get());
-  for (Node* const node : nodes_from(now, [&](const Edge& e) { return stops.contains(e.node.get()); }))
-    for (SavedValue& v : node->saved()) {
-      if (!v.slot || !v.slot->saved() || !v.slot->kept().defined()) continue;
-      const Tensor& t = v.slot->kept();
-      const bool own = v.slot->is_result();
-      for (const auto& [output, kept] : results) {
-        const Edge& e = now[output];
-        const Tensor& then = kept.kept();
-        if (own ? e.node.get() != node || e.input_nr != v.output_nr
-                : e.node.get() != t->grad_fn || e.input_nr != t->output_nr)
-          continue;
-        if (then.dtype() == t.dtype() && same(then.sizes(), t.sizes()) && same(then.strides(), t.strides()))
-          v.slot->keep_that_of(kept);
-        break;
-      }
-    }
-}
 
 /// What passes have freed of the call is freed in a new graph.
 void free_spent(const Recording& recording, std::span<const Edge> now,
@@ -199,14 +170,12 @@ void ReplayNode::replace() {
   std::vector<Edge> now;
   {
     const Numbered numbered(call_->first_node);
-    const auto looking = written ? supplier(*replay_, known.kept) : Ref<Observer>();
-    now = outputs_of(*replay_->recording_, results_again(*again, inputs, looking));
+    now = run_again(*again, inputs, known, written);
   }
   for (const Group& g : replay_->recording_->groups)
     for (const uint32_t o : g.outputs)
       if (!now[o])
         fail("jit: this backward pass needs the function once more, and what it gives has no graph now");
-  keep_results(now, inputs, known.results);
   free_spent(*replay_->recording_, now, known.spent);
   install(now);
 }

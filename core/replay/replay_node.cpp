@@ -176,17 +176,20 @@ bool ReplayNode::leads_past(uint32_t input_nr) const {
   return false;
 }
 
+bool ReplayNode::goes_on(size_t edge) const {
+  if (!current_pass_is_selective()) return true;
+  if (!edges_[edge]) return false;
+  const Edge& e = current_pass_target(edges_[edge]);
+  return current_pass_runs(e.node.get(), e.node->sequence) &&
+         (!is_of_replay(*e.node) || static_cast<const ReplayNode&>(*e.node).leads_on(e.input_nr));
+}
+
 ReplayNode::Reading::Reading(ReplayNode& node, const Gradients& in) : node_(node) {
   const std::vector<Saving>& saving = node.group().saving;
   const bool frees = current_pass_frees();
   std::vector<bool> wanted;
   if (current_pass_is_selective())
-    for (const Edge& edge : node.edges_) {
-      const Edge& e = edge ? current_pass_target(edge) : edge;
-      wanted.push_back(
-          e && current_pass_runs(e.node.get(), e.node->sequence) &&
-          (!is_of_replay(*e.node) || static_cast<const ReplayNode&>(*e.node).leads_on(e.input_nr)));
-    }
+    for (size_t j = 0; j < node.edges_.size(); ++j) wanted.push_back(node.goes_on(j));
   const auto concerns = [&](const Saving& s) {
     bool from = false, to = wanted.empty();
     for (size_t i = 0; i < in.size() && !from; ++i) from = in[i].defined() && s.outputs[i];
@@ -224,10 +227,12 @@ bool ReplayNode::run(const Replay::Backward& pass, Gradients& in, Gradients& out
   for (size_t k = 0; k < n; ++k)
     if (part().reads[k] && inputs_[k].saved()) {
       if (inputs_[k].is_packed()) return false;
+      // The pass may come by nothing that kept it.
+      if (inputs_[k].kept().defined() && !inputs_[k].is_as_kept(this)) return false;
       inputs[k] = Tensor::share(inputs_[k].lend(this));
     }
-  for (SavedTensor& s : results_)
-    if (s.saved()) s.lend(this);
+  for (const SavedTensor& s : results_)
+    if (s.kept().defined() && !s.is_as_kept(this)) return false;
   for (size_t i = 0; i < in.size(); ++i) inputs[n + i] = in[i];
   for (size_t k = 0; k < kept_.size(); ++k) inputs[n + in.size() + k] = kept_[k];
   std::vector<Scalar> numbers = numbers_;

@@ -103,7 +103,6 @@ class ReplayNode final : public Node {
   void differentiate_again(Gradients& in, Gradients& out);
   /// What the function took, and whether some of it was written since by who had nothing to fear of that.
   Tensors inputs_then(bool& written);
-  Tensors results_again(const Again& again, TensorList inputs, const Ref<Observer>& observer);
   /// Differentiate what came in from these edges to those, for each of which there is one where gradients
   /// leave.
   void differentiate(std::span<const Edge> roots, std::span<const Edge> ends, Gradients& in, Gradients& out);
@@ -117,18 +116,32 @@ class ReplayNode final : public Node {
   };
   /// All that a second run needs; the call is locked.
   void take(Taken& taken);
-  /// What the nodes of the call know besides this one.
+  /// A result that passes take, as it is kept, and where it lies in its slot.
+  struct Result {
+    SavedTensor kept;
+    int64_t offset;
+  };
+  /// What nodes of the call know.
   struct Known {
     /// Of inputs, where this node has none.
     std::vector<Edge> histories;
     /// What was kept, by numbers of `Replay::kept_`.
     std::unordered_map<uint32_t, Tensor> kept;
-    /// By output.
-    std::unordered_map<uint32_t, SavedTensor> results;
+    /// Whether some of that is missing, since a pass failed after it had taken it.
+    bool halfway = false;
+    /// Results among it, by slot.
+    std::unordered_map<int32_t, Result> results;
     /// By group.
     std::vector<std::vector<bool>> spent;
   };
   Known known();
+  void add_kept(Known& known) const;
+  /// The graph of a second run, as the edges of all outputs. What nodes in it kept of results are the call's,
+  /// and what a node kept of what was written since, it refuses.
+  std::vector<Edge> run_again(const Again& again, TensorList inputs, const Known& known, bool written);
+  void keep_results(std::span<Node* const> nodes, TensorList made, const Known& known) const;
+  /// Whether the pass asks for what comes by an edge.
+  bool goes_on(size_t edge) const;
   /// Let the edges of all outputs in another graph stand for the call's.
   void install(std::span<const Edge> now);
 
@@ -167,11 +180,6 @@ void replace_calls(std::span<const Edge> roots, std::span<const Edge> inputs);
 /// Where the outputs of a recording are, and what is inside, in the graph of what `Again` gave; no edge where
 /// they are not found, or are not of groups.
 std::vector<Edge> outputs_of(const Recording& recording, TensorList again);
-
-/// Runs along while the function runs again on inputs some of which were written since: what the call made
-/// and its passes take gets the elements that it had in the call. What else comes of such inputs, no pass
-/// reads.
-Ref<Observer> supplier(const Replay& replay, const std::unordered_map<uint32_t, Tensor>& kept);
 
 /// Give a result the history of one whose graph is gone.
 void set_spent(const Spent& spent, std::span<const Tensor> inputs, const Tensor& result);

@@ -2,6 +2,7 @@
 // as at the call. Start reading at `ReplayNode::differentiate_again`.
 #include <cstring>
 #include <ranges>
+#include <unordered_set>
 
 #include "autograd/arithmetic.h"
 #include "autograd/meta.h"
@@ -48,6 +49,9 @@ Before Before::put(std::span<const Tensor> inputs) const {
 
 // --- What was written since -------------------------------------------------------------------------------
 
+/// Runs along while the function runs again on inputs some of which were written since: what the call made
+/// and its passes take gets the elements that it had in the call. What else comes of such inputs, no pass
+/// reads.
 class Supplier final : public Observer {
  public:
   Supplier(const Replay& replay, const std::unordered_map<uint32_t, Tensor>& kept)
@@ -128,7 +132,11 @@ Tensors ReplayNode::inputs_then(bool& written) {
   const auto& by_call = replay_->written_;
   for (uint32_t k = 0; k < inputs.size(); ++k) {
     const bool read = inputs_[k].saved();
-    inputs[k] = read ? inputs_[k].unpack(this) : unread_[k];
+    // Hooks have it, or its contents are compared.
+    const bool unpacks =
+        inputs_[k].is_packed() ||
+        (read && inputs_[k].kept().defined() && inputs_[k].kept()->storage->kind == Storage::Kind::External);
+    inputs[k] = unpacks ? inputs_[k].unpack(this) : read ? inputs_[k].kept() : unread_[k];
     if (!inputs[k].defined() || inputs_[k].is_packed()) continue;
     const bool moved = inputs[k]->data != elements_[k];
     if (moved && (read || std::ranges::find(by_call, k) != by_call.end()))
@@ -142,37 +150,114 @@ Tensors ReplayNode::inputs_then(bool& written) {
       inputs[k] = alias(then);
       if (then->grad_fn) set_history(inputs[k], Ref<Node>::share(then->grad_fn), then->output_nr);
     }
-    // No node of the function's own graph would have kept it: it may be other by now.
-    if (!read) written |= moved || inputs[k].version() != versions_[k];
+    // What nodes of the function's own graph would have kept of it, they refuse.
+    written |= moved || inputs[k].version() != versions_[k];
   }
   return inputs;
 }
 
-Tensors ReplayNode::results_again(const Again& again, TensorList inputs, const Ref<Observer>& observer) {
-  const Looking looking(observer);
-  struct Scope {
-    TensorList inputs;
-    const Before now;
-    ~Scope() { now.put(inputs); }
-  } scope{inputs, call_->before.put(inputs)};
-  return again.results(inputs);
+namespace {
+
+/// Inputs that were written since have the versions that they had, for its scope: nodes refuse then what they
+/// kept of them.
+class Unwritten {
+ public:
+  void put(Storage& storage, uint32_t version) {
+    then_.emplace_back(&storage, storage.version.exchange(version));
+  }
+  ~Unwritten() {
+    for (auto& [storage, version] : then_ | std::views::reverse) storage->version.exchange(version);
+  }
+
+ private:
+  std::vector<std::pair<Storage*, uint32_t>> then_;
+};
+
+}  // namespace
+
+void ReplayNode::add_kept(Known& known) const {
+  for (size_t k = 0; k < kept_.size(); ++k) {
+    const uint32_t number = part().kept[k];
+    if (kept_[k].defined())
+      known.kept.emplace(number, kept_[k]);
+    else
+      known.halfway = true;
+    if (results_[k].kept().defined())
+      known.results.emplace(
+          replay_->kept_[number].slot,
+          Result{results_[k],
+                 replay_->recording_->outputs[static_cast<size_t>(replay_->kept_output_[number])].offset});
+  }
+}
+
+std::vector<Edge> ReplayNode::run_again(const Again& again, TensorList inputs, const Known& known,
+                                        bool written) {
+  if (written && known.halfway)
+    fail("jit: this backward pass failed halfway, and what it would take to run it as it is was freed");
+  // Before the run, which may give inputs another history.
+  std::unordered_set<const Node*> stops;
+  for (const Tensor& t : inputs)
+    if (const Edge e = t.defined() ? gradient_edge(t) : Edge()) stops.insert(e.node.get());
+  Tensors made;
+  try {
+    const Looking looking(written ? Ref<Observer>::steal(new Supplier(*replay_, known.kept))
+                                  : Ref<Observer>());
+    struct Scope {
+      TensorList inputs;
+      const Before now;
+      ~Scope() { now.put(inputs); }
+    } scope{inputs, call_->before.put(inputs)};
+    Unwritten unwritten;
+    const auto& by_call = replay_->written_;
+    for (uint32_t k = 0; k < inputs.size() && written; ++k)
+      if (const Tensor& t = inputs[k]; t.defined() && t->data == elements_[k] &&
+                                       t.version() != versions_[k] &&
+                                       std::ranges::find(by_call, k) == by_call.end())
+        unwritten.put(*t->storage, versions_[k]);
+    made = again.results(inputs);
+  } catch (...) {
+    // What was written may be why.
+    for (SavedTensor& s : inputs_)
+      if (written && s.kept().defined()) s.lend(this);
+    throw;
+  }
+  std::vector<Edge> now = outputs_of(*replay_->recording_, made);
+  keep_results(nodes_from(now, [&](const Edge& e) { return stops.contains(e.node.get()); }), made, known);
+  return now;
+}
+
+void ReplayNode::keep_results(std::span<Node* const> nodes, TensorList made, const Known& known) const {
+  if (known.results.empty()) return;
+  // Where slots are now.
+  std::unordered_map<const Storage*, std::pair<const Result*, const char*>> at;
+  const Recording& recording = *replay_->recording_;
+  size_t k = 0;
+  for (const Group& g : recording.groups)
+    for (const uint32_t o : g.own()) {
+      const Tensor& t = made[k++];
+      const Place& p = recording.outputs[o];
+      if (const auto r = known.results.find(p.slot); r != known.results.end())
+        at.emplace(owner_of_bytes(t->storage), std::pair(&r->second, t.bytes() - p.offset));
+    }
+  for (Node* const node : nodes)
+    for (SavedValue& v : node->saved()) {
+      if (!v.slot || !v.slot->kept().defined()) continue;
+      const Tensor& t = v.slot->kept();
+      if (const auto found = at.find(owner_of_bytes(t->storage)); found != at.end()) {
+        const auto [result, begin] = found->second;
+        v.slot->keep_in(result->kept, t.bytes() - begin - result->offset);
+      }
+    }
 }
 
 void ReplayNode::differentiate_again(Gradients& in, Gradients& out) {
-  for (SavedTensor& s : results_)
-    if (s.saved()) s.lend(this);
   const std::shared_ptr<const Again> again = again_;
   if (!again) refuse_released();
   bool written = false;
   const Tensors inputs = inputs_then(written);
-  std::unordered_map<uint32_t, Tensor> kept;
-  for (size_t k = 0; k < kept_.size() && written; ++k) {
-    if (!kept_[k].defined())
-      fail("jit: this backward pass failed halfway, and what it would take to run it as it is was freed");
-    kept.emplace(part().kept[k], kept_[k]);
-  }
-  const auto looking = written ? supplier(*replay_, kept) : Ref<Observer>();
-  const std::vector<Edge> now = outputs_of(*replay_->recording_, results_again(*again, inputs, looking));
+  Known known;
+  add_kept(known);
+  const std::vector<Edge> now = run_again(*again, inputs, known, written);
   std::vector<Edge> roots, ends;
   const auto found = [&](uint32_t output) {
     if (!now[output])
@@ -212,8 +297,11 @@ void ReplayNode::differentiate(std::span<const Edge> roots, std::span<const Edge
     ends.push_back(copy_of(leading[j]));
   }
   first.push_back(leading.size());
+  std::vector<bool> wanted(ends.size());
+  for (size_t k = 0; k < ends.size(); ++k)
+    for (size_t j = first[k]; j < first[k + 1]; ++j) wanted[k] = wanted[k] || goes_on(j);
   const Apart apart(roots, ends);
-  Tensors gradients = apart.gradients(roots, Tensors(in.begin(), in.end()), false);
+  Tensors gradients = apart.gradients(roots, Tensors(in.begin(), in.end()), false, wanted);
   std::vector<size_t> next(first.begin(), first.end());
   for (size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined()) continue;
@@ -241,10 +329,6 @@ std::vector<Edge> outputs_of(const Recording& recording, TensorList again) {
       edges[n + i] = std::move(e);
   }
   return edges;
-}
-
-Ref<Observer> supplier(const Replay& replay, const std::unordered_map<uint32_t, Tensor>& kept) {
-  return Ref<Observer>::steal(new Supplier(replay, kept));
 }
 
 }  // namespace adjoint::replay
