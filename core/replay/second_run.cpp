@@ -199,6 +199,7 @@ std::vector<Edge> ReplayNode::run_again(const Again& again, TensorList inputs, c
   for (const Tensor& t : inputs)
     if (const Edge e = t.defined() ? gradient_edge(t) : Edge()) stops.insert(e.node.get());
   Tensors made;
+  std::vector<Edge> now;
   try {
     const Looking looking(written ? Ref<Observer>::steal(new Supplier(*replay_, known.kept))
                                   : Ref<Observer>());
@@ -215,13 +216,13 @@ std::vector<Edge> ReplayNode::run_again(const Again& again, TensorList inputs, c
                                        std::ranges::find(by_call, k) == by_call.end())
         unwritten.put(*t->storage, versions_[k]);
     made = again.results(inputs);
+    now = outputs_of(*replay_->recording_, made);  // views are of inputs that were not written
   } catch (...) {
     // What was written may be why.
     for (SavedTensor& s : inputs_)
       if (written && s.kept().defined()) s.lend(this);
     throw;
   }
-  std::vector<Edge> now = outputs_of(*replay_->recording_, made);
   keep_results(nodes_from(now, [&](const Edge& e) { return stops.contains(e.node.get()); }), made, known);
   return now;
 }
