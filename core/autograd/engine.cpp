@@ -68,28 +68,9 @@ class Pass {
 
   /// The nodes that it runs, first to last, as if it had not begun.
   std::vector<Ref<Node>> order() {
-    std::vector<uint32_t> missing(tasks_.size());
-    for (uint32_t t = 0; t < tasks_.size(); ++t)
-      for (const Edge& e : tasks_[t].node->edges())
-        if (e && visited_[t]) ++missing[index_.find(target(e).node.get())];
-    const auto before = [this](uint32_t a, uint32_t b) { return later(a, b); };
-    std::vector<uint32_t> ready;
-    const auto push = [&](uint32_t t) {
-      ready.push_back(t);
-      std::ranges::push_heap(ready, before);
-    };
-    for (uint32_t t = 0; t < tasks_.size(); ++t)
-      if (visited_[t] && !missing[t]) push(t);
-    std::vector<Ref<Node>> nodes;
-    while (!ready.empty()) {
-      std::ranges::pop_heap(ready, before);
-      const Task& task = tasks_[ready.back()];
-      ready.pop_back();
-      if (task.needed) nodes.push_back(Ref<Node>::share(task.node));
-      for (const Edge& e : task.node->edges())
-        if (const uint32_t t = e ? index_.find(target(e).node.get()) : 0; e && !--missing[t]) push(t);
-    }
-    return nodes;
+    const auto visited = [this](uint32_t t) { return visited_[t]; };
+    const auto next = [this](const Edge& e) { return index_.find(target(e).node.get()); };
+    return order_of(tasks_, visited, next);
   }
 
   Pass(const BackwardOptions& options, std::span<const Edge> inputs)
@@ -283,25 +264,10 @@ class Pass {
       if (anomalies && report_anomaly) report_anomaly(node);
       throw;
     }
-    if (anomalies && checking_nan.load(std::memory_order_relaxed))
-      for (size_t i = 0; i < out.size(); ++i)
-        if (out[i].defined() && has_nan(out[i])) {
-          if (report_anomaly) report_anomaly(node);
-          const std::string line = node.line();
-          fail("Function '", node.name(), "' returned nan values in its ", i, "th output.",
-               line.empty() ? "" : text(" The forward call was made here: ", line));
-        }
+    if (anomalies && checking_nan.load(std::memory_order_relaxed)) refuse_nan(node, out);
     for (auto& hook : posthooks) hook.second(out, given);
     if (NodeExtras* e = node.extras()) run_late_hooks(*e, out, posthooks.size(), in.size());
   }
-  // Hooks that the rule itself brought, by hooks of what was saved: they see nothing of what arrived.
-  [[gnu::cold, gnu::noinline]] static void run_late_hooks(NodeExtras& extras, Gradients& out, size_t before,
-                                                          size_t count) {
-    const auto hooks = runtime::copied(extras.mutex, extras.posthooks);
-    const Gradients nothing(count);
-    for (size_t i = before; i < hooks.size(); ++i) hooks[i].second(out, nothing);
-  }
-
   static bool any_defined(const Gradients& in) {
     return std::any_of(in.begin(), in.end(), [](const Tensor& t) { return t.defined(); });
   }
@@ -328,13 +294,6 @@ class Pass {
       node.apply(in, out);
     current_.store(nullptr, std::memory_order_relaxed);
   }
-  static bool has_hooks(const Node& node) {
-    NodeExtras* extras = node.extras();
-    if (!extras) return false;
-    std::lock_guard lock(extras->mutex);
-    return !extras->prehooks.empty() || !extras->posthooks.empty();
-  }
-
   template <bool kMany>
   void run_ready() {
     uint32_t count = 0;

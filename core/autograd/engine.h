@@ -11,6 +11,14 @@ namespace adjoint {
 /// Those of tensors, and retained gradients.
 void run_hooks_of_results(Node& node, NodeExtras& extras, Gradients& in, bool holomorphic);
 
+/// Whether there are hooks of the node itself.
+bool has_hooks(const Node& node);
+/// Hooks of the node after its first ones, which its rule itself brought, by hooks of what was saved: they
+/// see nothing of what arrived.
+[[gnu::cold]] void run_late_hooks(NodeExtras& extras, Gradients& out, size_t before, size_t count);
+/// Where anomalies are looked for: fails if a gradient that a node gave has NaN in it.
+[[gnu::cold]] void refuse_nan(const Node& node, const Gradients& out);
+
 struct BackwardOptions {
   bool retain_graph = false;
   bool create_graph = false;

@@ -41,6 +41,29 @@ void run_hooks_of_results(Node& node, NodeExtras& extras, Gradients& in, bool ho
   }
 }
 
+bool has_hooks(const Node& node) {
+  NodeExtras* extras = node.extras();
+  if (!extras) return false;
+  std::lock_guard lock(extras->mutex);
+  return !extras->prehooks.empty() || !extras->posthooks.empty();
+}
+
+void run_late_hooks(NodeExtras& extras, Gradients& out, size_t before, size_t count) {
+  const auto hooks = runtime::copied(extras.mutex, extras.posthooks);
+  const Gradients nothing(count);
+  for (size_t i = before; i < hooks.size(); ++i) hooks[i].second(out, nothing);
+}
+
+void refuse_nan(const Node& node, const Gradients& out) {
+  for (size_t i = 0; i < out.size(); ++i)
+    if (out[i].defined() && has_nan(out[i])) {
+      if (report_anomaly) report_anomaly(node);
+      const std::string line = node.line();
+      fail("Function '", node.name(), "' returned nan values in its ", i, "th output.",
+           line.empty() ? "" : text(" The forward call was made here: ", line));
+    }
+}
+
 void give_hooks(Node& node, uint32_t results, bool keeps) {
   NodeExtras* const extras = node.extras();
   if (!extras) return;

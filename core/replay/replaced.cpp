@@ -114,7 +114,8 @@ struct Numbered {
   const uint64_t then;
 };
 
-/// What passes have freed of the call is freed in a new graph.
+}  // namespace
+
 void free_spent(const Recording& recording, std::span<const Edge> now,
                 const std::vector<std::vector<bool>>& spent) {
   if (std::ranges::all_of(spent, [](const auto& s) { return s.empty(); })) return;
@@ -134,8 +135,6 @@ void free_spent(const Recording& recording, std::span<const Edge> now,
     freeing.done();
   }
 }
-
-}  // namespace
 
 void ReplayNode::replace() {
   std::shared_ptr<const Again> again;

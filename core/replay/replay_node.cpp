@@ -196,18 +196,28 @@ ReplayNode::Reading::Reading(ReplayNode& node, const Gradients& in) : node_(node
     for (size_t j = 0; j < wanted.size() && !to; ++j) to = wanted[j] && s.edges[j];
     return from && to;
   };
-  std::lock_guard lock(node.mutex_);
+  std::unique_lock lock(node.mutex_);
   for (uint32_t k = 0; k < saving.size(); ++k) {
     const bool is_spent = !node.spent_.empty() && node.spent_[k];
     if ((!is_spent && !frees) || !concerns(saving[k])) continue;
-    if (is_spent) node.refuse_released();
-    claimed_.push_back(k);
+    if (is_spent)
+      freed = node.spent_;
+    else
+      claimed_.push_back(k);
   }
+  if (!freed.empty()) claimed_.clear();
   if (!claimed_.empty()) node.spent_.resize(saving.size());
   for (const uint32_t k : claimed_) node.spent_[k] = true;
   node.left_ -= claimed_.size();
   spends = !claimed_.empty() && node.left_ == 0 && node.reading_ == 0;
   ++node.reading_;
+  if (freed.empty()) return;
+  lock.unlock();
+  if (node.is_written()) return;
+  lock.lock();
+  --node.reading_;
+  lock.unlock();
+  node.refuse_released();
 }
 
 ReplayNode::Reading::~Reading() {
@@ -218,6 +228,11 @@ ReplayNode::Reading::~Reading() {
   const bool last = --node_.reading_ == 0 && node_.left_ == 0 && !node_.spent_.empty();
   lock.unlock();
   if (last) node_.release();
+}
+
+bool ReplayNode::is_written() {
+  const auto written = [this](const SavedTensor& s) { return s.kept().defined() && !s.is_as_kept(this); };
+  return std::ranges::any_of(inputs_, written) || std::ranges::any_of(results_, written);
 }
 
 bool ReplayNode::run(const Replay::Backward& pass, Gradients& in, Gradients& out, bool spends) {
@@ -264,7 +279,7 @@ void ReplayNode::apply(Gradients& in, Gradients& out) {
           ? nullptr
           : replay_->pass_for(part(), in);
   const bool holds = !replay_->recording_->asks || (pass && again_ && again_->holds());
-  if (!pass || !holds || !run(*pass, in, out, reading.spends)) differentiate_again(in, out);
+  if (!pass || !holds || !run(*pass, in, out, reading.spends)) differentiate_again(in, out, reading.freed);
   reading.done();
 }
 

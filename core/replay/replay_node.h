@@ -95,12 +95,17 @@ class ReplayNode final : public Node {
     void done() { claimed_.clear(); }
     /// Whether no other pass will ask for anything.
     bool spends = false;
+    /// What was freed before, where the pass asks for some of it, and something was written besides: the
+    /// graph of a second run tells which of both the pass comes to.
+    std::vector<bool> freed;
 
    private:
     ReplayNode& node_;
     std::vector<uint32_t> claimed_;
   };
-  void differentiate_again(Gradients& in, Gradients& out);
+  void differentiate_again(Gradients& in, Gradients& out, std::vector<bool> freed);
+  /// Whether something that is kept was written since.
+  bool is_written();
   /// What the function took, and whether some of it was written since by who had nothing to fear of that.
   Tensors inputs_then(bool& written);
   /// Differentiate what came in from these edges to those, for each of which there is one where gradients
@@ -176,6 +181,10 @@ class ReplayNode final : public Node {
 
 /// Before a pass that is recorded: see `ManyInOne::replace`.
 void replace_calls(std::span<const Edge> roots, std::span<const Edge> inputs);
+
+/// What passes have freed of a call, by group and `Saving`, is freed in the graph of a second run, too.
+void free_spent(const Recording& recording, std::span<const Edge> outputs,
+                const std::vector<std::vector<bool>>& spent);
 
 /// Where the outputs of a recording are, and what is inside, in the graph of what `Again` gave; no edge where
 /// they are not found, or are not of groups.

@@ -251,7 +251,7 @@ void ReplayNode::keep_results(std::span<Node* const> nodes, TensorList made, con
     }
 }
 
-void ReplayNode::differentiate_again(Gradients& in, Gradients& out) {
+void ReplayNode::differentiate_again(Gradients& in, Gradients& out, std::vector<bool> freed) {
   const std::shared_ptr<const Again> again = again_;
   if (!again) refuse_released();
   bool written = false;
@@ -259,6 +259,9 @@ void ReplayNode::differentiate_again(Gradients& in, Gradients& out) {
   Known known;
   add_kept(known);
   const std::vector<Edge> now = run_again(*again, inputs, known, written);
+  known.spent.resize(replay_->parts_.size());
+  known.spent[group_] = std::move(freed);
+  free_spent(*replay_->recording_, now, known.spent);
   std::vector<Edge> roots, ends;
   const auto found = [&](uint32_t output) {
     if (!now[output])
