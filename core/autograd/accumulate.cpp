@@ -4,6 +4,7 @@
 
 #include "autograd/arithmetic.h"
 #include "autograd/engine.h"
+#include "autograd/many.h"
 #include "autograd/views.h"
 #include "tensor/device.h"
 #include "tensor/sparse.h"
@@ -110,14 +111,55 @@ AutogradMeta& make_meta(TensorImpl* t) {
   return *fresh;
 }
 
+namespace {
+
+/// f(node, extras, number), locked: with whom hooks of a tensor that has a history are kept, and it as one
+/// that retains its gradient.
+template <class F>
+auto at_its_node(const TensorImpl* t, F f) {
+  Node* node = t->grad_fn;
+  uint32_t number = t->output_nr;
+  for (;;) {
+    NodeExtras& extras = node->make_extras();
+    std::lock_guard lock(extras.mutex);
+    if (!is_replaced(*node)) return f(*node, extras, number);
+    const Edge& e = many_in_one.load(std::memory_order_relaxed)->replacement(*node, number);
+    node = e.node.get();
+    number = e.input_nr;
+  }
+}
+
+/// A node that was replaced may have them besides.
+template <class F>
+void at_its_nodes(const TensorImpl* t, F f) {
+  const Node* node = t->grad_fn;
+  uint32_t number = t->output_nr;
+  for (;;) {
+    if (NodeExtras* const extras = node->extras()) {
+      std::lock_guard lock(extras->mutex);
+      f(*extras);
+    }
+    if (!is_replaced(*node)) return;
+    const Edge& e = many_in_one.load(std::memory_order_relaxed)->replacement(*node, number);
+    node = e.node.get();
+    number = e.input_nr;
+  }
+}
+
+/// Out of those that retain their gradient.
+void take_out(const TensorImpl* t) {
+  at_its_nodes(t, [t](NodeExtras& extras) {
+    std::erase_if(extras.retainers, [t](const auto& r) { return r.second == t; });
+  });
+}
+
+}  // namespace
+
 void release_meta(TensorImpl* t) noexcept {
   if (t->is(TensorImpl::kDual)) drop_tangents(t);
   // Out of the list of retainers first: until then a pass may write the gradient. (A tensor in one has a
   // meta.)
-  if (NodeExtras* extras = t->grad_fn && t->is(TensorImpl::kRetainsGrad) ? t->grad_fn->extras() : nullptr) {
-    std::lock_guard lock(extras->mutex);
-    std::erase_if(extras->retainers, [t](auto& r) { return r.second == t; });
-  }
+  if (t->grad_fn && t->is(TensorImpl::kRetainsGrad)) take_out(t);
   runtime::release_count(t->meta.load(std::memory_order_acquire));
 }
 void release_node(Node* node) noexcept { release_count(node); }
@@ -301,17 +343,14 @@ void retain_grad(const Tensor& t) {
   if (!t.requires_grad()) fail("can't retain_grad on Tensor that has requires_grad=False");
   if (is_leaf(t) || t->is(TensorImpl::kRetainsGrad)) return;
   make_meta(t.get());
-  NodeExtras& extras = t->grad_fn->make_extras();
-  std::lock_guard lock(extras.mutex);
-  extras.retainers.emplace_back(t->output_nr, t.get());
+  at_its_node(t.get(), [&](Node&, NodeExtras& extras, uint32_t number) {
+    extras.retainers.emplace_back(number, t.get());
+  });
   t->set(TensorImpl::kRetainsGrad, true);
 }
 
 void move_retainer(const Tensor& t, Node* node, uint32_t output_nr) {
-  if (NodeExtras* old = t->grad_fn->extras()) {
-    std::lock_guard lock(old->mutex);
-    std::erase_if(old->retainers, [&](auto& r) { return r.second == t.get(); });
-  }
+  take_out(t.get());
   if (!node) return;
   NodeExtras& extras = node->make_extras();
   std::lock_guard lock(extras.mutex);
@@ -333,16 +372,15 @@ uint64_t register_hook(const Tensor& t, GradientHook hook) {
     m.hooks.emplace_back(id, std::move(hook));
     m.hooked.store(true, std::memory_order_release);
   } else {
-    NodeExtras& extras = t->grad_fn->make_extras();
-    std::lock_guard lock(extras.mutex);
-    auto& hooks = extras.tensor_hooks;
-    // Where one node stands for many, hooks of what was made last come first, as they do with nodes of their
-    // own.
-    const auto at =
-        t->grad_fn->readers.load(std::memory_order_relaxed) == kStandsForMany
-            ? std::ranges::find_if(hooks, [&](const auto& h) { return h.input_nr < t->output_nr; })
-            : hooks.end();
-    hooks.insert(at, {id, t->output_nr, std::move(hook)});
+    at_its_node(t.get(), [&](const Node& node, NodeExtras& extras, uint32_t number) {
+      auto& hooks = extras.tensor_hooks;
+      // Where one node stands for many, hooks of what was made last come first, as they do with nodes of
+      // their own.
+      const auto at = stands_for_many(node)
+                          ? std::ranges::find_if(hooks, [&](const auto& h) { return h.input_nr < number; })
+                          : hooks.end();
+      hooks.insert(at, {id, number, std::move(hook)});
+    });
   }
   return id;
 }
@@ -353,8 +391,13 @@ void remove_hook(const Tensor& t, uint64_t id) {
     if (!m) return;
     remove(m->lock, m->hooks, [&](auto& h) { return h.first == id; });
     remove(m->lock, m->post_accumulate_hooks, [&](auto& h) { return h.first == id; });
-  } else if (NodeExtras* e = t->grad_fn->extras()) {
-    remove(e->mutex, e->tensor_hooks, [&](auto& h) { return h.id == id; });
+  } else {
+    decltype(NodeExtras::tensor_hooks) gone;  // they die after the lock
+    at_its_nodes(t.get(), [&](NodeExtras& extras) {
+      for (auto& h : extras.tensor_hooks)
+        if (h.id == id) gone.push_back(std::move(h));
+      std::erase_if(extras.tensor_hooks, [&](const auto& h) { return h.id == id; });
+    });
   }
 }
 
@@ -362,9 +405,11 @@ std::vector<std::pair<uint64_t, GradientHook>> hooks_of(const Tensor& t) {
   std::vector<std::pair<uint64_t, GradientHook>> found;
   if (is_leaf(t)) {
     if (AutogradMeta* m = meta_of(t)) found = runtime::copied(m->lock, m->hooks);
-  } else if (NodeExtras* e = t->grad_fn->extras()) {
-    for (auto& h : runtime::copied(e->mutex, e->tensor_hooks))
-      if (h.input_nr == t->output_nr) found.emplace_back(h.id, std::move(h.hook));
+  } else if (t->grad_fn->extras() || is_replaced(*t->grad_fn)) {
+    at_its_node(t.get(), [&](const Node&, const NodeExtras& extras, uint32_t number) {
+      for (const auto& h : extras.tensor_hooks)
+        if (h.input_nr == number) found.emplace_back(h.id, h.hook);
+    });
   }
   return found;
 }

@@ -6,6 +6,7 @@
 
 #include "autograd/arithmetic.h"
 #include "autograd/crew.h"
+#include "autograd/many.h"
 #include "autograd/meta.h"
 #include "autograd/reached.h"
 #include "autograd/task_index.h"
@@ -48,6 +49,13 @@ class Pass {
     const uint32_t t = index_.find(node);
     return t != ~0u && tasks_[t].node->sequence == sequence && visited_[t] && tasks_[t].needed;
   }
+  /// Where an edge leads in this pass: it may have come to the node before that was replaced.
+  const Edge& target(const Edge& edge) const {
+    const Edge* e = &edge;
+    while (many_ && is_replaced(*e->node) && index_.find(e->node.get()) == ~0u)
+      e = &many_in_one.load(std::memory_order_relaxed)->replacement(*e->node, e->input_nr);
+    return *e;
+  }
 
   /// Whether a result of a node is asked for itself.
   bool captures(const Node& node, uint32_t input_nr) {
@@ -60,28 +68,9 @@ class Pass {
 
   /// The nodes that it runs, first to last, as if it had not begun.
   std::vector<Ref<Node>> order() {
-    std::vector<uint32_t> missing(tasks_.size());
-    for (uint32_t t = 0; t < tasks_.size(); ++t)
-      for (const Edge& e : tasks_[t].node->edges())
-        if (e && visited_[t]) ++missing[index_.find(e.node.get())];
-    const auto before = [this](uint32_t a, uint32_t b) { return later(a, b); };
-    std::vector<uint32_t> ready;
-    const auto push = [&](uint32_t t) {
-      ready.push_back(t);
-      std::ranges::push_heap(ready, before);
-    };
-    for (uint32_t t = 0; t < tasks_.size(); ++t)
-      if (visited_[t] && !missing[t]) push(t);
-    std::vector<Ref<Node>> nodes;
-    while (!ready.empty()) {
-      std::ranges::pop_heap(ready, before);
-      const Task& task = tasks_[ready.back()];
-      ready.pop_back();
-      if (task.needed) nodes.push_back(Ref<Node>::share(task.node));
-      for (const Edge& e : task.node->edges())
-        if (const uint32_t t = e ? index_.find(e.node.get()) : 0; e && !--missing[t]) push(t);
-    }
-    return nodes;
+    const auto visited = [this](uint32_t t) { return visited_[t]; };
+    const auto next = [this](const Edge& e) { return index_.find(target(e).node.get()); };
+    return order_of(tasks_, visited, next);
   }
 
   Pass(const BackwardOptions& options, std::span<const Edge> inputs)
@@ -89,11 +78,12 @@ class Pass {
     tasks_.reserve(12);  // a block that the allocator keeps at hand: most passes are short
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i]) continue;
-      Task& t = tasks_[task_of(inputs[i].node.get())];
+      const Edge& input = target(inputs[i]);
+      Task& t = tasks_[task_of(input.node.get())];
       t.wanted = true;
       // Where gradients accumulate, leaves take theirs when they run, and other inputs retain them.
       if (options.accumulate) continue;
-      captures_.push_back({inputs[i].input_nr, static_cast<uint32_t>(i), t.capture});
+      captures_.push_back({input.input_nr, static_cast<uint32_t>(i), t.capture});
       t.capture = static_cast<int32_t>(captures_.size()) - 1;
     }
     selective_ = !inputs.empty();
@@ -104,14 +94,15 @@ class Pass {
   Tensors run(std::span<const Edge> roots, Tensors cotangents) {
     reached.roots = roots;
     for (const Edge& root : roots)
-      if (root) discover(root.node.get());
+      if (root) many_ ? discover<true>(target(root).node.get()) : discover<false>(root.node.get());
     const int threads =
         thread_state.parallel_backward && !options_.create_graph ? runtime::get_num_threads() : 1;
     if (threads > 1) put_in_order();
     for (size_t i = 0; i < roots.size(); ++i) {
       if (!roots[i]) continue;
-      const uint32_t t = index_[roots[i].node.get()];
-      add(tasks_[t], roots[i].input_nr, std::move(cotangents[i]));
+      const Edge& root = target(roots[i]);
+      const uint32_t t = index_[root.node.get()];
+      add(tasks_[t], root.input_nr, std::move(cotangents[i]));
       if (tasks_[t].dependencies == 0 && !queued(t)) push(t);
     }
     GradMode mode(options_.create_graph);
@@ -126,11 +117,7 @@ class Pass {
       }
     } scope{std::exchange(running, this), std::exchange(thread_state.holomorphic, false)};
     if (threads > 1) run_in(threads);
-    uint32_t count = 0;
-    while (!ready_.empty()) {
-      if ((++count & 1023) == 0) runtime::check_interrupt();
-      step(pop());
-    }
+    many_ ? run_ready<true>() : run_ready<false>();
     // They may add more.
     for (size_t i = 0; i < callbacks_.size(); ++i) {
       const auto callback = std::move(callbacks_[i]);
@@ -159,6 +146,7 @@ class Pass {
 
   // Depth first without recursion: counts each node's dependencies, and with given inputs, which nodes lead
   // to one.
+  template <bool kMany>
   [[gnu::hot]] void discover(Node* root) {
     struct Frame {
       uint32_t task;
@@ -183,8 +171,10 @@ class Pass {
         if (!stack.empty() && tasks_[done].needed) tasks_[stack.back().task].needed = true;
         continue;
       }
-      Node* next = edges[top.edge++].node.get();
+      const Edge& edge = edges[top.edge++];
+      Node* next = edge.node.get();
       if (!next) continue;
+      if constexpr (kMany) next = target(edge).node.get();
       const uint32_t parent = top.task;
       const uint32_t t = task_of(next);
       ++tasks_[t].dependencies;
@@ -274,25 +264,10 @@ class Pass {
       if (anomalies && report_anomaly) report_anomaly(node);
       throw;
     }
-    if (anomalies && checking_nan.load(std::memory_order_relaxed))
-      for (size_t i = 0; i < out.size(); ++i)
-        if (out[i].defined() && has_nan(out[i])) {
-          if (report_anomaly) report_anomaly(node);
-          const std::string line = node.line();
-          fail("Function '", node.name(), "' returned nan values in its ", i, "th output.",
-               line.empty() ? "" : text(" The forward call was made here: ", line));
-        }
+    if (anomalies && checking_nan.load(std::memory_order_relaxed)) refuse_nan(node, out);
     for (auto& hook : posthooks) hook.second(out, given);
     if (NodeExtras* e = node.extras()) run_late_hooks(*e, out, posthooks.size(), in.size());
   }
-  // Hooks that the rule itself brought, by hooks of what was saved: they see nothing of what arrived.
-  [[gnu::cold, gnu::noinline]] static void run_late_hooks(NodeExtras& extras, Gradients& out, size_t before,
-                                                          size_t count) {
-    const auto hooks = runtime::copied(extras.mutex, extras.posthooks);
-    const Gradients nothing(count);
-    for (size_t i = before; i < hooks.size(); ++i) hooks[i].second(out, nothing);
-  }
-
   static bool any_defined(const Gradients& in) {
     return std::any_of(in.begin(), in.end(), [](const Tensor& t) { return t.defined(); });
   }
@@ -319,13 +294,16 @@ class Pass {
       node.apply(in, out);
     current_.store(nullptr, std::memory_order_relaxed);
   }
-  static bool has_hooks(const Node& node) {
-    NodeExtras* extras = node.extras();
-    if (!extras) return false;
-    std::lock_guard lock(extras->mutex);
-    return !extras->prehooks.empty() || !extras->posthooks.empty();
+  template <bool kMany>
+  void run_ready() {
+    uint32_t count = 0;
+    while (!ready_.empty()) {
+      if ((++count & 1023) == 0) runtime::check_interrupt();
+      step<kMany>(pop());
+    }
   }
 
+  template <bool kMany>
   [[gnu::hot]] void step(uint32_t number) {
     MemoryInUse::pause();
     Node& node = *tasks_[number].node;
@@ -357,22 +335,23 @@ class Pass {
     }
     in = Gradients();
     for (size_t i = 0; i < edges.size(); ++i) {
-      Node* next = edges[i].node.get();
-      if (!next) continue;
+      if (!edges[i]) continue;
+      const Edge& edge = kMany ? target(edges[i]) : edges[i];
+      Node* const next = edge.node.get();
       const uint32_t t = index_.find(next);
       Task& task = tasks_[t];
       Tensor g;
       if (out[i].defined() && task.needed) {
-        const ResultInfo& info = next->result(edges[i].input_nr);
+        const ResultInfo& info = next->result(edge.input_nr);
         g = std::move(out[i]);
         if (!info.fits(g)) g = fit_gradient(std::move(g), info, node, i);
       }
       if (crew_) [[unlikely]] {
         crew_->arrive(t, task.dependencies,
-                      {node.sequence, static_cast<uint32_t>(i), edges[i].input_nr, std::move(g)});
+                      {node.sequence, static_cast<uint32_t>(i), edge.input_nr, std::move(g)});
         continue;
       }
-      if (g.defined()) add(task, edges[i].input_nr, std::move(g));
+      if (g.defined()) add(task, edge.input_nr, std::move(g));
       if (--task.dependencies == 0) push(t);
     }
     if (!after_.empty() && after_[number] != ~0u) [[unlikely]]
@@ -383,7 +362,11 @@ class Pass {
   // too.
   void work(size_t number) {
     crew_->work(
-        number, [this](uint32_t t) { add(tasks_[t], crew_->arrived(t)), step(t); },
+        number,
+        [this](uint32_t t) {
+          add(tasks_[t], crew_->arrived(t));
+          many_ ? step<true>(t) : step<false>(t);
+        },
         [number] {
           MemoryInUse::pause();
           if (number == 0) runtime::check_interrupt();
@@ -434,10 +417,24 @@ class Pass {
     const auto edges = tasks_[number].node->edges();
     if (edges.empty()) return !options_.accumulate;
     for (const Edge& e : edges)
-      if (e && tasks_[index_.find(e.node.get())].needed) return false;
+      if (e && tasks_[index_.find(target(e).node.get())].needed) return false;
     return true;
   }
 
+  /// Whether it may come to nodes that stand for many: it is counted then.
+  struct ByMany {
+    const bool is = many_in_one.load(std::memory_order_acquire);
+    ByMany() {
+      if (is) [[unlikely]]
+        passes_by_many.fetch_add(1);
+    }
+    ByMany(const ByMany&) = delete;
+    ~ByMany() {
+      if (is) [[unlikely]]
+        passes_by_many.fetch_sub(1);
+    }
+  } counted_;
+  const bool many_ = counted_.is;
   BackwardOptions options_;
   bool selective_ = false, holomorphic_ = false;
   TaskIndex index_;
@@ -460,6 +457,9 @@ class Pass {
 [[gnu::hot]] Tensors run_backward(std::span<const Edge> roots, Tensors cotangents,
                                   std::span<const Edge> inputs, const BackwardOptions& options) {
   runtime::release_rested_memory();
+  if (options.create_graph)
+    if (const ManyInOne* const many = many_in_one.load(std::memory_order_acquire)) [[unlikely]]
+      many->replace(roots, inputs);
   return Pass(options, inputs).run(roots, std::move(cotangents));
 }
 
@@ -478,12 +478,15 @@ std::vector<Ref<Node>> order_of_pass() {
   if (!running) fail("_current_graph_task_execution_order: should only be called during the backward pass");
   return running->order();
 }
-void current_pass_is_parted() { running->reached.parted.store(true, std::memory_order_relaxed); }
+void current_pass_is_parted() {
+  if (running) running->reached.parted.store(true, std::memory_order_relaxed);
+}
 bool current_pass_is_selective() { return running && running->selective(); }
 bool current_pass_runs(const Node* node, uint64_t sequence) {
   if (!running) fail("_will_engine_execute_node: no backward pass is running in this thread");
   return running->runs(node, sequence);
 }
+const Edge& current_pass_target(const Edge& edge) { return running ? running->target(edge) : resolved(edge); }
 void at_end_of_pass(std::function<void()> callback) {
   if (!running) fail("Final callbacks can only be installed during backward pass.");
   running->at_end(std::move(callback));

@@ -8,13 +8,16 @@
 
 namespace adjoint {
 
-/// `Node::readers` of a node that stands for one of each of its results, and sees to what passes free itself:
-/// hooks of a result wait for a gradient of its own.
-inline constexpr uint16_t kStandsForMany = 2;
-/// Whether a result of such a node leads to what the pass asks for. Set by what has such nodes.
-extern bool (*leads_on)(const Node& node, uint32_t input_nr);
 /// Those of tensors, and retained gradients.
 void run_hooks_of_results(Node& node, NodeExtras& extras, Gradients& in, bool holomorphic);
+
+/// Whether there are hooks of the node itself.
+bool has_hooks(const Node& node);
+/// Hooks of the node after its first ones, which its rule itself brought, by hooks of what was saved: they
+/// see nothing of what arrived.
+[[gnu::cold]] void run_late_hooks(NodeExtras& extras, Gradients& out, size_t before, size_t count);
+/// Where anomalies are looked for: fails if a gradient that a node gave has NaN in it.
+[[gnu::cold]] void refuse_nan(const Node& node, const Gradients& out);
 
 struct BackwardOptions {
   bool retain_graph = false;
@@ -58,6 +61,8 @@ bool current_pass_is_shared();
 Ref<Node> current_node_of_pass();
 std::vector<Ref<Node>> order_of_pass();
 bool current_pass_runs(const Node* node, uint64_t sequence);
+/// Where an edge leads in this pass: see autograd/many.h.
+const Edge& current_pass_target(const Edge& edge);
 void at_end_of_pass(std::function<void()> callback);
 
 /// Whether passes look for NaN in what each node returns; and who is told of the node where one came up, or

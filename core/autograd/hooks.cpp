@@ -1,17 +1,20 @@
 // Hooks of a node's results, as gradients for these have arrived. Start reading at `run_hooks_of_results`.
 #include "autograd/arithmetic.h"
 #include "autograd/engine.h"
+#include "autograd/many.h"
 #include "autograd/meta.h"
 
 namespace adjoint {
 
-bool (*leads_on)(const Node& node, uint32_t input_nr) = nullptr;
+std::atomic<const ManyInOne*> many_in_one{nullptr};
+std::atomic<uint32_t> passes_by_many{0};
 
 void run_hooks_of_results(Node& node, NodeExtras& extras, Gradients& in, bool holomorphic) {
   // One of its results may have nothing to do with what the pass is at.
-  const bool many = node.readers.load(std::memory_order_relaxed) == kStandsForMany;
+  const bool many = stands_for_many(node) || is_replaced(node);
   const auto passed = [&](uint32_t input_nr) {
-    return many && !(in[input_nr].defined() && leads_on(node, input_nr));
+    return many &&
+           !(in[input_nr].defined() && many_in_one.load(std::memory_order_relaxed)->leads_on(node, input_nr));
   };
   // Copies run: a hook may add and remove hooks, itself among them, and so may other threads.
   for (auto& h : runtime::copied(extras.mutex, extras.tensor_hooks)) {
@@ -36,6 +39,78 @@ void run_hooks_of_results(Node& node, NodeExtras& extras, Gradients& in, bool ho
     update_gradient(
         *meta, [&](const Tensor& before) { return before.defined() ? add_gradients(before, g) : owned(g); });
   }
+}
+
+bool has_hooks(const Node& node) {
+  NodeExtras* extras = node.extras();
+  if (!extras) return false;
+  std::lock_guard lock(extras->mutex);
+  return !extras->prehooks.empty() || !extras->posthooks.empty();
+}
+
+void run_late_hooks(NodeExtras& extras, Gradients& out, size_t before, size_t count) {
+  const auto hooks = runtime::copied(extras.mutex, extras.posthooks);
+  const Gradients nothing(count);
+  for (size_t i = before; i < hooks.size(); ++i) hooks[i].second(out, nothing);
+}
+
+void refuse_nan(const Node& node, const Gradients& out) {
+  for (size_t i = 0; i < out.size(); ++i)
+    if (out[i].defined() && has_nan(out[i])) {
+      if (report_anomaly) report_anomaly(node);
+      const std::string line = node.line();
+      fail("Function '", node.name(), "' returned nan values in its ", i, "th output.",
+           line.empty() ? "" : text(" The forward call was made here: ", line));
+    }
+}
+
+void give_hooks(Node& node, uint32_t results, bool keeps) {
+  NodeExtras* const extras = node.extras();
+  if (!extras) return;
+  // They die after the lock.
+  decltype(extras->tensor_hooks) tensor_hooks;
+  decltype(extras->prehooks) prehooks;
+  decltype(extras->posthooks) posthooks;
+  std::lock_guard lock(extras->mutex);
+  tensor_hooks = extras->tensor_hooks;
+  prehooks = extras->prehooks;
+  posthooks = extras->posthooks;
+  const auto to = [&](uint32_t result, auto&& f) {
+    const Edge& e = resolved(many_in_one.load(std::memory_order_relaxed)->replacement(node, result));
+    if (!e) return;
+    NodeExtras& there = e.node->make_extras();
+    std::lock_guard lock(there.mutex);
+    f(there, e.input_nr);
+  };
+  for (const auto& h : tensor_hooks)
+    to(h.input_nr, [&](NodeExtras& there, uint32_t input_nr) {
+      auto& hooks = there.tensor_hooks;  // in the order in which they were set
+      const auto at = std::ranges::find_if(hooks, [&](const auto& other) { return other.id > h.id; });
+      hooks.insert(at, {h.id, input_nr, h.hook});
+    });
+  for (const auto& [nr, tensor] : extras->retainers)
+    to(nr, [&](NodeExtras& there, uint32_t input_nr) { there.retainers.emplace_back(input_nr, tensor); });
+  const size_t n = node.num_inputs;
+  for (uint32_t i = 0; i < results; ++i)
+    to(i, [&](NodeExtras& there, uint32_t input_nr) {
+      for (const auto& [id, hook] : prehooks)
+        there.prehooks.emplace_back(id, [=](Gradients& in) {
+          Gradients all(n);
+          all[i] = in[input_nr];
+          hook(all);
+          in[input_nr] = std::move(all[i]);
+        });
+      for (const auto& [id, hook] : posthooks)
+        there.posthooks.emplace_back(id, [=](Gradients& out, const Gradients& in) {
+          Gradients all(n);
+          all[i] = in[input_nr];
+          hook(out, all);
+        });
+    });
+  if (keeps) return;
+  extras->tensor_hooks.clear();
+  extras->prehooks.clear();
+  extras->posthooks.clear();
 }
 
 }  // namespace adjoint

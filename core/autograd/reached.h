@@ -4,12 +4,9 @@
 
 #include <unordered_set>
 
-#include "autograd/node.h"
+#include "autograd/many.h"
 
 namespace adjoint {
-
-/// Whether an edge of a node that stands for many is one of this result's. Set by what has such nodes.
-extern bool (*is_edge_of)(const Node& node, uint32_t input_nr, size_t edge);
 
 class Reached {
  public:

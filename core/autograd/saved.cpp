@@ -91,6 +91,16 @@ Tensor SavedTensor::with_history(Node* owner, uint32_t input_nr) const {
   return t;
 }
 
+void SavedTensor::keep_in(const SavedTensor& other, int64_t from) {
+  Tensor t = alias(tensor_);
+  Ref<Storage> storage = Ref<Storage>::share(other.tensor_->storage);
+  t->data = other.tensor_->data + from;
+  runtime::release_count(std::exchange(t->storage, storage.detach()));
+  if (!result_ && tensor_->grad_fn) set_history(t, Ref<Node>::share(tensor_->grad_fn), tensor_->output_nr);
+  tensor_ = std::move(t);
+  version_ = other.version_;
+}
+
 void SavedTensor::pack(const Tensor& t, Node* owner, SavedHooks& hooks) {
   auto packed = std::make_shared<PackedTensor>();
   const bool leaf = !result_ && !t->grad_fn;

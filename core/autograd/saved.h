@@ -68,6 +68,13 @@ class SavedTensor {
   int64_t bytes() const { return tensor_.defined() ? tensor_.numel() * tensor_.itemsize() : 0; }
   /// Let the node's own result be unpacked without history, as for a rule that is not recorded.
   void forget_owner() { result_ = false; }
+  /// What was kept, whether it was written since or not; undefined where it was freed, or hooks have it.
+  const Tensor& kept() const { return tensor_; }
+  /// Whether that is there, and was not written since.
+  bool is_as_kept(Node* owner) const { return tensor_.defined() && stamp(tensor_, owner) == version_; }
+  /// Keep the same elements as they lie in the memory of another's tensor, so many bytes from where that
+  /// begins, at the version that it had there.
+  void keep_in(const SavedTensor& other, int64_t from);
   /// The node's own result got its tangents.
   void share_tangents_of(const Tensor& result);
   /// Let hooks have what is saved.

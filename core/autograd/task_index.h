@@ -1,6 +1,7 @@
 // The tasks of a pass over the graph: what it knows of each node, found by the node.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -20,6 +21,39 @@ struct Task {
   Gradients gradients;
   explicit Task(Node* n) : node(n) {}
 };
+
+/// The nodes of tasks that are visited(number), first to last, as a pass that has not begun runs those
+/// needed; next(edge): the number of the task that it leads to.
+template <class Visited, class Next>
+std::vector<Ref<Node>> order_of(const std::vector<Task>& tasks, const Visited& visited, const Next& next) {
+  std::vector<uint32_t> missing(tasks.size()), ready;
+  const auto each = [&](uint32_t t, auto&& f) {
+    for (const Edge& e : tasks[t].node->edges())
+      if (e) f(next(e));
+  };
+  for (uint32_t t = 0; t < tasks.size(); ++t)
+    if (visited(t)) each(t, [&](uint32_t n) { ++missing[n]; });
+  const auto before = [&](uint32_t a, uint32_t b) {
+    return tasks[a].node->sequence < tasks[b].node->sequence;
+  };
+  const auto push = [&](uint32_t t) {
+    ready.push_back(t);
+    std::ranges::push_heap(ready, before);
+  };
+  for (uint32_t t = 0; t < tasks.size(); ++t)
+    if (visited(t) && !missing[t]) push(t);
+  std::vector<Ref<Node>> nodes;
+  while (!ready.empty()) {
+    std::ranges::pop_heap(ready, before);
+    const uint32_t t = ready.back();
+    ready.pop_back();
+    if (tasks[t].needed) nodes.push_back(Ref<Node>::share(tasks[t].node));
+    each(t, [&](uint32_t n) {
+      if (!--missing[n]) push(n);
+    });
+  }
+  return nodes;
+}
 
 /// From node to task: open addressing over pointers.
 class TaskIndex {

@@ -110,6 +110,7 @@ struct Recorder {
   Ref<Tracer> tracer;
   bool open = true;
   std::string refused;  // when it was opened last
+  const uint64_t first_node = thread_state.sequence;
   explicit Recorder(Ref<Tracer> t) : tracer(std::move(t)) {
     tracer->hooks_before = hooks_set;
     push(Ref<Observer>(tracer));
@@ -325,6 +326,7 @@ void bind_replay(nb::module_& m) {
             return nb::bool_(!r.tracer->trace.generators.empty());
           },
           "Whether calls were given generators to draw from; None where one is not among the known.")
+      .def_ro("first_node", &Recorder::first_node, "The number that the next node had when it began.")
       .def_prop_ro("steps", [](const Recorder& r) { return r.tracer->trace.steps.size(); })
       .def("know_hooks",
            [](Recorder& r, std::vector<uint64_t> numbers) {
@@ -372,7 +374,7 @@ void bind_replay(nb::module_& m) {
         }
         made->retained = std::move(retained);
         made->asks = asks;
-        const Cut* const cut = groups.size() ? cut_of(nb::object(groups[0])) : nullptr;
+        Cut* const cut = groups.size() ? cut_of(nb::object(groups[0])) : nullptr;
         for (uint32_t g = 0; cut && g < cut->groups.size(); ++g) {
           const nb::object part = groups[g + 1];
           Group group = cut->group(g, nb::cast<std::vector<uint32_t>>(part[0]));
@@ -383,7 +385,7 @@ void bind_replay(nb::module_& m) {
                                     bases_of(*r.tracer, nb::list(pass[3]))});
           made->groups.push_back(std::move(group));
         }
-        if (cut) made->inside = cut->inside();
+        if (cut) cut->describe(*made);
         made->trace = std::move(r.tracer->trace);
         made->begin_at_inputs();
         return Held{std::move(made)};

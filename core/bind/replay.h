@@ -57,7 +57,7 @@ int mode_of_replay();
 
 void bind_replay_state(nanobind::module_& m);
 /// Of a `_Cut`.
-const replay::Cut* cut_of(nanobind::handle graph);
+replay::Cut* cut_of(nanobind::handle graph);
 void bind_replay_graph(nanobind::module_& m);
 
 }  // namespace adjoint::bind

@@ -234,7 +234,7 @@ std::vector<size_t> uncommon(nb::list tensors, size_t returned) {
 
 }  // namespace
 
-const Cut* cut_of(nb::handle graph) { return &nb::cast<const CutGraph&>(graph).cut; }
+Cut* cut_of(nb::handle graph) { return &nb::cast<CutGraph&>(graph).cut; }
 
 void bind_replay_graph(nb::module_& m) {
   m.def("_errors_of_graph", &errors_of_graph);
@@ -243,8 +243,8 @@ void bind_replay_graph(nb::module_& m) {
   nb::class_<CutGraph>(m, "_Cut", "The graph of a recorded call's results, in groups.")
       .def("__init__",
            [](CutGraph* c, std::vector<Tensor> roots, std::vector<uint32_t> numbers, std::vector<Tensor> ends,
-              std::vector<uint32_t> by, uint32_t outputs) {
-             Cut cut(edges_to(roots), std::move(numbers), edges_to(ends), std::move(by), outputs);
+              std::vector<uint32_t> by, uint32_t outputs, uint64_t before) {
+             Cut cut(edges_to(roots), std::move(numbers), edges_to(ends), std::move(by), outputs, before);
              new (c) CutGraph{std::move(roots), std::move(cut)};
            })
       .def_prop_ro("tangled", [](const CutGraph& c) { return c.cut.tangled; })

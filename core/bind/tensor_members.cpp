@@ -1,5 +1,6 @@
 #include "bind/tensor_members.h"
 
+#include "autograd/many.h"
 #include "autograd/meta.h"
 #include "autograd/views.h"
 #include "bind/batching.h"
@@ -86,8 +87,10 @@ int set_grad(PyObject* s, PyObject* v, void*) {
 }
 PyObject* get_grad_fn(PyObject* s, void*) {
   return guard([&] {
-    Node* node = history(unwrap(s));
-    return node ? wrap_node(Ref<Node>::share(node)) : Py_NewRef(Py_None);
+    const Tensor& t = unwrap(s);
+    Node* const node = history(t);
+    // What has taken the place of a replayed call's node is where hooks are to be set.
+    return node ? wrap_node(resolved({Ref<Node>::share(node), t->output_nr}).node) : Py_NewRef(Py_None);
   });
 }
 // A storage of its own over the same bytes, so that writes through it are not counted.

@@ -8,12 +8,14 @@
 namespace adjoint::replay {
 
 Cut::Cut(std::vector<Edge> results, std::vector<uint32_t> numbers, std::vector<Edge> ends,
-         std::vector<uint32_t> by, uint32_t outputs)
+         std::vector<uint32_t> by, uint32_t outputs, uint64_t before)
     : points(std::move(results)),
       numbers_(std::move(numbers)),
       by_(std::move(by)),
       ends_(std::move(ends)),
-      outputs_(outputs) {
+      outputs_(outputs),
+      before_(before),
+      after_(thread_state.sequence) {
   for (const Edge& e : ends_)
     if (e) end_nodes_.insert(e.node.get());
   visit();
@@ -120,6 +122,19 @@ std::vector<Inside> Cut::inside() const {
   return all;
 }
 
+void Cut::describe(Recording& recording) const {
+  recording.inside = inside();
+  recording.nodes = after_ - before_;
+  // What an alias of something older stands for may have been recorded before the call.
+  for (const auto& group : groups) {
+    uint64_t latest = before_;
+    for (const uint32_t p : group) latest = std::max(latest, points[p].node->sequence);
+    recording.latest.push_back(latest - before_);
+  }
+  for (const Visited& v : nodes_)
+    recording.graph.push_back({v.from, v.from < 0 ? numbers_[v.edge] : v.edge, v.group, v.saving});
+}
+
 Cut::Brought Cut::pass(uint32_t group, TensorList seeds) const {
   std::vector<Edge> begin, stop;
   for (const uint32_t p : groups[group]) begin.push_back(copy_of(points[p]));
@@ -136,7 +151,7 @@ Cut::Brought Cut::pass(uint32_t group, TensorList seeds) const {
   return {apart.gradients(begin, seeds, true), apart.of};
 }
 
-Group Cut::group(uint32_t group, std::span<const uint32_t> of) const {
+Group Cut::group(uint32_t group, std::span<const uint32_t> of) {
   Group made;
   const auto number = [&](uint32_t p) {
     return p < results() ? numbers_[p] : outputs_ + p - static_cast<uint32_t>(results());
@@ -172,9 +187,10 @@ Group Cut::group(uint32_t group, std::span<const uint32_t> of) const {
         if (leads_to(e, of[j] < ends() ? ends_[of[j]] : points[of[j] - ends()])) reached.set(j);
     each_inner(n, [&](uint32_t next) { reached |= to[next]; });
     Saving saving{from[n - first], reached};
-    if (nodes_[n].node->readers.load(std::memory_order_relaxed) & 1 &&
-        std::ranges::find(made.saving, saving) == made.saving.end())
-      made.saving.push_back(std::move(saving));
+    if (!(nodes_[n].node->readers.load(std::memory_order_relaxed) & 1)) continue;
+    const auto at = std::ranges::find(made.saving, saving);
+    nodes_[n].saving = static_cast<int32_t>(at - made.saving.begin());
+    if (at == made.saving.end()) made.saving.push_back(std::move(saving));
   }
   for (size_t i = 0; i < roots.size(); ++i) {
     const Mask& reached = made.reach.emplace_back(to[at_.at(points[roots[i]].node.get()) - first]);

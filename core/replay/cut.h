@@ -21,8 +21,9 @@ class Cut {
  public:
   /// `numbers` are those of the results, and `by` those of the ends, in the recording; `outputs` is how many
   /// it has.
+  /// `before`: the number of the first node that the call recorded, or would have.
   Cut(std::vector<Edge> results, std::vector<uint32_t> numbers, std::vector<Edge> ends,
-      std::vector<uint32_t> by, uint32_t outputs);
+      std::vector<uint32_t> by, uint32_t outputs, uint64_t before);
   /// Of each group its points: results, as they were recorded, and then tensors inside, as places in
   /// `points`.
   std::vector<std::vector<uint32_t>> groups;
@@ -39,7 +40,9 @@ class Cut {
   };
   Brought pass(uint32_t group, TensorList seeds) const;
   /// The group, where a gradient leaves it for each of `of`; but for its passes.
-  Group group(uint32_t group, std::span<const uint32_t> of) const;
+  Group group(uint32_t group, std::span<const uint32_t> of);
+  /// What a recording says of the graph, once it has all groups.
+  void describe(Recording& recording) const;
   /// The tensors inside, in order.
   std::vector<Inside> inside() const;
 
@@ -50,6 +53,7 @@ class Cut {
     /// How the results lead here: by which edge of which node, or as which result.
     int32_t from;
     uint32_t edge;
+    int32_t saving = -1;
   };
   bool is_end(const Edge& e) const { return end_nodes_.contains(e.node.get()); }
   void visit();
@@ -59,6 +63,7 @@ class Cut {
   std::vector<Edge> ends_;
   std::unordered_set<const Node*> end_nodes_;
   uint32_t outputs_;
+  uint64_t before_, after_;
   /// Of each end, the latest group that leads there.
   std::vector<uint32_t> last_;
   /// Latest first.

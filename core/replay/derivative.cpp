@@ -244,14 +244,18 @@ Program::Outcome Replay::run(std::span<const Tensor> inputs, std::span<Tensor> o
     return outcome;
   }
   if (!thread_state.grad) return Program::Outcome::Undone;
-  const auto before = std::make_shared<const Before>(*this, inputs);
+  const auto call = std::make_shared<NodesOfCall>(*this, inputs);
+  call->first_node = thread_state.sequence;
   std::vector<Ref<ReplayNode>> nodes;
   for (uint32_t g = 0; g < parts_.size(); ++g)
     nodes.push_back(Ref<ReplayNode>::steal(
-        new ReplayNode(shared_from_this(), g, again(recording_->groups[g].results), before, inputs)));
+        new ReplayNode(shared_from_this(), g, again(recording_->groups[g].results), call, inputs)));
   Tensors all(n + kept_.size());
   if (const auto outcome = forward_->run(inputs, all, numbers); outcome != Program::Outcome::Done)
     return outcome;
+  // They come in passes where eager's nodes would.
+  for (size_t g = 0; g < nodes.size(); ++g) nodes[g]->sequence = call->first_node + recording_->latest[g];
+  thread_state.sequence = call->first_node + recording_->nodes;
   // What is written stands for itself as it was, to all nodes, before the first of them changes its history.
   Tensors then;
   if (!changed_.empty()) then = as_now(inputs);

@@ -93,6 +93,14 @@ struct Group {
   bool operator==(const Group&) const = default;
 };
 
+/// A node of the graph that was recorded, latest first: how the results lead to it, by which edge of which of
+/// these (or -1: as which output), and what it saves, if it does: a `Saving` of its group, or -1.
+struct Met {
+  int32_t from;
+  uint32_t edge, group;
+  int32_t saving;
+};
+
 /// A gradient that the program replaces, as an input: whose, and the step before which it lets go of it.
 struct Replaced {
   uint32_t leaf, gradient;
@@ -107,6 +115,11 @@ struct Recording {
   uint32_t forward = 0;
   std::vector<Group> groups;
   std::vector<Inside> inside;
+  /// What other ways to the same may have otherwise: the graph; how many nodes were recorded with it; and of
+  /// each group, the place of its latest among these.
+  std::vector<Met> graph;
+  uint64_t nodes = 0;
+  std::vector<uint64_t> latest;
   /// The outputs that retain their gradient.
   std::vector<uint32_t> retained;
   /// Whether code of Python ran in passes, so that one who replays them asks whether it would again.

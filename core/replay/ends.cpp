@@ -64,7 +64,8 @@ Apart::~Apart() {
   for (auto& [edge, then] : then_) *edge = std::move(then);
 }
 
-Tensors Apart::gradients(std::span<const Edge> roots, TensorList seeds, bool retain_graph) const {
+Tensors Apart::gradients(std::span<const Edge> roots, TensorList seeds, bool retain_graph,
+                         const std::vector<bool>& wanted) const {
   std::vector<GraphEnd> begin, ends;
   Tensors given;
   for (size_t i = 0; i < roots.size(); ++i)
@@ -72,13 +73,21 @@ Tensors Apart::gradients(std::span<const Edge> roots, TensorList seeds, bool ret
       begin.push_back({{}, copy_of(roots[i])});
       given.push_back(seeds[i]);
     }
-  for (const Edge& e : places) ends.push_back({{}, copy_of(e)});
+  std::vector<size_t> which;
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (!wanted.empty() && !wanted[of[i]]) continue;
+    which.push_back(i);
+    ends.push_back({{}, copy_of(places[i])});
+  }
   BackwardOptions options;
   options.create_graph = thread_state.grad;
   options.retain_graph = retain_graph || options.create_graph;
   options.accumulate = false;
-  if (ends.empty()) return {};
-  return backward(begin, given, ends, options, true);
+  Tensors all(places.size());
+  if (ends.empty()) return all;
+  Tensors found = backward(begin, given, ends, options, true);
+  for (size_t k = 0; k < which.size(); ++k) all[which[k]] = std::move(found[k]);
+  return all;
 }
 
 }  // namespace adjoint::replay

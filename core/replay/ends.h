@@ -24,8 +24,9 @@ class Apart {
   Apart(std::span<const Edge> roots, std::span<const Edge> ends, const std::vector<bool>& sums = {});
   ~Apart();
   Apart(const Apart&) = delete;
-  /// What arrives there; seeds may be undefined.
-  Tensors gradients(std::span<const Edge> roots, TensorList seeds, bool retain_graph) const;
+  /// What arrives there; seeds may be undefined. With `wanted`, for those ends alone of which it says so.
+  Tensors gradients(std::span<const Edge> roots, TensorList seeds, bool retain_graph,
+                    const std::vector<bool>& wanted = {}) const;
 
   /// In the order of ends: these nodes, and for which end each is.
   std::vector<Edge> places;

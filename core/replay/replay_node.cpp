@@ -5,38 +5,49 @@
 
 #include "autograd/engine.h"
 #include "autograd/meta.h"
-#include "autograd/reached.h"
 #include "autograd/views.h"
 #include "for_size.h"
 
 namespace adjoint::replay {
 
 namespace {
-[[maybe_unused]] const bool told = [] {
-  adjoint::leads_on = [](const Node& node, uint32_t input_nr) {
-    return static_cast<const ReplayNode&>(node).leads_on(input_nr);
-  };
-  adjoint::is_edge_of = [](const Node& node, uint32_t input_nr, size_t edge) {
-    return static_cast<const ReplayNode&>(node).is_edge_of(input_nr, edge);
-  };
-  return true;
-}();
+
+constexpr ManyInOne kOfReplays{[](const Node& node, uint32_t input_nr) {
+                                 return static_cast<const ReplayNode&>(node).leads_on(input_nr);
+                               },
+                               [](const Node& node, uint32_t input_nr, size_t edge) {
+                                 return static_cast<const ReplayNode&>(node).is_edge_of(input_nr, edge);
+                               },
+                               [](const Node& node, uint32_t input_nr) -> const Edge& {
+                                 return static_cast<const ReplayNode&>(node).replacement(input_nr);
+                               },
+                               replace_calls};
+
 }  // namespace
 
 ReplayNode::ReplayNode(std::shared_ptr<Replay> replay, uint32_t group, std::shared_ptr<const Again> again,
-                       std::shared_ptr<const Before> before, std::span<const Tensor> inputs)
+                       std::shared_ptr<NodesOfCall> call, std::span<const Tensor> inputs)
     : replay_(std::move(replay)),
       group_(group),
+      call_(std::move(call)),
       again_(std::move(again)),
-      before_(std::move(before)),
       inputs_(inputs.size()),
       elements_(inputs.size()) {
   for (const uint32_t k : this->group().by) edges_.push_back(gradient_edge(inputs[k]));
   left_ = this->group().saving.size();
   readers.store(kStandsForMany, std::memory_order_relaxed);
+  if (!many_in_one.load(std::memory_order_relaxed)) many_in_one.store(&kOfReplays, std::memory_order_release);
+  call_->nodes.push_back(this);
+  ++call_->needing;
 }
 
 ReplayNode::~ReplayNode() {
+  Before before;  // dies after the lock
+  {
+    std::lock_guard lock(call_->mutex);
+    call_->nodes[group_] = nullptr;
+    if (!released_ && --call_->needing == 0) before = std::move(call_->before);
+  }
   for (ReplayNode* const node : before_it_) --node->from_later_;
 }
 
@@ -119,17 +130,24 @@ void ReplayNode::release() {
   kept_.clear();
   // What leads past nothing that was freed still runs, if need be by the function itself.
   if (group().free_ways) return;
+  Taken gone;
+  std::lock_guard lock(call_->mutex);
+  take(gone);
+}
+
+void ReplayNode::take(Taken& taken) {
+  if (std::exchange(released_, true)) return;
+  taken.inputs = inputs_;
   for (SavedTensor& s : inputs_) s.release();
-  unread_.assign(unread_.size(), Tensor());
-  before_ = nullptr;
-  again_ = nullptr;
+  taken.unread = std::exchange(unread_, Tensors(inputs_.size()));
+  taken.again = std::move(again_);
+  if (--call_->needing == 0) taken.before = std::move(call_->before);
 }
 
 namespace {
 
-bool stands_for_many(const Node& node) {
-  return node.readers.load(std::memory_order_relaxed) == kStandsForMany;
-}
+/// In a pass, one that was replaced is one that the pass came to before.
+bool is_of_replay(const Node& node) { return stands_for_many(node) || is_replaced(node); }
 
 }  // namespace
 
@@ -146,9 +164,10 @@ bool ReplayNode::leads_past(uint32_t input_nr) const {
     open.pop_back();
     const Mask& reach = node->group().reach[nr];
     for (size_t j = 0; j < node->edges_.size(); ++j) {
-      const Edge& e = node->edges_[j];
-      if (!e || !reach[j] || !current_pass_runs(e.node.get(), e.node->sequence)) continue;
-      if (!stands_for_many(*e.node)) return true;
+      if (!node->edges_[j] || !reach[j]) continue;
+      const Edge& e = current_pass_target(node->edges_[j]);
+      if (!current_pass_runs(e.node.get(), e.node->sequence)) continue;
+      if (!is_of_replay(*e.node)) return true;
       const Output next{static_cast<const ReplayNode*>(e.node.get()), e.input_nr};
       if (current_pass_captures(*next.first, next.second)) return true;
       if (seen.insert(next).second) open.push_back(next);
@@ -157,33 +176,48 @@ bool ReplayNode::leads_past(uint32_t input_nr) const {
   return false;
 }
 
+bool ReplayNode::goes_on(size_t edge) const {
+  if (!current_pass_is_selective()) return true;
+  if (!edges_[edge]) return false;
+  const Edge& e = current_pass_target(edges_[edge]);
+  return current_pass_runs(e.node.get(), e.node->sequence) &&
+         (!is_of_replay(*e.node) || static_cast<const ReplayNode&>(*e.node).leads_on(e.input_nr));
+}
+
 ReplayNode::Reading::Reading(ReplayNode& node, const Gradients& in) : node_(node) {
   const std::vector<Saving>& saving = node.group().saving;
   const bool frees = current_pass_frees();
   std::vector<bool> wanted;
   if (current_pass_is_selective())
-    for (const Edge& e : node.edges_)
-      wanted.push_back(
-          e && current_pass_runs(e.node.get(), e.node->sequence) &&
-          (!stands_for_many(*e.node) || static_cast<const ReplayNode&>(*e.node).leads_on(e.input_nr)));
+    for (size_t j = 0; j < node.edges_.size(); ++j) wanted.push_back(node.goes_on(j));
   const auto concerns = [&](const Saving& s) {
     bool from = false, to = wanted.empty();
     for (size_t i = 0; i < in.size() && !from; ++i) from = in[i].defined() && s.outputs[i];
     for (size_t j = 0; j < wanted.size() && !to; ++j) to = wanted[j] && s.edges[j];
     return from && to;
   };
-  std::lock_guard lock(node.mutex_);
+  std::unique_lock lock(node.mutex_);
   for (uint32_t k = 0; k < saving.size(); ++k) {
     const bool is_spent = !node.spent_.empty() && node.spent_[k];
     if ((!is_spent && !frees) || !concerns(saving[k])) continue;
-    if (is_spent) node.refuse_released();
-    claimed_.push_back(k);
+    if (is_spent)
+      freed = node.spent_;
+    else
+      claimed_.push_back(k);
   }
+  if (!freed.empty()) claimed_.clear();
   if (!claimed_.empty()) node.spent_.resize(saving.size());
   for (const uint32_t k : claimed_) node.spent_[k] = true;
   node.left_ -= claimed_.size();
   spends = !claimed_.empty() && node.left_ == 0 && node.reading_ == 0;
   ++node.reading_;
+  if (freed.empty()) return;
+  lock.unlock();
+  if (node.is_written()) return;
+  lock.lock();
+  --node.reading_;
+  lock.unlock();
+  node.refuse_released();
 }
 
 ReplayNode::Reading::~Reading() {
@@ -196,6 +230,11 @@ ReplayNode::Reading::~Reading() {
   if (last) node_.release();
 }
 
+bool ReplayNode::is_written() {
+  const auto written = [this](const SavedTensor& s) { return s.kept().defined() && !s.is_as_kept(this); };
+  return std::ranges::any_of(inputs_, written) || std::ranges::any_of(results_, written);
+}
+
 bool ReplayNode::run(const Replay::Backward& pass, Gradients& in, Gradients& out, bool spends) {
   if (kept_.size() != part().kept.size()) return false;  // released
   const size_t n = inputs_.size();
@@ -203,10 +242,12 @@ bool ReplayNode::run(const Replay::Backward& pass, Gradients& in, Gradients& out
   for (size_t k = 0; k < n; ++k)
     if (part().reads[k] && inputs_[k].saved()) {
       if (inputs_[k].is_packed()) return false;
+      // The pass may come by nothing that kept it.
+      if (inputs_[k].kept().defined() && !inputs_[k].is_as_kept(this)) return false;
       inputs[k] = Tensor::share(inputs_[k].lend(this));
     }
-  for (SavedTensor& s : results_)
-    if (s.saved()) s.lend(this);
+  for (const SavedTensor& s : results_)
+    if (s.kept().defined() && !s.is_as_kept(this)) return false;
   for (size_t i = 0; i < in.size(); ++i) inputs[n + i] = in[i];
   for (size_t k = 0; k < kept_.size(); ++k) inputs[n + in.size() + k] = kept_[k];
   std::vector<Scalar> numbers = numbers_;
@@ -230,13 +271,15 @@ void ReplayNode::apply(Gradients& in, Gradients& out) {
   bool asked = false;
   for (uint32_t i = 0; i < in.size() && !asked; ++i) asked = in[i].defined() && leads_past(i);
   if (!asked) return;
+  if (thread_state.grad) replace();  // where it could not be done before the pass, it fails here
+  if (is_replaced(*this) && (released_ || thread_state.grad)) return differentiate_replaced(in, out);
   Reading reading(*this, in);
   const Replay::Backward* pass =
       thread_state.grad || thread_state.watched || thread_state.dual_level || thread_state.batch_level
           ? nullptr
           : replay_->pass_for(part(), in);
   const bool holds = !replay_->recording_->asks || (pass && again_ && again_->holds());
-  if (!pass || !holds || !run(*pass, in, out, reading.spends)) differentiate_again(in, out);
+  if (!pass || !holds || !run(*pass, in, out, reading.spends)) differentiate_again(in, out, reading.freed);
   reading.done();
 }
 

@@ -54,11 +54,11 @@ Before Before::put(std::span<const Tensor> inputs) const {
 /// reads.
 class Supplier final : public Observer {
  public:
-  Supplier(const Replay& replay, const Replay::Part& part, std::span<const Tensor> kept)
+  Supplier(const Replay& replay, const std::unordered_map<uint32_t, Tensor>& kept)
       : replay_(replay), tracer_(nullptr) {
-    for (size_t k = 0; k < kept.size(); ++k) {
-      const Place& p = replay.kept_[part.kept[k]];
-      kept_.emplace(p.slot, std::pair(p.offset, kept[k]));
+    for (const auto& [number, t] : kept) {
+      const Place& p = replay.kept_[number];
+      kept_.emplace(p.slot, std::pair(p.offset, t));
     }
   }
   Ref<Observer> for_thread() const override { return tracer_.for_thread(); }
@@ -132,7 +132,11 @@ Tensors ReplayNode::inputs_then(bool& written) {
   const auto& by_call = replay_->written_;
   for (uint32_t k = 0; k < inputs.size(); ++k) {
     const bool read = inputs_[k].saved();
-    inputs[k] = read ? inputs_[k].unpack(this) : unread_[k];
+    // Hooks have it, or its contents are compared.
+    const bool unpacks =
+        inputs_[k].is_packed() ||
+        (read && inputs_[k].kept().defined() && inputs_[k].kept()->storage->kind == Storage::Kind::External);
+    inputs[k] = unpacks ? inputs_[k].unpack(this) : read ? inputs_[k].kept() : unread_[k];
     if (!inputs[k].defined() || inputs_[k].is_packed()) continue;
     const bool moved = inputs[k]->data != elements_[k];
     if (moved && (read || std::ranges::find(by_call, k) != by_call.end()))
@@ -146,179 +150,189 @@ Tensors ReplayNode::inputs_then(bool& written) {
       inputs[k] = alias(then);
       if (then->grad_fn) set_history(inputs[k], Ref<Node>::share(then->grad_fn), then->output_nr);
     }
-    // No node of the function's own graph would have kept it: it may be other by now.
-    if (!read) written |= moved || inputs[k].version() != versions_[k];
+    // What nodes of the function's own graph would have kept of it, they refuse.
+    written |= moved || inputs[k].version() != versions_[k];
   }
   return inputs;
 }
 
-void ReplayNode::differentiate_again(Gradients& in, Gradients& out) {
-  for (SavedTensor& s : results_)
-    if (s.saved()) s.lend(this);
-  const std::shared_ptr<const Again> again = again_;
-  if (!again) refuse_released();
-  bool written = false;
-  const Tensors inputs = inputs_then(written);
-  if (written && std::ranges::any_of(kept_, [](const Tensor& t) { return !t.defined(); }))
+namespace {
+
+/// Inputs that were written since have the versions that they had, for its scope: nodes refuse then what they
+/// kept of them.
+class Unwritten {
+ public:
+  void put(Storage& storage, uint32_t version) {
+    then_.emplace_back(&storage, storage.version.exchange(version));
+  }
+  ~Unwritten() {
+    for (auto& [storage, version] : then_ | std::views::reverse) storage->version.exchange(version);
+  }
+
+ private:
+  std::vector<std::pair<Storage*, uint32_t>> then_;
+};
+
+}  // namespace
+
+void ReplayNode::add_kept(Known& known) const {
+  for (size_t k = 0; k < kept_.size(); ++k) {
+    const uint32_t number = part().kept[k];
+    if (kept_[k].defined())
+      known.kept.emplace(number, kept_[k]);
+    else
+      known.halfway = true;
+    if (results_[k].kept().defined())
+      known.results.emplace(
+          replay_->kept_[number].slot,
+          Result{results_[k],
+                 replay_->recording_->outputs[static_cast<size_t>(replay_->kept_output_[number])].offset});
+  }
+}
+
+std::vector<Edge> ReplayNode::run_again(const Again& again, TensorList inputs, const Known& known,
+                                        bool written) {
+  if (written && known.halfway)
     fail("jit: this backward pass failed halfway, and what it would take to run it as it is was freed");
-  std::vector<Edge> stops;
+  // Before the run, which may give inputs another history.
+  std::unordered_set<const Node*> stops;
   for (const Tensor& t : inputs)
-    if (Edge e = t.defined() ? gradient_edge(t) : Edge()) stops.push_back(std::move(e));
+    if (const Edge e = t.defined() ? gradient_edge(t) : Edge()) stops.insert(e.node.get());
   Tensors made;
-  {
-    const Looking supplying(written ? Ref<Observer>::steal(new Supplier(*replay_, part(), kept_))
-                                    : Ref<Observer>());
+  std::vector<Edge> now;
+  try {
+    const Looking looking(written ? Ref<Observer>::steal(new Supplier(*replay_, known.kept))
+                                  : Ref<Observer>());
     struct Scope {
       TensorList inputs;
       const Before now;
       ~Scope() { now.put(inputs); }
-    } scope{inputs, before_->put(inputs)};
-    made = again->results(inputs);
+    } scope{inputs, call_->before.put(inputs)};
+    Unwritten unwritten;
+    const auto& by_call = replay_->written_;
+    for (uint32_t k = 0; k < inputs.size() && written; ++k)
+      if (const Tensor& t = inputs[k]; t.defined() && t->data == elements_[k] &&
+                                       t.version() != versions_[k] &&
+                                       std::ranges::find(by_call, k) == by_call.end())
+        unwritten.put(*t->storage, versions_[k]);
+    made = again.results(inputs);
+    now = outputs_of(*replay_->recording_, made);  // views are of inputs that were not written
+  } catch (...) {
+    // What was written may be why.
+    for (SavedTensor& s : inputs_)
+      if (written && s.kept().defined()) s.lend(this);
+    throw;
   }
-  differentiate(results_of(made), inputs, std::move(stops), in, out);
+  keep_results(nodes_from(now, [&](const Edge& e) { return stops.contains(e.node.get()); }), made, known);
+  return now;
 }
 
-void ReplayNode::differentiate(const std::vector<Result>& results, TensorList inputs, std::vector<Edge> stops,
-                               Gradients& in, Gradients& out) {
-  const size_t own = group().outputs.size(), leaves = group().by.size();
-  std::vector<Edge> roots, ends;
-  for (const Result& r : results)
-    if (!r.now)
-      fail("jit: this backward pass needs the function once more, and what it gives has no graph now");
-  for (size_t i = 0; i < own; ++i) roots.push_back(copy_of(results[i].now));
-  // Edges to one end stand side by side: where they begin.
-  std::vector<size_t> first;
-  for (size_t j = 0, n = own; j < edges_.size(); ++j) {
-    const auto number = [&](size_t i) { return i < leaves ? group().by[i] : group().from[i - leaves]; };
-    if (j != 0 && j != leaves && number(j) == number(j - 1)) continue;
-    first.push_back(j);
-    if (j >= leaves) {
-      ends.push_back(copy_of(results[n++].now));
-      continue;
+void ReplayNode::keep_results(std::span<Node* const> nodes, TensorList made, const Known& known) const {
+  if (known.results.empty()) return;
+  // Where slots are now.
+  std::unordered_map<const Storage*, std::pair<const Result*, const char*>> at;
+  const Recording& recording = *replay_->recording_;
+  size_t k = 0;
+  for (const Group& g : recording.groups)
+    for (const uint32_t o : g.own()) {
+      const Tensor& t = made[k++];
+      const Place& p = recording.outputs[o];
+      if (const auto r = known.results.find(p.slot); r != known.results.end())
+        at.emplace(owner_of_bytes(t->storage), std::pair(&r->second, t.bytes() - p.offset));
     }
+  for (Node* const node : nodes)
+    for (SavedValue& v : node->saved()) {
+      if (!v.slot || !v.slot->kept().defined()) continue;
+      const Tensor& t = v.slot->kept();
+      if (const auto found = at.find(owner_of_bytes(t->storage)); found != at.end()) {
+        const auto [result, begin] = found->second;
+        v.slot->keep_in(result->kept, t.bytes() - begin - result->offset);
+      }
+    }
+}
+
+void ReplayNode::differentiate_again(Gradients& in, Gradients& out, std::vector<bool> freed) {
+  const std::shared_ptr<const Again> again = again_;
+  if (!again) refuse_released();
+  bool written = false;
+  const Tensors inputs = inputs_then(written);
+  Known known;
+  add_kept(known);
+  const std::vector<Edge> now = run_again(*again, inputs, known, written);
+  known.spent.resize(replay_->parts_.size());
+  known.spent[group_] = std::move(freed);
+  free_spent(*replay_->recording_, now, known.spent);
+  std::vector<Edge> roots, ends;
+  const auto found = [&](uint32_t output) {
+    if (!now[output])
+      fail("jit: this backward pass needs the function once more, and what it gives has no graph now");
+    return copy_of(now[output]);
+  };
+  for (const uint32_t o : group().outputs) roots.push_back(found(o));
+  for (size_t j = 0; j < group().by.size(); ++j) {
     // A leaf that got other data has another place.
-    const Tensor& t = inputs[number(j)];
+    const Tensor& t = inputs[group().by[j]];
     const AutogradMeta* m = t->grad_fn ? nullptr : meta_of(t);
     LeafNode* const leaf = m ? m->accumulator.load(std::memory_order_acquire) : nullptr;
     ends.push_back(leaf ? Edge{Ref<Node>::share(leaf), 0} : copy_of(edges_[j]));
   }
-  first.push_back(edges_.size());
-  for (const Tensor& t : in)
-    if (Edge e = t.defined() ? gradient_edge(t) : Edge()) stops.push_back(std::move(e));
-  if (thread_state.grad) put_results(results, stops);
-  Tensors gradients;
-  std::vector<std::pair<Edge, Edge>> places;
-  std::vector<uint32_t> of;
-  {
-    const Apart apart(roots, ends);
-    gradients = apart.gradients(roots, Tensors(in.begin(), in.end()), false);
-    of = apart.of;
-    for (size_t i = 0; i < of.size(); ++i)
-      places.emplace_back(copy_of(apart.places[i]), copy_of(ends[of[i]]));
+  for (const uint32_t o : group().from) ends.push_back(found(o));
+  differentiate(roots, ends, in, out);
+}
+
+void ReplayNode::differentiate_replaced(Gradients& in, Gradients& out) {
+  std::vector<Edge> ends;
+  for (const Edge& e : edges_) ends.push_back(copy_of(resolved(e)));
+  differentiate(now_, ends, in, out);
+}
+
+void ReplayNode::differentiate(std::span<const Edge> roots, std::span<const Edge> leading, Gradients& in,
+                               Gradients& out) {
+  const size_t leaves = group().by.size();
+  const auto number = [&](size_t j) {
+    return j < leaves ? std::pair(false, group().by[j]) : std::pair(true, group().from[j - leaves]);
+  };
+  std::vector<Edge> ends;
+  // Edges to one end stand side by side: where they begin.
+  std::vector<size_t> first;
+  for (size_t j = 0; j < leading.size(); ++j) {
+    if (j != 0 && number(j) == number(j - 1)) continue;
+    first.push_back(j);
+    ends.push_back(copy_of(leading[j]));
   }
-  if (thread_state.grad) join(results, places, gradients, stops);
+  first.push_back(leading.size());
+  std::vector<bool> wanted(ends.size());
+  for (size_t k = 0; k < ends.size(); ++k)
+    for (size_t j = first[k]; j < first[k + 1]; ++j) wanted[k] = wanted[k] || goes_on(j);
+  const Apart apart(roots, ends);
+  Tensors gradients = apart.gradients(roots, Tensors(in.begin(), in.end()), false, wanted);
   std::vector<size_t> next(first.begin(), first.end());
-  for (size_t i = 0; i < of.size(); ++i) {
+  for (size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined()) continue;
-    size_t& at = next[of[i]];
-    Tensor& to = out[std::min(at++, first[of[i] + 1] - 1)];
+    size_t& at = next[apart.of[i]];
+    Tensor& to = out[std::min(at++, first[apart.of[i] + 1] - 1)];
     to = to.defined() ? add_gradients(to, gradients[i]) : gradients[i];
   }
 }
 
-std::vector<ReplayNode::Result> ReplayNode::results_of(TensorList again) {
-  const Recording& recording = *replay_->recording_;
-  std::unordered_map<uint32_t, size_t> at;  // of an output of the recording, among `again`
+std::vector<Edge> outputs_of(const Recording& recording, TensorList again) {
+  const size_t n = recording.outputs.size();
+  std::vector<Edge> edges(n + recording.inside.size());
+  size_t k = 0;
   for (const Group& g : recording.groups)
-    for (const uint32_t k : g.own()) at.emplace(k, at.size());
-  const auto inside = [&](const Inside& in) {
-    Edge e = gradient_edge(again[at.at(in.path[0])]);
+    for (const uint32_t o : g.own()) edges[o] = gradient_edge(again[k++]);
+  for (size_t i = 0; i < recording.inside.size(); ++i) {
+    const Inside& in = recording.inside[i];
+    Edge e = copy_of(edges[in.path[0]]);
     for (size_t k = 1; k < in.path.size() && e; ++k) {
-      const auto edges = e.node->edges();
-      e = in.path[k] < edges.size() ? copy_of(edges[in.path[k]]) : Edge();
+      const auto next = e.node->edges();
+      e = in.path[k] < next.size() ? copy_of(next[in.path[k]]) : Edge();
     }
     const ResultInfo* const found = e ? &e.node->result(e.input_nr) : nullptr;
-    return found && found->dtype() == in.dtype && same(found->sizes(), in.sizes.span()) ? std::move(e)
-                                                                                        : Edge();
-  };
-  std::vector<Result> results;
-  const auto add = [&](uint32_t output, Edge then) {
-    const size_t n = recording.outputs.size();
-    Result& r = results.emplace_back(
-        output < n ? gradient_edge(again[at.at(output)]) : inside(recording.inside[output - n]),
-        std::move(then));
-    for (size_t k = 0; k < results_.size(); ++k)
-      if (replay_->kept_output_[part().kept[k]] == static_cast<int32_t>(output) && results_[k].saved())
-        r.kept = &results_[k];
-  };
-  for (uint32_t i = 0; i < group().outputs.size(); ++i) add(group().outputs[i], {Ref<Node>::share(this), i});
-  const std::vector<uint32_t>& from = group().from;
-  for (size_t j = 0; j < from.size(); ++j)
-    if (j == 0 || from[j] != from[j - 1]) add(from[j], copy_of(edges_[group().by.size() + j]));
-  return results;
-}
-
-namespace {
-
-/// Edges that lead to the nodes of these.
-std::function<bool(const Edge&)> beyond(std::span<const Edge> stops) {
-  std::unordered_set<const Node*> nodes;
-  for (const Edge& e : stops) nodes.insert(e.node.get());
-  return [nodes = std::move(nodes)](const Edge& e) { return nodes.contains(e.node.get()); };
-}
-
-/// What a node kept; undefined where it was written since, which is an error once that is asked for.
-Tensor kept_by(const SavedTensor& slot, Node& node) {
-  try {
-    return Tensor::share(slot.lend(&node));
-  } catch (const Error&) {
-    return {};
+    if (found && found->dtype() == in.dtype && same(found->sizes(), in.sizes.span()))
+      edges[n + i] = std::move(e);
   }
-}
-
-}  // namespace
-
-/// What nodes of the new graph kept of results are the call's results, with these as history.
-void ReplayNode::put_results(const std::vector<Result>& results, std::span<const Edge> stops) {
-  const auto hooks = std::exchange(thread_state.saved_hooks, nullptr);
-  std::vector<Edge> begin;
-  for (const Result& r : results) begin.push_back(copy_of(r.now));
-  for (Node* const node : nodes_from(begin, beyond(stops)))
-    for (SavedValue& v : node->saved()) {
-      if (!v.slot || !v.slot->saved() || v.slot->is_packed()) continue;
-      const Tensor t = kept_by(*v.slot, *node);
-      if (!t.defined()) continue;
-      for (const Result& r : results) {
-        if (v.slot->is_result() ? r.now.node.get() != node || r.now.input_nr != v.output_nr
-                                : r.now.node.get() != t->grad_fn || r.now.input_nr != t->output_nr)
-          continue;
-        const Tensor then = r.kept ? kept_by(*r.kept, *this) : Tensor();
-        const bool whole = then.defined() && then.dtype() == t.dtype() && same(then.sizes(), t.sizes()) &&
-                           same(then.strides(), t.strides());
-        const Tensor result = alias(whole ? then : t);
-        set_history(result, r.then.node, r.then.input_nr);
-        v.slot->save(result, false, node);
-        break;
-      }
-    }
-  thread_state.saved_hooks = hooks;
-}
-
-/// Let edges of the graph of these gradients that lead to results of the new graph lead to those of the call,
-/// and to ends where they lead to what stood for them.
-void ReplayNode::join(const std::vector<Result>& results, std::span<const std::pair<Edge, Edge>> places,
-                      TensorList gradients, std::span<const Edge> stops) {
-  std::vector<Edge> begin;
-  for (const Result& r : results) begin.push_back(copy_of(r.now));
-  for (const Tensor& t : gradients)
-    if (t.defined()) begin.push_back(gradient_edge(t));
-  for (Node* const node : nodes_from(begin, beyond(stops)))
-    for (Edge& e : node->edges()) {
-      for (const auto& [place, end] : places)
-        if (leads_to(e, place)) e = copy_of(end);
-      for (const Result& r : results)
-        if (leads_to(e, r.now)) e = copy_of(r.then);
-    }
+  return edges;
 }
 
 }  // namespace adjoint::replay

@@ -5,9 +5,10 @@ passes go through random results of it, and through what the program makes of le
 once or one after the other, with hooks and retained gradients, by leaves or by results, keeping the graph or not. Start
 reading at `run`.
 
-    python -m tests.jit.fuzz_results_inside FIRST LAST
+    python -m tests.jit.fuzz_results_inside FIRST LAST [WAY ...]
 """
 
+import functools
 import pathlib
 import random
 import sys
@@ -22,6 +23,12 @@ import adjoint as ad  # noqa: E402
 SHAPE = (3, 3)
 ONE = ("sin", "tanh", "exp", "sigmoid", "neg", "t", "double", "mean", "rows", "part", "clone")
 TWO = ("add", "sub", "mul", "matmul", "where", "split", "accumulate")
+
+
+#: Other ways in which a cotangent may lie.
+LAYOUTS = (lambda t: (t * 0.3).t().clone().t(), lambda t: t[:, :1].expand(SHAPE), lambda t: t * 0.7)
+#: Passes through passes, and what else there is to try.
+WAYS = ("second", "by results", "third", "accumulated", "layouts", "written")
 
 
 class Line:
@@ -92,7 +99,38 @@ def scalar(rng, t):
     return rng.choice([lambda: t.sum(), lambda: (t * t).sum(), lambda: (t * 0.3).sin().mean()])()
 
 
-def once(program, f, rng, k, seconds):
+def sum_of(gradients):
+    """Something to differentiate of what a recorded pass gave; None where it leads nowhere."""
+    terms = [(g * g).sum() for g in gradients if g is not None and g.requires_grad]
+    return sum(terms[1:], terms[0]) if terms else None
+
+
+def one_pass(way, rng, seen, some, terms, leaves, ends, keeps):
+    """A pass, or some of which each differentiates the one before."""
+    grad = functools.partial(ad.autograd.grad, allow_unused=True)
+    loss = sum(terms[1:], terms[0])
+    if way == "backward":
+        loss.backward(retain_graph=keeps)
+    elif way in ("leaves", "results"):
+        seen.append(grad(loss, ends, retain_graph=keeps))
+    elif way == "layouts":  # of cotangents that no recorded pass had
+        given = [rng.choice(LAYOUTS)(t.detach()) for t in some]
+        seen.append(grad(some, ends, given, retain_graph=keeps))
+    elif way == "accumulated":
+        loss.backward(create_graph=True)
+        if (second := sum_of([leaf.grad for leaf in leaves])) is not None:
+            seen.append(grad(second, ends, retain_graph=keeps))
+    else:
+        for _ in range({"second": 1, "by results": 1, "third": 2}[way]):
+            first = grad(loss, ends, create_graph=True)
+            seen.append(first)
+            if (second := sum_of(first)) is None:
+                return
+            loss = second + terms[0] if rng.random() < 0.5 else second
+        seen.append(grad(loss, leaves if way == "second" else ends, retain_graph=keeps))
+
+
+def once(program, f, rng, k, ways):
     """One call and passes through it; what is seen."""
     seen = []
     leaves = [twice.numbers(*SHAPE, seed=10 * k + i).requires_grad_() for i in range(program.leaves)]
@@ -114,36 +152,29 @@ def once(program, f, rng, k, seconds):
             t.register_hook(lambda g: g * 0.5)
     seldom = [leaf for leaf, is_seldom in zip(leaves, program.seldom, strict=True) if is_seldom]
     after = [(leaf * 0.7).cos().sum() for leaf in seldom if rng.random() < 0.4]
-    for _ in range(rng.randrange(1, 4)):
+    for n in range(rng.randrange(1, 4)):
         some = [t for t in results if rng.random() < 0.5] or results[-1:]
         terms = [scalar(rng, t) for t in some] + [t for t in before + after if rng.random() < 0.5]
         rng.shuffle(terms)
         if not terms:
             continue
-        mark = len(seen)
-        loss, keeps = sum(terms[1:], terms[0]), rng.random() < 0.5
-        way = rng.choice(("backward", "leaves", "results", *seconds))
+        mark, keeps = len(seen), rng.random() < 0.5
+        way = rng.choice([w for w in ("backward", "leaves", "results", *ways) if w != "written"])
         ends = rng.sample(leaves, rng.randrange(1, len(leaves) + 1))
-        if way == "results":
+        if way not in ("backward", "leaves", "second"):
             ends += rng.sample(results, rng.randrange(len(results) + 1))
         try:
-            if way == "backward":
-                loss.backward(retain_graph=keeps)
-            elif way == "second":
-                first = ad.autograd.grad(loss, ends, create_graph=True, allow_unused=True)
-                loss = sum((g * g).sum() for g in first if g is not None and g.requires_grad)
-                seen.append(first)
-                if isinstance(loss, ad.Tensor):
-                    seen.append(
-                        ad.autograd.grad(loss + terms[0], leaves, allow_unused=True, retain_graph=keeps)
-                    )
-            else:
-                seen.append(ad.autograd.grad(loss, ends, retain_graph=keeps, allow_unused=True))
+            one_pass(way, rng, seen, some, terms, leaves, ends, keeps)
         except RuntimeError as error:
             if "second time" not in str(error) and "inplace" not in str(error):
                 raise
             # Which hooks ran before, and which gradients came, is another matter.
             return [*map(bare, seen[:mark]), "second time" if "second time" in str(error) else "written"]
+        if "written" in ways and rng.random() < 0.15:
+            with ad.no_grad():
+                rng.choice([t for t in [*results, *given, program.state] if 0 not in t.stride()]).mul_(1.25)
+        if ways and rng.random() < 0.15:
+            rng.choice(results).register_hook(lambda g, n=n: seen.append((n, g.clone())))
     seen += [leaf.grad for leaf in leaves] + [t.grad for t in results if t.retains_grad]
     return bare(seen)
 
@@ -155,20 +186,20 @@ def bare(value):
     return [bare(v) for v in value] if type(value) in (list, tuple) else value
 
 
-def run(seed, wrap, seconds=(), calls=6):
+def run(seed, wrap, ways=(), calls=6):
     """What is seen of each call, and the function."""
     rng = random.Random(seed)
     program = Program(rng)
     f = wrap(program)
-    return [once(program, f, random.Random((seed, k).__hash__()), k, seconds) for k in range(calls)], f
+    return [once(program, f, random.Random((seed, k).__hash__()), k, ways) for k in range(calls)], f
 
 
-def difference(seed, seconds=()):
+def difference(seed, ways=()):
     """(words, how many calls were replayed) of one program."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        expected, _ = run(seed, lambda f: f, seconds)
-        found, f = run(seed, ad.jit, seconds)
+        expected, _ = run(seed, lambda f: f, ways)
+        found, f = run(seed, ad.jit, ways)
     for k, (a, b) in enumerate(zip(expected, found, strict=True)):
         if a != b:
             kinds = [(line.kind, line.takes) for line in f.function.lines]
@@ -181,5 +212,5 @@ def difference(seed, seconds=()):
 
 
 if __name__ == "__main__":
-    first, last, *seconds = sys.argv[1:]
-    sys.exit(bool(twice.each_seed(int(first), int(last), lambda seed: difference(seed, seconds))))
+    first, last, *ways = sys.argv[1:]
+    sys.exit(bool(twice.each_seed(int(first), int(last), lambda seed: difference(seed, ways or WAYS))))

@@ -201,7 +201,66 @@ def test_a_point_inside_is_drawn():
 def test_random_programs(piece):
     replayed = 0
     for seed in range(piece, 100, 5):
-        words, again = fuzz_results_inside.difference(seed)
-        assert not words, words
-        replayed += again
-    assert replayed >= 30
+        for ways in ((), fuzz_results_inside.WAYS):
+            words, again = fuzz_results_inside.difference(seed, ways)
+            assert not words, words
+            replayed += again
+    assert replayed >= 60
+
+
+def test_second_passes_and_what_was_freed():
+    """A pass frees one group, and the next, which is recorded, has the function run again for another."""
+
+    def f(x, y):
+        a, b = x.sin(), y.clone()
+        return a + b, b
+
+    for wrap in (lambda f: f, ad.jit):
+        g = wrap(f)
+        for _ in range(5):
+            x, y = (numbers(3, seed=k).requires_grad_() for k in range(2))
+            r0, _ = g(x * 1.0, y * 1.0)
+            seen = []
+            r0.register_hook(lambda t, seen=seen: seen.append(t.tolist()))
+            total = r0.sum()
+            grad(total, x)
+            grad(total, y, create_graph=True)
+            handle = r0.register_hook(lambda t, seen=seen: seen.append("later"))
+            grad(total, y, create_graph=True)
+            handle.remove()
+            r0.retain_grad()
+            assert fails(total.backward)
+            assert seen[1:] == [seen[0], seen[0], "later", seen[0]]
+            assert r0.grad.tolist() == seen[0]
+
+
+def test_hooks_that_differentiate_and_hooks_of_nodes():
+    """A pass that came to a call goes on with its nodes where a hook has them replaced; later ones do not."""
+
+    def f(x, y):
+        a = x.sin() * y
+        return a, a.exp()
+
+    def seen_with(wrap):
+        g, seen = wrap(f), []
+        for _ in range(5):
+            x, y = (numbers(3, seed=k).requires_grad_() for k in range(2))
+            a, b = g(x, y)
+            a.register_hook(lambda t: seen.append(t.tolist()))
+            z = b * 2
+
+            def nested(t, a=a, x=x, y=y):
+                with ad.enable_grad():
+                    total = grad(a.sum(), x, create_graph=True)[0].sum()
+                seen.append(grad(total, y, retain_graph=True)[0].tolist())
+
+            z.register_hook(nested)
+            z.sum().backward(retain_graph=True)
+            first = grad(b.sum(), x, create_graph=True)[0]
+            handle = b.grad_fn.register_prehook(lambda gs: seen.append(len(gs)))
+            seen += [t.tolist() for t in (x.grad, *grad(first.sum() + b.sum(), [x, y, a], retain_graph=True))]
+            handle.remove()
+            grad(b.sum(), x)
+        return seen
+
+    assert seen_with(ad.jit) == seen_with(lambda f: f)

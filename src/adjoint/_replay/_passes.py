@@ -128,7 +128,7 @@ def passes(
         made.outputs = len(tensors)
     if is_spent:
         return [], _spent(tensors, which, inputs, by)
-    cut = _C._Cut(roots, which, [inputs[i] for i in by], by, len(tensors))  # type: ignore[call-arg]
+    cut = _C._Cut(roots, which, [inputs[i] for i in by], by, len(tensors), recorder.first_node)  # type: ignore[call-arg]
     if cut.tangled:
         raise Unfit("its result requires grad, and was recorded in another order than its graph has")
     groups = _passes_of(recorder, cut, roots, len(by))
