@@ -70,6 +70,11 @@ def launcher(root: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
     loader, libraries = root / "lib64/ld-linux-x86-64.so.2", root / "usr/lib/x86_64-linux-gnu"
     path = folder / f"python{version_in(root)}"
     path.parent.mkdir(parents=True, exist_ok=True)
+    # Debian's headers name one as it lies among the system's, which are not this system's.
+    for header in (root / "usr/include").glob("*-linux-gnu/python3.*/pyconfig.h"):
+        beside = root / "usr/include" / header.parent.name / header.relative_to(root / "usr/include")
+        beside.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(header, beside)
     command = f'"{loader}" --library-path "{libraries}" "{root}{interpreter_in(root)}"'
     path.write_text(f'#!/bin/sh\nPYTHONHOME="{root}/usr" exec {command} "$@"\n')
     path.chmod(0o755)
