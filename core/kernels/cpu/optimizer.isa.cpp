@@ -6,7 +6,6 @@
 // there is one piece of code for all combinations of options.
 #include "kernels/cpu/optimizer.h"
 
-#include "for_narrow.h"
 #include "kernels/cpu/math/math.h"
 #include "kernels/cpu/variants.h"
 
