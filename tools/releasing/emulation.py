@@ -100,6 +100,11 @@ def lay_out_others(root: pathlib.Path, machine: str, version: str) -> None:
         run([*command, *lacking])
     # Configuring the packages would write it: without, no program in the root knows this machine's own name.
     (root / "etc" / "hosts").write_text("127.0.0.1 localhost\n::1 localhost ip6-localhost\n")
+    # So it is with this, which Debian's pip opens even where it reaches no network.
+    certificates = pathlib.Path("/etc/ssl/certs/ca-certificates.crt")
+    if certificates.is_file():
+        (root / "etc/ssl/certs").mkdir(parents=True, exist_ok=True)
+        shutil.copy(certificates, root / "etc/ssl/certs")
     (root / "dev" / "shm").mkdir(exist_ok=True)  # semaphores of processes are files there
     for name, number in {"null": 3, "zero": 5, "full": 7, "urandom": 9}.items():
         if not (root / "dev" / name).exists():
