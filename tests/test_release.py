@@ -6,6 +6,7 @@ import functools
 import hashlib
 import io
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -237,3 +238,35 @@ def test_a_root_has_what_tests_ask_for(releasing, tmp_path, monkeypatch):
     assert "localhost" in (tmp_path / "etc" / "hosts").read_text()
     releasing.proofs.copy_suite(tmp_path / "suite")
     assert (tmp_path / "suite" / "tools" / "composition_types.py").is_file()
+
+
+def test_the_python_of_a_root(releasing, tmp_path, monkeypatch):
+    """What was compiled there goes before the system's, and what has no plain name is found by its version; a launcher starts it by the
+    root's own C library."""
+    emulation = releasing.emulation
+    for folder in ("usr/bin", "usr/local/bin"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "usr/bin/python3.14").touch()
+    assert emulation.interpreter_in(tmp_path) == "/usr/bin/python3.14"
+    (tmp_path / "usr/local/bin/python3").touch()
+    assert emulation.interpreter_in(tmp_path) == "/usr/local/bin/python3"
+    monkeypatch.setattr(emulation, "run", lambda command: "3.14\n")
+    path = emulation.launcher(tmp_path, tmp_path / "launchers")
+    assert path.name == "python3.14" and os.access(path, os.X_OK)
+    words = path.read_text()
+    assert (
+        f'"{tmp_path}/lib64/ld-linux-x86-64.so.2"' in words and f'"{tmp_path}/usr/local/bin/python3"' in words
+    )
+
+
+def test_a_second_system_stands_beside_the_first(releasing):
+    seen = {
+        "wheel": "w.whl",
+        "size": 1,
+        "auditwheel": "t",
+        "where": "here, Python 3.11",
+        "also": "an old one",
+    }
+    assert any(
+        "here, Python 3.11; an old one" in line for line in releasing.page.wheels({"linux-x86_64 3.11": seen})
+    )

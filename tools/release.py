@@ -9,6 +9,8 @@
     python tools/release.py --finish WHEEL FOLDER       completes a wheel that pip built in a container of manylinux
     python tools/release.py linux-aarch64 --root FOLDER --tests tests/ops tests/nn/test_layers.py
                                                         tests in an arm64 root, too; with --resume, of the wheel made last
+    python tools/release.py linux-x86_64 --python 3.14 --root FOLDER --suite forky
+                                                        by and for the Python of a root of this machine
 
 Needs scikit-build-core, nanobind, cmake, ninja, ziglang, auditwheel and pip (the `release` extra), and for aarch64 GCC's cross
 compiler and, to run anything, qemu-user-static. What a tool is missing for is said and left out. Start reading at `main`.
@@ -91,11 +93,12 @@ def linux(
             parts=proofs.packed(made),
             auditwheel=proofs.tag(made, target),
         )
-        if target.native:
+        in_root = bool(arguments.root) and version == emulation.version_in(arguments.root)
+        if target.native and not in_root:
             note = functools.partial(page.note, name)
             proofs.install(made, python.executable, version, BUILD, arguments.tests, note)
             refuse_failures(name)
-        elif arguments.root and version == emulation.version_in(arguments.root):
+        elif in_root:
             emulate(target, version, arguments)
 
 
@@ -106,7 +109,14 @@ def emulate(target: Target, version: str, arguments: argparse.Namespace) -> None
     made = DIST / seen["wheel"]
     if sha256(made) != seen["sha256"]:
         proofs.refuse(f"{made.name} is not the wheel that was made last")
-    note = functools.partial(page.note, name)
+    here = seen.get("where", "")
+
+    def note(**what: object) -> None:
+        # What was seen on this system stays: the root is one more.
+        if here.startswith("here") and "where" in what:
+            what = {"also": what["where"]}
+        page.note(name, **what)
+
     emulation.prove(target, made, arguments.root, BUILD, arguments.tests, note, seen.get("tests", {}))
     refuse_failures(name)
 
@@ -169,8 +179,11 @@ def main() -> None:
     parser.add_argument("--python", nargs="*", default=list(build.VERSIONS), help="versions")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument(
-        "--root", type=pathlib.Path, help="an arm64 root to test in, made where it is not there"
+        "--root",
+        type=pathlib.Path,
+        help="a root to test in, of the target's machine, made where it is not there; its Python counts as one at hand",
     )
+    parser.add_argument("--suite", default="bookworm", help="Debian's suite for a root that is made")
     parser.add_argument(
         "--tests", nargs="*", default=[], help="paths for pytest, which run on each wheel that can be run"
     )
@@ -200,7 +213,8 @@ def main() -> None:
     if arguments.page:
         return page.write()
     if arguments.root and not arguments.root.is_dir():
-        emulation.make_root(arguments.root)
+        (name,) = arguments.targets or [""]  # whose machine the root is of
+        emulation.make_root(arguments.root, TARGETS[name], arguments.suite)
     if arguments.resume:
         try:
             for name in arguments.targets:
@@ -209,7 +223,9 @@ def main() -> None:
             page.write()
         return
     sdist = source_package()
-    pythons = build.find_pythons(arguments.python)
+    native = bool(arguments.root) and all(TARGETS[name].native for name in arguments.targets)
+    launchers = [str(emulation.launcher(arguments.root, BUILD / "launchers"))] if native else []
+    pythons = build.find_pythons(arguments.python, launchers)
     print("Python " + ", ".join(pythons))
     for name in arguments.targets or [*TARGETS, "sdist"]:
         try:

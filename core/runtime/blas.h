@@ -14,6 +14,7 @@
 // Start reading at `gemm`, then blas_products.cpp.
 #pragma once
 
+#include <atomic>
 #include <complex>
 #include <cstdint>
 #include <string>
@@ -45,6 +46,29 @@ void set_blas_path(std::string path);
 
 /// The library in use, "built-in" without one. Opens it.
 std::string blas_name();
+
+/// Stands around each call of a routine of the library. OpenBLAS gives its memory back when the program ends,
+/// to the harm of threads that still compute: so the end waits for calls that run, and what other threads
+/// call later does not return.
+class LibraryCall {
+ public:
+  LibraryCall() {
+    if (count_.fetch_add(1, std::memory_order_acquire) >= kEnding) [[unlikely]]
+      stop();
+  }
+  ~LibraryCall() { count_.fetch_sub(1, std::memory_order_release); }
+  LibraryCall(const LibraryCall&) = delete;
+  LibraryCall& operator=(const LibraryCall&) = delete;
+  /// When the library has been opened: from now on the end is seen.
+  static void watch_end();
+
+ private:
+  /// Calls that run, and kEnding once the program ends.
+  static constexpr int kEnding = 1 << 30;
+  static std::atomic<int> count_;
+  static void stop();
+  static void end();
+};
 
 /// A routine of the library by its plain name ("sgesv_", "cblas_strsm"), whatever prefix the library gives
 /// it; null when there is no library or no such routine. Integers are 32 bits wide.

@@ -7,11 +7,13 @@
 #include "runtime/blas_library.h"
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <mutex>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "for_size.h"
@@ -145,6 +147,7 @@ Table search() {
                              table.tried);
   }
   if (!table.library) return table;
+  LibraryCall::watch_end();
   // Before its first use; its own threads would be of a second kind beside ours.
   if (void* sequential = table.find("MKL_Set_Threading_Layer")) {
     reinterpret_cast<int (*)(int)>(sequential)(1);
@@ -166,7 +169,34 @@ const Table& table() {
   return *found;
 }
 
+/// The thread that ends the program may call the library as before.
+std::atomic<std::thread::id> ends;
+
 }  // namespace
+
+constinit std::atomic<int> LibraryCall::count_{0};
+
+void LibraryCall::stop() {
+  if (ends.load() == std::this_thread::get_id()) return;
+  count_.fetch_sub(1, std::memory_order_release);
+  for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+}
+
+void LibraryCall::end() {
+  using Clock = std::chrono::steady_clock;
+  // Longer than most calls take: who waits for the end of a program is not kept for the others.
+  const Clock::time_point latest = Clock::now() + std::chrono::seconds(2);
+  ends = std::this_thread::get_id();
+  count_.fetch_add(kEnding, std::memory_order_acquire);
+  while (count_.load(std::memory_order_acquire) > kEnding && Clock::now() < latest)
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+}
+
+void LibraryCall::watch_end() {
+  // Threads whose calls were counted are not there after a fork.
+  system::at_fork([] {}, [] {}, [] { count_.store(0); });
+  std::atexit([] { end(); });
+}
 
 template <>
 const Routines<float>& routines() {

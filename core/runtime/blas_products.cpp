@@ -228,6 +228,7 @@ void product_of_tile(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, T alpha,
                      const T* b, int64_t ldb, T beta, T* c, int64_t ldc) {
   const Routines<T>& library = routines<T>();
   if (library.gemm) {
+    const LibraryCall running;
     library.gemm(row_major, cblas_op<T>(op_a), cblas_op<T>(op_b), static_cast<int>(m), static_cast<int>(n),
                  static_cast<int>(k), Passed<T>::pass(alpha), a, static_cast<int>(lda), b,
                  static_cast<int>(ldb), Passed<T>::pass(beta), c, static_cast<int>(ldc));
@@ -322,6 +323,7 @@ void matrix_times_vector(Op op, int64_t m, int64_t n, T alpha, const T* a, int64
                          int64_t incx, T beta, T* y, int64_t incy) {
   const Routines<T>& library = routines<T>();
   if (library.gemv && m <= longest) {
+    const LibraryCall running;
     library.gemv(row_major, cblas_op<T>(op), static_cast<int>(m), static_cast<int>(n), Passed<T>::pass(alpha),
                  a, static_cast<int>(lda), x, static_cast<int>(incx), Passed<T>::pass(beta), y,
                  static_cast<int>(incy));
@@ -373,11 +375,13 @@ T dot_of_part(int64_t n, const T* x, int64_t incx, const T* y, int64_t incy, boo
     const int count = static_cast<int>(n), ix = static_cast<int>(incx), iy = static_cast<int>(incy);
     if constexpr (is_complex<T>) {
       if (auto* routine = conjugate ? library.dot_conjugated : library.dot_unconjugated) {
+        const LibraryCall running;
         T result{};
         routine(count, x, ix, y, iy, &result);
         return result;
       }
     } else if (library.real_dot) {
+      const LibraryCall running;
       return library.real_dot(count, x, ix, y, iy);
     }
   }

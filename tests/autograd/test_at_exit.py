@@ -5,8 +5,10 @@ nothing has, so that whoever looks at it crashes. Start reading at `ends_well`.
 """
 
 import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 
 import pytest
 
@@ -124,8 +126,8 @@ time.sleep({seconds})
 """
 
 
-def ends_well(program):
-    environment = {**os.environ, "ADJOINT_CHECKS": "1"}
+def ends_well(program, **environment):
+    environment = {**os.environ, "ADJOINT_CHECKS": "1", **environment}
     done = subprocess.run(
         [sys.executable, "-c", KEPT + program], capture_output=True, text=True, env=environment, timeout=60
     )
@@ -141,3 +143,33 @@ def test_what_lives_until_the_end_is_whole(name):
 def test_threads_may_work_until_the_end(name):
     for seconds in (0.1, 0.13, 0.17):
         ends_well(THREADS.format(work=WORK[name], seconds=seconds))
+
+
+#: A library for products that takes its memory away when the program ends, as OpenBLAS does, and then lets others compute for a while.
+LIBRARY = """
+#include <cstdlib>
+#include <unistd.h>
+static int* volatile memory = new int(0);
+[[gnu::destructor]] static void end() { memory = nullptr; usleep(50000); }
+static void compute() { for (int k = 0; k < 100; ++k) usleep(5000), *memory += 1; }
+extern "C" {
+void cblas_dgemm() {}
+void cblas_zgemm() { compute(); }
+void cblas_zgemv() {}
+void cblas_zdotu_sub() {}
+void cblas_zdotc_sub() {}
+void zgeev_() { compute(); }
+}
+"""
+
+
+@pytest.mark.parametrize("work", ["z @ z", "ad.linalg.eigvals(z)"])
+def test_the_library_of_products_may_end_before_threads_do(work, tmp_path):
+    compiler = (sysconfig.get_config_var("CXX") or "c++").split()[0]
+    if not shutil.which(compiler):
+        pytest.skip("there is no compiler")
+    source = tmp_path / "products.cpp"
+    source.write_text(LIBRARY)
+    subprocess.run([compiler, "-shared", "-fPIC", source, "-o", tmp_path / "libproducts.so"], check=True)
+    program = THREADS.format(work=f"z = ad.zeros(400, 400, dtype=ad.complex128); {work}", seconds=0.3)
+    ends_well(program, ADJOINT_BLAS=str(tmp_path / "libproducts.so"))

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from collections.abc import Iterable
 
 from releasing.targets import ROOT, Target, run, toolchain, zig_environment
 
@@ -30,8 +31,8 @@ class Python:
         return "cp" + self.version.replace(".", "")
 
 
-def find_pythons(versions: list[str]) -> dict[str, Python]:
-    """The interpreters at hand: this one, those on the path, and those that pyenv or a container of manylinux holds."""
+def find_pythons(versions: list[str], more: Iterable[str] = ()) -> dict[str, Python]:
+    """The interpreters at hand: this one, those on the path, those that pyenv or a container of manylinux holds, and `more`."""
     ask = (
         "import sys, sysconfig, json; print(json.dumps(['%d.%d' % sys.version_info[:2], "
         "sysconfig.get_path('include'), bool(sysconfig.get_config_var('Py_GIL_DISABLED')), sys.executable]))"
@@ -44,13 +45,14 @@ def find_pythons(versions: list[str]) -> dict[str, Python]:
         candidates += sorted(
             map(str, pathlib.Path("/opt/python").glob(f"cp{version.replace('.', '')}-*/bin/python"))
         )
-        for candidate in filter(None, candidates):
+        for candidate in filter(None, [*candidates, *more]):
             try:
                 said = json.loads(run([candidate, "-c", ask]))
             except (SystemExit, OSError, ValueError):
                 continue  # a shim may stand for an interpreter that is not installed
             if said[0] == version and not said[2] and (pathlib.Path(said[1]) / "Python.h").is_file():
-                found[version] = Python(said[3], version, said[1])
+                # What a launcher starts does not know that it was.
+                found[version] = Python(str(candidate) if candidate in more else said[3], version, said[1])
                 break
     return found
 

@@ -45,6 +45,8 @@ def wheels(seen: dict[str, dict]) -> list[str]:
                 missing.setdefault(target.name, []).append(version)
                 continue
             ran, where = of.get("first", "nothing: **built, not run**"), of.get("where", "")
+            if of.get("also"):
+                where += f"; {of['also']}"
             if of.get("tests"):
                 ran += "; tests: " + counts(of["tests"].values())
             lines.append(

@@ -3,6 +3,7 @@
 #include "kernels/cpu/channel_norm.h"
 
 #include "for_loops.h"
+#include "for_narrow.h"
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/variants.h"
 

@@ -18,7 +18,7 @@ void move(char* to, int64_t to_stride, const char* from, int64_t from_stride, in
   if (to_stride == item && from_stride == item)
     std::memmove(to, from, static_cast<size_t>(n * item));
   else
-    best_variant<CopyTable>().plane(to, 0, to_stride, from, 0, from_stride, 1, n, item);
+    best_variant<PlaneTable>().plane(to, 0, to_stride, from, 0, from_stride, 1, n, item);
 }
 
 }  // namespace
@@ -28,7 +28,7 @@ void convert_strided(char* to, DType to_type, int64_t to_stride, const char* fro
   const int64_t item = itemsize(to_type), from_item = itemsize(from_type);
   if (from_stride == 0 && to_stride == item && n > 1) {
     convert_strided(to, to_type, to_stride, from, from_type, 0, 1);
-    return best_variant<CopyTable>().repeat(to, to, item, n);
+    return best_variant<PlaneTable>().repeat(to, to, item, n);
   }
   if (to_type == from_type) return move(to, to_stride, from, from_stride, n, item);
   if (const auto convert_all = best_variant<CopyTable>().convert[index_of(to_type)][index_of(from_type)]) {
@@ -62,7 +62,7 @@ void convert_strided(char* to, DType to_type, int64_t to_stride, const char* fro
 
 /// Elements of one type: planes of the two innermost dimensions.
 void move_planes(const Walk& walk, int64_t item) {
-  const auto plane = best_variant<CopyTable>().plane;
+  const auto plane = best_variant<PlaneTable>().plane;
   const size_t inner = walk.shape().size() - 1;
   const int64_t n = walk.shape()[inner];
   const bool transposed = inner > 0 && walk.stride(0, inner) == item && walk.stride(1, inner - 1) == item;

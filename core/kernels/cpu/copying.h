@@ -12,15 +12,20 @@ struct CopyTable {
   using Convert = void (*)(void* to, const void* from, int64_t n);
   /// [to][from]; null for pairs that few programs convert between.
   Convert convert[kDTypes][kDTypes];
+  /// to[i] = first + (start + i) * step, the product exact where both have at most 24 bits.
+  void (*ramp)(double* to, double first, double step, int64_t start, int64_t n);
+  /// The same modulo 2^64.
+  void (*whole_ramp)(int64_t* to, int64_t first, int64_t step, int64_t start, int64_t n);
+};
+
+/// What only moves bytes. The widest registers have none of their own: squares of vectors half as wide are
+/// turned quicker, and the rest waits for memory.
+struct PlaneTable {
   /// Elements of `item` bytes: to[r * to_row + i * to_step] = from[r * from_row + i * from_step], in bytes.
   void (*plane)(char* to, int64_t to_row, int64_t to_step, const char* from, int64_t from_row,
                 int64_t from_step, int64_t rows, int64_t n, int64_t item);
   /// n copies of a value of `item` bytes.
   void (*repeat)(char* to, const void* value, int64_t item, int64_t n);
-  /// to[i] = first + (start + i) * step, the product exact where both have at most 24 bits.
-  void (*ramp)(double* to, double first, double step, int64_t start, int64_t n);
-  /// The same modulo 2^64.
-  void (*whole_ramp)(int64_t* to, int64_t first, int64_t step, int64_t start, int64_t n);
 };
 
 }  // namespace adjoint

@@ -110,6 +110,7 @@ constexpr CopyTable::Convert converter() {
     return &convert_all<To, From>;
 }
 
+#if ADJOINT_LEVEL < 4
 // --- Planes
 // -------------------------------------------------------------------------------------------------
 
@@ -276,6 +277,10 @@ void repeat(char* to, const void* value, int64_t item, int64_t n) {
   for (; at + kBytes <= all; at += kBytes) store(reinterpret_cast<uint8_t*>(to + at), pattern);
   store(reinterpret_cast<uint8_t*>(to + all - kBytes), pattern);  // over a part of the last one
 }
+constexpr PlaneTable planes{&plane, &repeat};
+[[gnu::init_priority(200)]] RegisterVariant registered_planes{variant_list<PlaneTable>, ADJOINT_LEVEL,
+                                                              &planes};
+#endif
 
 // --- Numbers in equal steps
 // --------------------------------------------------------------------------------------------
@@ -294,7 +299,7 @@ void whole_ramp(int64_t* to, int64_t first, int64_t step, int64_t start, int64_t
 
 template <class... T>
 constexpr CopyTable table_of() {
-  CopyTable t{{}, &plane, &repeat, &ramp, &whole_ramp};
+  CopyTable t{{}, &ramp, &whole_ramp};
   auto row = [&]<class To>(TypeTag<To>) {
     ((t.convert[index_of(dtype_of<To>)][index_of(dtype_of<T>)] = converter<To, T>()), ...);
   };

@@ -7,6 +7,7 @@
 #include "kernels/cpu/distance.h"
 
 #include "for_loops.h"
+#include "for_narrow.h"
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/cpu/vectors.h"

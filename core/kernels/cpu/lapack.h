@@ -29,6 +29,7 @@ inline constexpr char letter<Complex<double>> = 'z';
 template <class T, class... A>
 void call_routine(const char* name, void*& routine, int texts, A*... arguments) {
   if (!routine) routine = blas::require_routine((std::string(1, letter<T>) + name + "_").c_str());
+  const blas::LibraryCall running;
   const size_t one = 1;
   if (texts == 0)
     reinterpret_cast<void (*)(A*...)>(routine)(arguments...);

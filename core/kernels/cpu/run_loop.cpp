@@ -104,7 +104,7 @@ bool run_turned(const LoopCall& call, const Walk& walk, const int* slots, int n_
     items[k] = itemsize(call.types[slots[k]]);
     if (items[k] > 8) return false;
   }
-  const auto plane = best_variant<CopyTable>().plane;
+  const auto plane = best_variant<PlaneTable>().plane;
   const int64_t n = walk.shape()[inner], m = walk.shape()[inner - 1], strips = (m - 1) / kRows + 1;
   runtime::parallel_for(
       0, walk.numel() / (n * m) * strips, std::max<int64_t>(1, StraightCall::kSerial / (n * kRows)),
@@ -148,7 +148,7 @@ bool run_turned(const LoopCall& call, const Walk& walk, const int* slots, int n_
 }  // namespace
 
 [[gnu::hot]] void repeat_value(char* to, const void* value, int64_t item, int64_t n) {
-  if (n * item >= 128) return best_variant<CopyTable>().repeat(to, value, item, n);
+  if (n * item >= 128) return best_variant<PlaneTable>().repeat(to, value, item, n);
   typedef uint64_t Pattern __attribute__((vector_size(16), aligned(1), may_alias));
   alignas(16) char repeated[16];
   for (int64_t at = 0; at < 16; at += item) std::memcpy(repeated + at, value, static_cast<size_t>(item));
