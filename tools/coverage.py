@@ -127,7 +127,9 @@ def page(found, given):
     lines += ["", "## Absent, and why", ""]
     left = {full for full, state in found.items() if state == "absent"}
     for kind, text, patterns in given:
-        names = [full for full in found if full in left and matches(full, patterns)] if kind == "absent" else []
+        names = (
+            [full for full in found if full in left and matches(full, patterns)] if kind == "absent" else []
+        )
         left.difference_update(names)
         if names:
             lines += [f"- **{text}** {short(names)}"]

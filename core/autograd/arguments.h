@@ -18,8 +18,8 @@ namespace adjoint {
 /// What stands for `x` inside. `continued`: where gradients are wanted for `x`, they shall reach it.
 Tensor argument_for(const Tensor& x, bool continued);
 
-/// Whether `t` still is what `argument_for` made of `x`: neither written in place, recorded, detached, nor given
-/// other memory (`.data =`).
+/// Whether `t` still is what `argument_for` made of `x`: neither written in place, recorded, detached, nor
+/// given other memory (`.data =`).
 bool is_argument(const Tensor& t, const Tensor& x);
 
 /// The function has returned. Passes still find an argument that has no history of its own, by its edge.
