@@ -421,7 +421,7 @@ class Trace(_C._Trace):
         for k in {k for k, _ in self.hooks}:
             result = self.output(k, tensors)
             for hook in _C._hooks_of(result):
-                _C._remove_hook(result, hook)
+                _C._remove_hook(result, hook)  # type: ignore[arg-type]
         return [
             inputs[self.written[i]] if i in self.written else self.output(i, tensors)
             for i in self.program.differentiated
