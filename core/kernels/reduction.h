@@ -26,8 +26,8 @@ Tensor prod(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim
 Pair moments(Into into, const Tensor& self, const OptionalInts& dim, double correction, bool keepdim,
              bool root, bool with_mean, const char* op);
 /// As result number `result` of its call.
-Tensor extreme(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, bool max,
-               const char* op, size_t result = 0);
+Tensor extreme(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, bool max, const char* op,
+               size_t result = 0);
 /// The extreme of the whole tensor; an empty one has none.
 Tensor extreme_of_all(const Tensor& self, bool max, const char* op);
 Pair extreme_at(Into into, const Tensor& self, int64_t dim, bool keepdim, bool max, const char* op);

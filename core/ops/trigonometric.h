@@ -313,6 +313,8 @@ struct Sinc : FloatFunction {
     const auto near = size <= std::remove_const_t<decltype(size)>(0.35);
     const T z = select(near, x.value, T(0)), t = T(pi * pi) * (z * z);
     T series = T(terms[8]);
+    // Otherwise it stays a loop, and the loop around it is no vector one.
+#pragma GCC unroll 8
     for (int k = 7; k >= 0; --k) series = series * t + T(terms[k]);
     return select(near, T(pi * pi) * z * series,
                   (cosine(x.value) - apply<Sinc>(x.value)) / select(near, T(1), x.value));
