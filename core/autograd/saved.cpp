@@ -103,11 +103,10 @@ void SavedTensor::keep_in(const SavedTensor& other, int64_t from) {
 
 void SavedTensor::pack(const Tensor& t, Node* owner, SavedHooks& hooks) {
   auto packed = std::make_shared<PackedTensor>();
-  const bool leaf = !result_ && !t->grad_fn;
   if (!result_ && t.requires_grad()) packed->edge = gradient_edge(t);
   GradMode off(false);
   const uint32_t before = t.version();
-  packed->packed = hooks.pack(leaf ? t : alias_with_tangents(t));
+  packed->packed = hooks.pack(result_ ? alias_with_tangents(t) : t);  // by its history a result keeps its node
   if (t.version() != before)
     fail(
         "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "

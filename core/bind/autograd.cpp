@@ -10,6 +10,7 @@
 #include "bind/overrides.h"
 #include "bind/words.h"
 #include "for_size.h"
+#include "transforms/tangents.h"
 #include "transforms/thread_modes.h"
 
 namespace nb = nanobind;
@@ -170,8 +171,11 @@ class PythonSavedHooks final : public SavedHooks {
   PythonSavedHooks(PyObject* pack, PyObject* unpack) : pack_(hold(pack)), unpack_(hold(unpack)) {}
   std::unique_ptr<Packed> pack(const Tensor& t) override {
     const InPython python;
-    nb::object r = nb::steal(PyObject_CallOneArg(pack_.get(), nb::steal(wrap(t)).ptr()));
+    const nb::object given = nb::steal(wrap(t));
+    nb::object r = nb::steal(PyObject_CallOneArg(pack_.get(), given.ptr()));
     if (!r.is_valid()) throw nb::python_error();
+    // Unpacking gives the history again. What is written in place later would keep the node by its new one.
+    if (r.is(given) && t->grad_fn) r = nb::steal(wrap(alias_with_tangents(t)));
     return std::make_unique<PythonPacked>(t, hold(r.ptr()), unpack_);
   }
 

@@ -150,9 +150,11 @@ struct PythonLeafHook {
   void operator()(const Tensor& leaf) const {
     const InPython python;
     hook_runs_in_recorders(number, function.get());
-    nb::object r = nb::steal(PyObject_CallOneArg(function.get(), nb::steal(wrap(leaf)).ptr()));
+    const nb::object given = nb::steal(wrap(leaf));
+    nb::object r = nb::steal(PyObject_CallOneArg(function.get(), given.ptr()));
     if (!r.is_valid()) throw nb::python_error();
-    if (!r.is_none())
+    // What a function that writes to the leaf returns is the leaf: `lambda p: p.add_(p.grad, alpha=-lr)`.
+    if (!r.is_none() && !r.is(given))
       fail("Tensor post accumulate grad hooks should return None, but '", name_of_hook(function.get()),
            "' returned ", Py_TYPE(r.ptr())->tp_name);
   }

@@ -32,6 +32,17 @@ def test_order():
     ]
 
 
+def test_a_hook_of_a_leaf_may_return_the_leaf():
+    x = leaf(1.0, 2.0)
+    x.register_post_accumulate_grad_hook(lambda t: t.add_(t.grad, alpha=-0.5))
+    (x * 2).sum().backward()
+    assert x.tolist() == [0.0, 1.0]
+    y = leaf(1.0)
+    y.register_post_accumulate_grad_hook(lambda t: t.grad)
+    with pytest.raises(RuntimeError, match="should return None, but '<lambda>' returned Tensor"):
+        y.sum().backward()
+
+
 def test_node_hooks_replace_gradients():
     x = leaf(1.0)
     y = x * 2

@@ -3,6 +3,7 @@
 First things are in test_hooks.py; that a write to what was saved is found, in test_versions.py.
 """
 
+import math
 import threading
 
 import pytest
@@ -55,6 +56,20 @@ def test_what_is_packed():
         with ad.no_grad():
             x.exp()
     assert len(packed) == count == 2
+
+
+def test_what_is_packed_has_its_history():
+    packed = []
+    x = leaf(2.0)
+    y = x * 3
+    with graph.saved_tensors_hooks(lambda t: packed.append(t) or t, same):
+        z = y.sin()
+    assert packed == [y] and packed[0] is y
+    # Returned as it came, it is kept without history: a write to it would make a cycle else.
+    kept = z.grad_fn._raw_saved_self.data
+    assert kept.grad_fn is None and kept.data_ptr() == y.data_ptr()
+    z.backward()
+    assert x.grad.item() == pytest.approx(3 * math.cos(6.0))
 
 
 def test_numbers_are_not_packed():

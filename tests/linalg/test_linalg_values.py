@@ -129,6 +129,11 @@ def test_lstsq(shape, driver):
     written = L.lstsq(ad.tensor(x), ad.tensor(b), driver=driver, out=out)
     for given, part, again in zip(out, ours, written, strict=True):
         assert given is again and given.shape == part.shape and ad.equal(given, part)
+    # One matrix for several right-hand sides has one rank, and one list of singular values.
+    several = L.lstsq(ad.tensor(x)[None], ad.tensor(np.stack([b, 2 * b])), driver=driver)
+    assert several.solution.shape == (2, *ours.solution.shape)
+    assert driver == "gels" or several.rank.tolist() == [rank]
+    assert driver not in ("gelsd", "gelss") or several.singular_values.shape == (1, len(values))
     tracked = L.lstsq(ad.tensor(x, requires_grad=True), ad.tensor(b), driver=driver)
     assert [part.requires_grad for part in tracked] == [True, True, False, False]
 

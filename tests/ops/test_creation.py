@@ -90,6 +90,25 @@ def test_from_other_things():
     assert ad.asarray([1, 2]).tolist() == [1, 2]
 
 
+def test_asarray_keeps_history_unless_told_not_to():
+    x = ad.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 2
+    assert ad.asarray(y) is y and ad.asarray(x) is x and ad.asarray(y, requires_grad=True) is y
+    assert ad.asarray(y, dtype=ad.float64).grad_fn is not None
+    copied = ad.asarray(y, copy=True)
+    assert copied.data_ptr() != y.data_ptr() and ad.autograd.grad(copied.sum(), x)[0].tolist() == [2, 2]
+    for source in (x, y):
+        plain = ad.asarray(source, requires_grad=False)
+        assert not plain.requires_grad and plain.data_ptr() == source.data_ptr() and source.requires_grad
+        assert not ad.asarray(source, copy=True, requires_grad=False).requires_grad
+    z = x.detach()
+    leaf = ad.asarray(z, requires_grad=True)
+    assert leaf.requires_grad and leaf.is_leaf and leaf.data_ptr() == z.data_ptr() and not z.requires_grad
+    assert not ad.asarray([1.0]).requires_grad and ad.asarray([1.0], requires_grad=True).is_leaf
+    with pytest.raises(RuntimeError, match="floating point"):
+        ad.asarray([1], requires_grad=True)
+
+
 RAGGED = [[[1, 2], [3]], [1, [2]], [[1], 2], [[[1]], [2]]]
 
 

@@ -380,6 +380,8 @@ def test_small_forms():
     with announced(UserWarning, match="range is deprecated"):
         assert ad.range(1, 2, 0.5).tolist() == [1.0, 1.5, 2.0]
     assert ad.empty_permuted((2, 3, 4), (1, 0, 2)).stride() == (4, 8, 1)
+    one, formats = ad.ones(1, 2, 3, 4), [ad.contiguous_format, ad.channels_last]
+    assert one.dim_order(ambiguity_check=formats) == (0, 1, 2, 3)
     assert x.t().dim_order() == (1, 0) and x.is_set_to(x.view(2, 3)) and not x.is_set_to(x[:1])
     assert ad.deg2rad_ is ad.Tensor.deg2rad_ and ad.index_put_ is ad.Tensor.index_put_
     y = ad.ones(3)
@@ -435,6 +437,13 @@ def test_small_forms():
         (lambda x: ad.masked.mean(x.long(), mask=MASK), ValueError, "Could not infer output dtype"),
         (lambda x: ad.masked.sum(x, mask=MASK.long()), TypeError, "expected a mask of bool"),
         (lambda x: x[:, :1].dim_order(ambiguity_check=True), RuntimeError, "does not have unique dim order"),
+        (lambda x: x[:, :1].dim_order(ambiguity_check=[]), RuntimeError, "does not have unique dim order"),
+        (
+            lambda x: x.dim_order(ambiguity_check="contiguous"),
+            TypeError,
+            "must be a bool or a list of memory formats",
+        ),
+        (lambda x: x.dim_order(ambiguity_check=[1]), TypeError, "must be a bool or a list of memory formats"),
         (lambda x: ad.pca_lowrank(x, q=9), ValueError, "must be non-negative integer and not greater"),
     ],
 )

@@ -311,13 +311,15 @@ def test_anomalies_are_found_in_values():
 
 
 @pytest.mark.parametrize("layout", ["to_sparse", "to_sparse_csr", "to_sparse_csc"])
-@pytest.mark.parametrize("reduce", ["sum", "mean", "amax", "amin"])
+@pytest.mark.parametrize("reduce", ["sum", "mean", "amax", "amin", "max", "min"])
 def test_products_that_are_reduced_otherwise(layout, reduce):
     """The products of a row's entries with what they meet; 0 for a row without entries."""
     a = np.array([[1.0, 0, 2], [0, 0, 0], [0, -3, 4]])
     b = np.array([[1.0, -2], [3, 4], [-5, 6]])
     g = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-    how = {"sum": np.sum, "mean": np.mean, "amax": np.max, "amin": np.min}[reduce]
+    how = {"sum": np.sum, "mean": np.mean, "amax": np.max, "amin": np.min, "max": np.max, "min": np.min}[
+        reduce
+    ]
     expected, to_b, to_a = np.zeros((3, 2)), np.zeros((3, 2)), np.zeros((3, 3))
     for i in range(3):
         there = np.flatnonzero(a[i])

@@ -177,17 +177,25 @@ def asarray(
     dtype: DType | None = None,
     device: Device | None = None,
     copy: bool | None = None,
-    requires_grad: bool = False,
+    requires_grad: bool | None = None,
 ) -> Tensor:
     """`obj` as a tensor: shared where possible (`copy=None`), always copied (True), never copied (False).
+
+    Parameters
+    ----------
+    obj : tensor, array, buffer, number, or nested sequences of numbers
+    requires_grad : bool, optional
+        As `obj` does, where it is not given; a tensor keeps its history then. False leaves the history out.
 
     Raises
     ------
     ValueError
         ``copy=False`` where a copy is needed.
     """
+    if requires_grad is False and isinstance(obj, Tensor) and obj.requires_grad:
+        obj = obj.detach()
     if copy:
-        result = obj.detach().clone() if isinstance(obj, Tensor) else tensor(obj, device=device)
+        result = obj.clone() if isinstance(obj, Tensor) else tensor(obj, device=device)
         result = result.to(device, dtype)
     else:
         result = as_tensor(obj, dtype, device)
@@ -195,9 +203,9 @@ def asarray(
             shared = obj if isinstance(obj, Tensor) else None if _is_plain(obj) else _shared(obj)
             if shared is None or shared._storage()[0] != result._storage()[0]:
                 raise ValueError("asarray(): can't alias the given object without a copy; use copy=None")
-        if isinstance(obj, Tensor) and result is obj and requires_grad != obj.requires_grad:
-            result = obj.detach()
-    return result.requires_grad_() if requires_grad else result
+    if not requires_grad or result.requires_grad:
+        return result
+    return (result.detach() if result is obj else result).requires_grad_()
 
 
 def _is_plain(obj):

@@ -394,6 +394,7 @@ def lstsq(
         raise RuntimeError(
             f"{name}: input.size(-2) should match other.size(-2), but got {list(A.shape)} and {list(B.shape)}"
         )
+    batch = A.shape[:-2]
     A, right = broadcast(A, right, name)
     m, n = A.shape[-2:]
     if rcond is None:
@@ -401,6 +402,9 @@ def lstsq(
     solution, values, rank, _ = _C._least_squares(
         A.detach(), right.detach(), float(rcond), driver in ("gelsd", "gelss")
     )
+    if A.shape[:-2] != batch and A.numel():  # rank and singular values are of the matrices that were given
+        rank = _first_of(rank, batch)
+        values = _first_of(values, batch + values.shape[-1:]) if driver in ("gelsd", "gelss") else values
     if _C._is_differentiated(A, right):
         # The value is LAPACK's, the derivative that of A⁺ B.
         smooth = pinv(A, rtol=float(rcond)) @ right
@@ -422,6 +426,14 @@ def lstsq(
         values if driver in ("gelsd", "gelss") else empty,
     )
     return give_all(out, results, "linalg.lstsq")
+
+
+def _first_of(x, shape):
+    """Of results for matrices that were expanded: those for the matrices of the batch that was given."""
+    x = x[(0,) * (x.ndim - len(shape))]
+    for d, size in enumerate(shape):
+        x = x.narrow(d, 0, size)
+    return x
 
 
 def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._publish.register import Members, alternate, composition, extend
-from adjoint._tensor.device import contiguous_format, preserve_format
+from adjoint._tensor.device import contiguous_format, memory_format, preserve_format
 from adjoint._tensor.memory_format import copied, laid
 from adjoint._types import Any, Callable, DType, Ints, MemoryFormat, Shape
 
@@ -109,13 +109,14 @@ class Views(Members):
             return _view(self, sizes)
         return _reinterpret(self, _C._dtype(dtype))
 
-    def dim_order(self, *, ambiguity_check: bool = False) -> tuple[int, ...]:
+    def dim_order(self, *, ambiguity_check: bool | list[memory_format] = False) -> tuple[int, ...]:
         """The dimensions from the outermost in memory to the innermost.
 
         Parameters
         ----------
-        ambiguity_check : bool
-            Whether several orders that fit as well are an error: of dimensions of one element, or of one stride.
+        ambiguity_check : bool or list of memory formats
+            Whether several orders that fit as well are an error: of dimensions of one element, or of one stride. Of memory
+            formats, one alone must fit then; dimensions of one stride stay an error.
 
         Examples
         --------
@@ -123,8 +124,16 @@ class Views(Members):
         >>> ad.ones(2, 3).t().dim_order()
         (1, 0)
         """
+        formats = [] if isinstance(ambiguity_check, bool) else ambiguity_check
+        if not (isinstance(formats, list) and all(isinstance(f, memory_format) for f in formats)):
+            raise TypeError(
+                f"The ambiguity_check argument must be a bool or a list of memory formats, but got {ambiguity_check!r}"
+            )
         order = tuple(sorted(range(self.ndim), key=lambda d: (-self.stride(d), d)))
-        if ambiguity_check and (1 in self.shape or len({*self.stride()}) < self.ndim):
+        alike = len({*self.stride()}) < self.ndim
+        if ambiguity_check is False or not (alike or 1 in self.shape):
+            return order
+        if alike or sum(self.is_contiguous(memory_format=f) for f in formats) != 1:
             raise RuntimeError(
                 "The tensor does not have unique dim order, or cannot map to exact one of the given memory formats: its shape is "
                 f"{tuple(self.shape)}, its strides are {self.stride()}"

@@ -60,6 +60,7 @@ def _of_both(a, b, op):
 
 def reduced(a, b, reduce):
     """Of a sparse `a` and a dense `b`: the products of each row's entries with what they meet, reduced."""
+    reduce = {"max": "amax", "min": "amin"}.get(reduce, reduce)
     if reduce not in ("sum", "mean", "amax", "amin"):
         raise RuntimeError(f"sparse_mm_reduce: reduce type of {reduce} has not been enabled.")
     if not a._layout_number or b._layout_number or a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
