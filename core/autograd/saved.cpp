@@ -106,7 +106,8 @@ void SavedTensor::pack(const Tensor& t, Node* owner, SavedHooks& hooks) {
   if (!result_ && t.requires_grad()) packed->edge = gradient_edge(t);
   GradMode off(false);
   const uint32_t before = t.version();
-  packed->packed = hooks.pack(result_ ? alias_with_tangents(t) : t);  // by its history a result keeps its node
+  packed->packed =
+      hooks.pack(result_ ? alias_with_tangents(t) : t);  // by its history a result keeps its node
   if (t.version() != before)
     fail(
         "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
