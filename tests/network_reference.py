@@ -447,7 +447,7 @@ REFERENCES = {
     "mse_loss": squares,
     "_squared_distance": lambda x, y, mean: squares(x, y, "mean" if mean else "sum"),
     "binary_cross_entropy_with_logits": bce_with_logits,
-    "embedding": lambda weight, indices, padding, sparse: weight[indices],
+    "embedding": lambda weight, indices, padding, by_frequency, sparse: weight[indices],
     "_embedding_backward": embedding_backward,
     "layer_norm": layer_norm,
     "_layer_norm_backward": layer_norm_backward,

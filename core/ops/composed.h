@@ -54,7 +54,7 @@ struct Rsub : Composite {
   static constexpr auto signature = "self, other, *, alpha=1";
   static constexpr TypeSet types = types::numeric;
   static constexpr auto samples = Cases{"(3, 4), (4,)", "(3, 4), (3, 1), alpha=2", "(0, 3), ()"};
-  static constexpr auto old_orders = "self, alpha, other";
+  static constexpr auto orders = "self, other, alpha";
   static Tensor forward(const Tensor& self, const Tensor& other, Scalar alpha);
 };
 

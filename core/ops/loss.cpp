@@ -1,6 +1,7 @@
 // Losses put together from recorded operators, what the fused ones are composed of, and their rules.
 #include "ops/loss.h"
 
+#include "autograd/meta.h"
 #include "dispatch/family.h"
 #include "for_size.h"
 #include "ops/activation.h"
@@ -159,8 +160,17 @@ Tensor squared_distance(const Tensor& g, const Tensor& self, const Tensor& targe
 Tensor sparse_embedding(const Tensor& g, const Tensor& indices, int64_t rows, int64_t padding) {
   return sparse_rows(g, indices, rows, padding);
 }
+/// Each row over how often the indices name it: ones looked up backwards are counts of rows.
+Tensor over_frequency(const Tensor& g, const Tensor& indices, int64_t rows) {
+  Dims shape(indices.sizes());
+  shape.push_back(1);
+  const Tensor ones = full(shape.span(), Scalar(1), compute_dtype(g.dtype())),
+               counts = call<EmbeddingBackward>(ones, indices, rows, int64_t{-1});
+  const Recorded each(call<Embedding>(counts, indices, int64_t{-1}, false, false));
+  return as_type((Recorded(g) / each).tensor, g.dtype());
+}
 Tensor padded_embedding(const Tensor& g, const Tensor& indices, int64_t padding) {
-  const Recorded rows(call<Embedding>(g, indices, int64_t{-1}, false));
+  const Recorded rows(call<Embedding>(g, indices, int64_t{-1}, false, false));
   if (padding < 0) return rows.tensor;
   Dims shape(indices.sizes());
   shape.push_back(1);
@@ -246,10 +256,15 @@ void NllLossBackward::batch(BatchedCall& c, Batched<"g"> g, Argument<IntList, "s
 }
 
 void Embedding::batch(BatchedCall& c, Batched<"weight"> weight, Batched<"indices"> indices,
-                      Argument<int64_t, "padding_idx"> padding) {
-  if (!weight.batched()) return c.give(call<Embedding>(weight.tensor, indices.samples(), padding, false));
+                      Argument<int64_t, "padding_idx"> padding,
+                      Argument<bool, "scale_grad_by_freq"> by_frequency) {
+  if (!weight.batched())
+    return c.give(call<Embedding>(weight.tensor, indices.samples(), padding, by_frequency, false));
   const Tensor only[] = {indices.bare()};
-  c.give_finished(call<Index>(weight.bare(), TensorList(only)));
+  const Tensor rows = call<Index>(weight.bare(), TensorList(only));
+  // What is recorded outside of the batch sees no padding.
+  if (padding < 0) return c.give_finished(rows);
+  c.give_finished(call<Where>(call<Unsqueeze>(counts(only[0], padding), int64_t{-1}), rows, detach(rows)));
 }
 
 void EmbeddingBackward::batch(BatchedCall& c, Batched<"g"> g, Batched<"indices"> indices,

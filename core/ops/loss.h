@@ -23,6 +23,7 @@ Tensor bce_with_logits(const Tensor& self, const Tensor& target, const Tensor& w
 namespace rules {
 Tensor squared_distance(const Tensor& g, const Tensor& self, const Tensor& target, bool mean);
 Tensor sparse_embedding(const Tensor& g, const Tensor& indices, int64_t rows, int64_t padding);
+Tensor over_frequency(const Tensor& g, const Tensor& indices, int64_t rows);
 Tensor padded_embedding(const Tensor& g, const Tensor& indices, int64_t padding);
 }  // namespace rules
 
@@ -209,19 +210,29 @@ struct EmbeddingBackward;
 struct Embedding : Structured {
   static constexpr auto name = "embedding";
   static void batch(BatchedCall& c, Batched<"weight"> weight, Batched<"indices"> indices,
-                    Argument<int64_t, "padding_idx"> padding);
-  static constexpr auto doc = "Look up rows of weight by index. The row padding_idx gets no gradient.";
-  static constexpr auto signature = "weight, indices, padding_idx=-1, sparse=False";
+                    Argument<int64_t, "padding_idx"> padding,
+                    Argument<bool, "scale_grad_by_freq"> by_frequency);
+  static constexpr auto doc =
+      "Look up rows of weight by index. The row padding_idx gets no gradient; with scale_grad_by_freq those "
+      "of "
+      "the others are divided by how often the indices name them.";
+  static constexpr auto signature = "weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False";
   static constexpr auto samples =
       Cases{"(4, 3), index(2, 3, below=4)", "(4, 3), [0, 2, 3, 0], padding_idx=1, sparse=False",
             "(4, 3), index(below=4)", "(4, 3), index(0, below=4)"};
   static constexpr bool method = false;
-  static Tensor forward(const Tensor& weight, const Tensor& indices, int64_t, bool) {
+  static Tensor forward(const Tensor& weight, const Tensor& indices, int64_t, bool by_frequency,
+                        bool sparse) {
+    if (by_frequency && sparse)
+      fail("embedding_backward: scale_grad_by_freq not supported with sparse gradients");
     return kernels::embedding(weight, indices, name);
   }
   static constexpr auto vjp =
       Rules{[](Grad g, Shape<"weight"> s, Input<"indices"> indices, Argument<int64_t, "padding_idx"> padding,
-               Argument<bool, "sparse"> sparse) {
+               Argument<bool, "scale_grad_by_freq"> by_frequency, Argument<bool, "sparse"> sparse) {
+        if (by_frequency.value)
+          return call<EmbeddingBackward>(rules::over_frequency(g, indices, s.sizes[0]), indices, s.sizes[0],
+                                         padding.value);
         return sparse.value ? rules::sparse_embedding(g, indices, s.sizes[0], padding.value)
                             : call<EmbeddingBackward>(g, indices, s.sizes[0], padding.value);
       }};

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "ops/contract/op.h"
+#include "ops/shape.h"
 
 namespace adjoint {
 
@@ -149,8 +150,9 @@ struct Outer : Structured {
   static constexpr auto samples = Cases{"(3,), (4,)", "(0,), (3,)"};
   static Tensor forward(const Tensor& self, const Tensor& vec2);
   static constexpr auto linear = MultilinearIn<"self", "vec2">{};
-  static constexpr auto vjp = Rules{[](Grad g, Input<"vec2"> b) { return call<Matmul>(g, conjugate(b)); },
-                                    [](Grad g, Input<"self"> a) { return call<Matmul>(conjugate(a), g); }};
+  static constexpr auto vjp =
+      Rules{[](Grad g, Input<"vec2"> b) { return call<Matmul>(g, as_type(conjugate(b), g.dtype())); },
+            [](Grad g, Input<"self"> a) { return call<Matmul>(as_type(conjugate(a), g.dtype()), g); }};
 };
 
 struct Addmm;

@@ -274,9 +274,9 @@ struct NanToNum : Unary {
   static constexpr auto name = "nan_to_num";
   static constexpr bool out_converts = false;
   static constexpr auto doc =
-      "NaN replaced by nan, infinities by posinf and neginf: the largest finite numbers where not given. Of "
-      "complex numbers, in each part.";
-  static constexpr auto parameters = "nan=0.0, posinf=None, neginf=None";
+      "NaN replaced by nan, 0 where not given, infinities by posinf and neginf: the largest finite numbers "
+      "where not given. Of complex numbers, in each part.";
+  static constexpr auto parameters = "nan=None, posinf=None, neginf=None";
   static constexpr TypeSet types = types::all;
   template <class T, class P>
   ADJOINT_INLINE static T forward(T x, P nan, P posinf, P neginf) {
@@ -308,7 +308,7 @@ struct NanToNum : Unary {
   }
 #ifndef ADJOINT_KERNELS_ONLY
   static double absent(int k, DType type) {
-    return is_integral(type) ? 0 : (k == 2 ? -1 : 1) * largest_of(real_dtype(type));
+    return k == 0 || is_integral(type) ? 0 : (k == 2 ? -1 : 1) * largest_of(real_dtype(type));
   }
 #endif
 };

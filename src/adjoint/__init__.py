@@ -137,14 +137,14 @@ _LATER = {
 }
 for _names, _home in (
     (
-        "adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout avg_pool1d bilinear channel_shuffle cosine_similarity "
+        "adaptive_avg_pool1d alpha_dropout avg_pool1d bilinear channel_shuffle cosine_similarity "
         "feature_alpha_dropout max_pool1d max_pool1d_with_indices max_pool2d max_pool3d pairwise_distance pdist pixel_shuffle "
         "pixel_unshuffle prelu rms_norm rrelu rrelu_",
         "nn.functional",
     ),
     ("gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell", "nn.rnn.functions"),
     (
-        "alpha_dropout_ batch_norm cosine_embedding_loss ctc_loss dropout_ feature_alpha_dropout_ group_norm hinge_embedding_loss "
+        "adaptive_max_pool1d alpha_dropout_ batch_norm cosine_embedding_loss ctc_loss dropout_ feature_alpha_dropout_ group_norm hinge_embedding_loss "
         "instance_norm kl_div margin_ranking_loss poisson_nll_loss triplet_margin_loss",
         "as_torch.past.toplevel",
     ),

@@ -9,6 +9,7 @@ import pytest
 
 import adjoint as ad
 from adjoint import nn
+from adjoint.nn import functional as F
 
 RNG = np.random.default_rng(3)
 
@@ -128,6 +129,11 @@ def test_embedding_scaled_by_frequency():
     layer = nn.Embedding(3, 1, scale_grad_by_freq=True)
     layer(ad.tensor([0, 0, 0, 2])).sum().backward()
     np.testing.assert_allclose(array(layer.weight.grad)[:, 0], [1.0, 0.0, 1.0], rtol=1e-6)
+    weight = ad.ones(
+        3, 2, dtype=ad.float16, requires_grad=True
+    )  # in torch's order: the frequency is before sparse
+    ad.embedding(weight, ad.tensor([[0, 1], [1, 1]]), 0, True, False).sum().backward()
+    assert weight.grad.tolist() == [[0.0, 0.0], [1.0, 1.0], [0.0, 0.0]]
     with pytest.raises(RuntimeError, match="scale_grad_by_freq not supported with sparse gradients"):
         nn.Embedding(3, 1, scale_grad_by_freq=True, sparse=True)(ad.tensor([0]))
 
@@ -252,3 +258,31 @@ def test_repr(text):
     module = REPRS[text]()
     assert repr(module) == text
     assert repr(copy.deepcopy(module)) == text and repr(pickle.loads(pickle.dumps(module))) == text
+
+
+def test_a_bias_may_be_broadcast():
+    x, w = tensor(normal(4, 3)), tensor(normal(2, 3))
+    for shape in ((1, 2), (4, 2), (4, 1)):
+        bias = tensor(normal(*shape)).requires_grad_()
+        y = F.linear(x, w, bias)
+        np.testing.assert_allclose(array(y), array(x @ w.T + bias))
+        (g,) = ad.autograd.grad(y.sum(), bias)
+        assert g.shape == shape and g.sum().item() == 8
+    with pytest.raises(RuntimeError, match="bias has shape"):
+        F.linear(x, w, tensor(normal(3)))
+
+
+def test_cells_with_one_bias():
+    x, w, b = tensor(normal(1, 2)), tensor(normal(2, 2)), tensor(normal(2))
+    both = ad.rnn_tanh_cell(x, x, w, w, b, ad.zeros_like(b))
+    assert ad.equal(ad.rnn_tanh_cell(x, x, w, w, b), both)
+    assert ad.equal(ad.rnn_tanh_cell(x, x, w, w, None, b), both)
+    x, w, b = tensor(normal(1, 1)), tensor(normal(4, 1)), tensor(normal(4))
+    both = ad.lstm_cell(x, (x, x), w, w, b, ad.zeros_like(b))
+    for given in ((b,), (None, b)):
+        assert all(map(ad.equal, ad.lstm_cell(x, (x, x), w, w, *given), both))
+
+
+def test_poisson_losses_keep_the_type_of_the_input():
+    loss = F.poisson_nll_loss(ad.zeros(2, dtype=ad.bfloat16), ad.tensor([3, 0]), full=True, reduction="none")
+    assert loss.dtype is ad.bfloat16 and loss[0].item() > 2

@@ -239,3 +239,58 @@ def test_uniform_complex_numbers():
     for part in (x.real, x.imag):
         assert -1 <= part.min().item() < -0.9 and 2.9 < part.max().item() < 3
         assert abs(part.mean().item() - 1) < 0.1
+
+
+# --- what random calls beside torch showed --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("float32", "float64"), ("int64", "float32"), ("float64", "complex64")]
+)
+def test_outer_products_of_two_types_have_gradients(first, second):
+    a, b = ad.tensor([1, 2, 3]).to(getattr(ad, first)), ad.tensor([4, 5]).to(getattr(ad, second))
+    leaves = [x.requires_grad_() for x in (a, b) if x.dtype is not ad.int64]
+    gradients = ad.autograd.grad(ad.outer(a, b).real.sum(), leaves)
+    for x, g in zip(leaves, gradients, strict=True):
+        assert g.dtype is x.dtype and g.real.tolist() == [(b if x is a else a).real.sum().item()] * len(x)
+
+
+def test_sums_of_truths_are_of_the_elements_as_truths():
+    assert ad.tensor([0.5, 0.3]).sum(dtype=ad.bool).item() is True
+    assert ad.tensor([1, -1]).sum(0, dtype=ad.bool).item() is True
+    assert ad.tensor([0.5, 0.3]).prod(dtype=ad.bool).item() is True
+    assert ad.tensor([0.0, 0.0]).sum(dtype=ad.bool).item() is False
+
+
+def test_the_factor_of_rsub_is_third():
+    x = ad.tensor([1.0, 2.0])
+    assert ad.rsub(x, 10, 3).tolist() == ad.rsub(x, 10, alpha=3).tolist() == [7.0, 4.0]
+
+
+def test_nan_to_num_takes_none():
+    x = ad.tensor([float("nan"), float("inf"), 1.0])
+    assert x.nan_to_num(nan=None, posinf=5).tolist() == x.nan_to_num(posinf=5).tolist() == [0.0, 5.0, 1.0]
+    assert ad.tensor([1, 2]).nan_to_num(None).tolist() == [1, 2]
+
+
+def test_forms_of_old_functions():
+    x = ad.tensor([[1.0, 3.0, 2.0]])
+    values, places = ad.adaptive_max_pool1d(x, 1)
+    assert values.item() == 3 and places.item() == 1
+    assert ad.special.softmax(x, 1, ad.float64).dtype is ad.float64
+    assert ad.histogram(x).hist.shape == (100,)
+    lu, _ = ad.linalg.lu_factor(ad.eye(2))
+    assert ad.lu_unpack(lu, ad.tensor([9.0]), unpack_pivots=False)[0].shape == (0,)
+    scalar = ad.tensor(2.0)
+    assert scalar.mT.item() == scalar.mH.item() == 2
+    with pytest.raises(RuntimeError, match="Got 1-D"):
+        x[0].mT
+    for tolerance in ({"rtol": float("nan")}, {"atol": float("nan")}):
+        with pytest.raises(RuntimeError, match="must be greater than or equal to zero, but got nan"):
+            ad.isclose(x, x, **tolerance)
+    with pytest.raises(ValueError, match="reduction must be 0 for 'none'"):
+        ad.poisson_nll_loss(x, x, True, False, 1e-8, 3)
+
+
+def test_a_kaiser_window_is_even_in_beta():
+    assert ad.kaiser_window(5, beta=-3.0).tolist() == ad.kaiser_window(5, beta=3.0).tolist()

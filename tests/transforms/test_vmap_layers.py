@@ -328,3 +328,15 @@ def test_checkpoints_inside_of_a_batch():
     vmap(vmap(lambda v: plain(v[None])))(y).sum().backward()
     assert_near(x.grad, y.grad)
     assert_near(jvp(vmap(kept), (X,), (X.cos(),))[1], jvp(vmap(plain), (X,), (X.cos(),))[1])
+
+
+def test_padding_rows_of_tables_by_sample_have_no_gradient():
+    tables, rows = ad.arange(24.0).reshape(2, 4, 3), ad.tensor([[0, 1, 1], [2, 0, 0]])
+
+    def total(tables):
+        return vmap(lambda table, at: ad.nn.functional.embedding(at, table, padding_idx=0).sum())(
+            tables, rows
+        ).sum()
+
+    assert grad(total)(tables)[..., 0].tolist() == [[0.0, 2.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]]
+    assert total(tables).item() == pytest.approx(sum(tables[k][rows[k]].sum().item() for k in range(2)))

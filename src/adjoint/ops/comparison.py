@@ -22,7 +22,7 @@ def isclose(
     if input.dtype is not other.dtype:
         raise RuntimeError(f"isclose(): {input.dtype} did not match {other.dtype}")
     for name, value in (("rtol", rtol), ("atol", atol)):
-        if value < 0:
+        if not value >= 0:
             raise RuntimeError(f"isclose(): {name} must be greater than or equal to zero, but got {value}")
     input, other = input.detach(), other.detach()
     close = input == other

@@ -256,12 +256,12 @@ def lu_unpack(
     """
     from adjoint.linalg._decompositions import unpack
 
-    if LU_pivots.dtype != _C.int32:
+    if unpack_pivots and LU_pivots.dtype != _C.int32:
         raise RuntimeError(
             f"{switches.package}.lu_unpack: LU_pivots is expected to be a contiguous tensor of {switches.package}.int32 dtype, as linalg.lu_factor "
             f"gives it, but got {LU_pivots.dtype}"
         )
-    P, L, U = unpack(LU_data, LU_pivots)
+    P, L, U = unpack(LU_data, LU_pivots, unpack_pivots)
     nothing = LU_data.new_zeros((0,))
     parts = (P if unpack_pivots else nothing, L if unpack_data else nothing, U if unpack_data else nothing)
     return give_all(out, _results().lu_unpack(*parts), "lu_unpack", converts=False)

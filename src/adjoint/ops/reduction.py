@@ -370,7 +370,7 @@ def _counts(name, points, edges, even, weight, density):
 @composition
 def histogram(
     input: Tensor,
-    bins: Any,
+    bins: Any = 100,
     *,
     range: Any = None,
     weight: Tensor | None = None,

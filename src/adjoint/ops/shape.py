@@ -19,7 +19,7 @@ _view = Tensor.view
 
 
 def _needs_matrix(x, name):
-    if x.ndim < 2:
+    if x.ndim == 1:
         raise RuntimeError(
             f"tensor.{name} is only supported on matrices or batches of matrices. Got {x.ndim}-D tensor."
         )
@@ -49,7 +49,7 @@ class Views(Members):
     def mT(self) -> Tensor:
         """The last two dimensions exchanged, as a view."""
         _needs_matrix(self, "mT")
-        return self.transpose(-2, -1)
+        return self.transpose(-2, -1) if self.ndim else self.T
 
     @property
     def H(self) -> Tensor:

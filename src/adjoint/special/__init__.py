@@ -105,12 +105,12 @@ def logsumexp(input: Tensor, dim: int, keepdim: bool = False, *, out: Tensor | N
     return _C.logsumexp(input, dim, keepdim, out=out)
 
 
-def softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """``exp(input)`` divided by its sum along a dimension."""
     return input.softmax(dim) if dtype is None else input.to(dtype).softmax(dim)
 
 
-def log_softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """``log(softmax(input))``, computed without overflow."""
     return input.log_softmax(dim) if dtype is None else input.to(dtype).log_softmax(dim)
 

@@ -12,6 +12,7 @@ from adjoint.nn import functional
 from adjoint.nn.functional import alpha_dropout, feature_alpha_dropout
 
 __all__ = [
+    "adaptive_max_pool1d",
     "alpha_dropout_",
     "batch_norm",
     "cosine_embedding_loss",
@@ -26,6 +27,18 @@ __all__ = [
     "poisson_nll_loss",
     "triplet_margin_loss",
 ]
+
+
+def adaptive_max_pool1d(input: Tensor, output_size: int) -> tuple[Tensor, Tensor]:
+    """`nn.functional.adaptive_max_pool1d_with_indices`: the maxima and where they are.
+
+    Examples
+    --------
+    >>> import adjoint as ad
+    >>> ad.adaptive_max_pool1d(ad.tensor([[1.0, 3.0, 2.0]]), 1)
+    (tensor([[3.]]), tensor([[1]]))
+    """
+    return functional.adaptive_max_pool1d_with_indices(input, output_size)
 
 
 def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
@@ -45,6 +58,8 @@ def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 
 def _named(reduction):
     """The name of a reduction that may come as torch's number for it."""
+    if isinstance(reduction, int) and not 0 <= reduction <= 2:
+        raise ValueError(f"reduction must be 0 for 'none', 1 for 'mean' or 2 for 'sum', but got {reduction}")
     return reduction if isinstance(reduction, str) else ("none", "mean", "sum")[reduction]
 
 

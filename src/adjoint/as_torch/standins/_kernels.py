@@ -105,6 +105,8 @@ def frobenius_norm(input, dim=(), keepdim=False, *, out=None):
 
 def nuclear_norm(input, dim=(-2, -1), keepdim=False, *, out=None):
     """The sum of the singular values."""
+    if isinstance(dim, bool):  # an older form: (input, keepdim)
+        dim, keepdim = (-2, -1), dim
     return ad.linalg.matrix_norm(input, "nuc", dim, keepdim, out=out)
 
 
@@ -112,6 +114,8 @@ def norm_except_dim(v, pow=2, dim=0):
     """The norm of each slice along `dim`, or of all for -1; of as many dimensions."""
     if dim == -1:
         return v.norm(pow)
+    if v.ndim == 1:
+        return v.abs()
     return ad.linalg.vector_norm(v, pow, [d for d in range(v.ndim) if d != dim % v.ndim], True)
 
 

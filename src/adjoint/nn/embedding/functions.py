@@ -76,8 +76,6 @@ def embedding(
     >>> ad.nn.functional.embedding(ad.tensor([1, 0]), table).tolist()
     [[3.0, 4.0], [1.0, 2.0]]
     """
-    if sparse and scale_grad_by_freq:
-        raise RuntimeError("embedding_backward: scale_grad_by_freq not supported with sparse gradients")
     if weight.ndim != 2:
         raise RuntimeError(f"'weight' must be 2-D: rows of features, but its shape is {list(weight.shape)}")
     rows = weight.shape[0]
@@ -87,15 +85,8 @@ def embedding(
         padding_idx %= rows
     if max_norm is not None:
         _limit_norms(weight, input, max_norm, norm_type)
-    output = ad.embedding(weight, input, -1 if padding_idx is None else padding_idx, bool(sparse))
-    if not scale_grad_by_freq:
-        return output
-    counts = ad.zeros(rows, dtype=weight.dtype)
-    flat = input.reshape(-1)
-    counts = counts.index_add(0, flat, ad.ones(flat.shape[0], dtype=weight.dtype))
-    share = 1 / counts[input].unsqueeze(-1)
-    # The difference is 0, so the value stays exact; its gradient carries the factor.
-    return output.detach() + (output - output.detach()) * share
+    padding = -1 if padding_idx is None else padding_idx
+    return ad.embedding(weight, input, padding, bool(scale_grad_by_freq), bool(sparse))
 
 
 def _limit_norms(weight, input, max_norm, norm_type):

@@ -19,6 +19,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     input : Tensor, shape (…, in)
     weight : Tensor, shape (out, in), or (in)
     bias : Tensor, shape (out), optional
+        Or whatever is broadcast to the result.
 
     Returns
     -------
@@ -30,6 +31,9 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     >>> ad.nn.functional.linear(ad.ones(1, 2), ad.ones(1, 2)).item()
     2.0
     """
+    if bias is not None and bias.ndim > 1:
+        product = ad.linear(input, weight)
+        return ad.add(product, bias) if out is None else ad.add(product, bias, out=out)
     return ad.linear(input, weight, bias) if out is None else ad.linear(input, weight, bias, out=out)
 
 

@@ -62,7 +62,7 @@ def poisson_nll_loss(
     reduction = legacy_reduction(size_average, reduce, reduction)
     loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
     if full:
-        count = target.clamp(min=1.0)
+        count = target.to(loss.dtype).clamp(min=1.0)
         stirling = count * count.log() - count + 0.5 * (2 * math.pi * count).log()
         loss = loss + ad.where(target > 1, stirling, 0.0)
     return _reduce(loss, reduction)

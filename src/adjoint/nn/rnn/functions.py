@@ -36,7 +36,7 @@ class _Elman:
 
     def biases(self, b_ih: Any, b_hh: Any) -> Any:
         """That of the inputs, and that of the recurrence."""
-        return None if b_ih is None else b_ih + b_hh, None
+        return b_hh if b_ih is None else b_ih if b_hh is None else b_ih + b_hh, None
 
     def prepare(self, w_hh: Tensor, b_hh: Tensor, w_hr: Any) -> Any:
         return w_hh.t()
