@@ -152,6 +152,22 @@ def layer_norm_backward(g, x, weight, dims, eps, needs):
     return tuple(r if needs >> i & 1 else None for i, r in enumerate(results))
 
 
+def layer_norm_twice(v, g, x, weight, dims, eps, centred):
+    """By the derivative of the input's gradient itself, along each element: the scale and the normal elements vary."""
+    over = tuple(range(-dims, 0))
+
+    def mean(t):
+        return np.mean(t, over, keepdims=True)
+
+    c = x - mean(x) if centred else x
+    scale = 1 / np.sqrt(mean(c * c) + eps)
+    y, h = c * scale, g if weight is None else g * weight
+    v, h = (v - mean(v), h - mean(h)) if centred else (v, h)
+    # Of scale * (v h) - n * scale * mean(v y) mean(h y), by the centred elements: scale varies by -scale**2 y / n.
+    along = -mean(v * h) + 3 * mean(v * y) * mean(h * y)
+    return scale**2 * (y * along - v * mean(h * y) - h * mean(v * y))
+
+
 def by_sets(x, groups):
     """(sets, elements), and back."""
     if groups:
@@ -451,6 +467,7 @@ REFERENCES = {
     "_embedding_backward": embedding_backward,
     "layer_norm": layer_norm,
     "_layer_norm_backward": layer_norm_backward,
+    "_layer_norm_twice": layer_norm_twice,
     "_channel_norm": channel_norm,
     "_channel_norm_backward": channel_norm_backward,
     "_recurrence": recurrence,

@@ -255,6 +255,11 @@ struct TableOf<Op, FirstOrder<Of>, P...> : TableOf<Op, Of, P...> {
   static constexpr const Operator* const* composition = &row_of<Op>;
 };
 
+template <class Op, class Of, class... P>
+struct TableOf<Op, HigherOrder<Of>, P...> : TableOf<Op, FirstOrder<Of>, P...> {
+  static constexpr bool higher_order = true;
+};
+
 template <class Op, class... P>
 constexpr RuleTable make_table() {
   using T = TableOf<Op, std::decay_t<decltype(Op::vjp)>, P...>;
@@ -288,6 +293,7 @@ constexpr RuleTable make_table() {
   t.rule = T::rule;
   t.joint = T::joint;
   if constexpr (requires { T::composition; }) t.composition = T::composition;
+  if constexpr (requires { T::higher_order; }) t.higher_order = true;
   return t;
 }
 template <class Op, class... P>

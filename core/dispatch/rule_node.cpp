@@ -184,7 +184,8 @@ std::string RuleNode::name() const {
     fail<NotImplemented>("the derivative of '", table_.name, "' with respect to argument '",
                          argument_name(table_.signature, std::countr_zero(missing)), "' is not implemented");
   const uint64_t since = thread_state.sequence;
-  const bool composed = table_.composition && recording();
+  const bool composed =
+      table_.composition && (table_.higher_order ? thread_state.dual_level != 0 : recording());
   if (composed || table_.joint) {
     Tensors gradients = composed ? Tensors() : table_.joint(*this, wanted, in);
     if (gradients.empty() && table_.composition) gradients = composed_gradients(wanted, in);

@@ -95,6 +95,8 @@ struct RuleTable {
   /// Of rules that are of first order only (FirstOrder): the row, whose composition stands for them. Null
   /// else.
   const Operator* const* composition = nullptr;
+  /// Only where tangents are carried does it, as the rules can be recorded (HigherOrder).
+  bool higher_order = false;
 };
 
 class RuleNode final : public Node {

@@ -22,6 +22,10 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& g, const Te
                                                        const Tensor& weight, int64_t dims, double eps,
                                                        WantedOfNorm wanted, bool centred = true);
 
+/// The gradient by the input of the sum of `v` times the gradient of the input above, which `g` gives.
+Tensor layer_norm_twice(const Tensor& v, const Tensor& g, const Tensor& self, const Tensor& weight,
+                        int64_t dims, double eps, bool centred, const char* op);
+
 /// Images (N, C, …), standardised over the channels of each of `groups` groups of an image, or, without
 /// groups, over the batch for each channel, or by a mean and a variance that are given for each channel; then
 /// scaled and shifted for each channel. Also the mean and the variance of each group, (N, groups) or (C),

@@ -218,7 +218,8 @@ struct Embedding : Structured {
       "the others are divided by how often the indices name them.";
   static constexpr auto signature = "weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False";
   static constexpr auto samples =
-      Cases{"(4, 3), index(2, 3, below=4)", "(4, 3), [0, 2, 3, 0], padding_idx=1, sparse=False",
+      Cases{"(4, 3), index(2, 3, below=4)",
+            "(4, 3), [0, 2, 3, 0], padding_idx=1, scale_grad_by_freq=False, sparse=False",
             "(4, 3), index(below=4)", "(4, 3), index(0, below=4)"};
   static constexpr bool method = false;
   static Tensor forward(const Tensor& weight, const Tensor& indices, int64_t, bool by_frequency,

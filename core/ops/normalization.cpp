@@ -63,6 +63,24 @@ Tensor RmsNorm::composed(const Tensor& self, int64_t dims, double eps) {
   return as_type((x * apply<Rsqrt>(mean + number(eps, x.tensor))).tensor, self.dtype());
 }
 
+Tensor LayerNormTwice::composed(const Tensor& v, const Tensor& g, const Tensor& input, OptionalTensor weight,
+                                int64_t dims, double eps, bool centred) {
+  const OptionalTensor none;
+  const Dims last = dims_between(input.dim() - dims, input.dim());
+  const Recorded x(as_computed(input)), p(as_computed(v)), h(affine(as_computed(g), weight, none)),
+      c = centred ? x - mean_over(last, x) : x,
+      scale = apply<Rsqrt>(mean_over(last, apply<Square>(c)) + number(eps, x.tensor)), normal = c * scale;
+  // The gradient of the input is linear in that of the result, and symmetric.
+  const auto through = [&](const Recorded& t) {
+    return Recorded(centred ? call_all<LayerNormBackward>(t.tensor, x.tensor, none, dims, eps, int64_t{1})[0]
+                            : call<RmsNormBackward>(t.tensor, x.tensor, dims, eps));
+  };
+  const Recorded q = through(p), sum = q * mean_over(last, h * normal) +
+                                       through(h) * mean_over(last, p * normal) +
+                                       normal * mean_over(last, q * h);
+  return as_type((-(sum * scale)).tensor, input.dtype());
+}
+
 std::tuple<Tensor, Tensor, Tensor> ChannelNorm::composed(const Tensor& input, OptionalTensor weight,
                                                          OptionalTensor bias, OptionalTensor running_mean,
                                                          OptionalTensor running_var, int64_t groups,
@@ -110,6 +128,74 @@ Tensors layer_norm(const Tensor& g, const Tensor& self, const Tensor& weight, in
   return call_all<LayerNormBackward>(g, self, OptionalTensor(weight), dims, eps, needs.bits);
 }
 
+Tensors layer_norm_backward(const Tensor& v, const Tensor& of_weight, const Tensor& of_bias,
+                            const LayerNormBackwardCall& c, bool by_g, bool by_input, bool by_weight) {
+  const OptionalTensor none;
+  const auto through = [&](const Tensor& t, const Tensor& weight) {
+    return call_all<LayerNormBackward>(t, c.input, OptionalTensor(weight), c.dims, c.eps, int64_t{1})[0];
+  };
+  Tensors found(3);
+  const auto add = [](Tensor& to, const Tensor& t) {
+    if (t.defined()) to = rules::add(to, t);
+  };
+  if (v.defined() && (by_g || by_weight)) {
+    const Tensor back = through(v, Tensor());
+    if (by_g) add(found[0], affine(back, c.weight, none));
+    if (by_weight) add(found[2], sum_over(dims_between(0, v.dim() - c.dims), call<Mul>(c.g, back)));
+  }
+  if (by_g && of_weight.defined())
+    add(found[0], call<Mul>(call<LayerNorm>(c.input, of_weight.sizes(), none, none, c.eps), of_weight));
+  if (by_g && of_bias.defined()) add(found[0], call<Expand>(of_bias, c.g.sizes()));
+  if (by_input) {
+    if (v.defined())
+      add(found[1], call<LayerNormTwice>(v, c.g, c.input, OptionalTensor(c.weight), c.dims, c.eps, true));
+    if (of_weight.defined()) add(found[1], through(c.g, of_weight));
+  }
+  return found;
+}
+
+Tensor rms_norm_twice(const Tensor& v, const Tensor& g, const Tensor& self, int64_t dims, double eps) {
+  return call<LayerNormTwice>(v, g, self, OptionalTensor(), dims, eps, false);
+}
+
+namespace {
+
+/// The gradients in calls that have rules of their own: what shares its statistics is laid out as a row, and
+/// the rows are normalised.
+Tensors channel_norm_by_rows(const Tensor& g, const ChannelNormCall& c, Needs<ChannelNormBackward> needs) {
+  const OptionalTensor none;
+  const Tensor x = as_computed(c.input), gradient = as_computed(g);
+  const int64_t images = x.size(0), channels = x.size(1), sets = c.groups ? images * c.groups : channels,
+                sizes[] = {sets, x.numel() / sets}, length[] = {sizes[1]};
+  Dims by_channel(x.sizes());
+  std::swap(by_channel[0], by_channel[1]);
+  const auto rows = [&](const Tensor& t) {
+    return call<Reshape>(c.groups ? t : call<Transpose>(t, int64_t{0}, int64_t{1}), IntList(sizes));
+  };
+  const auto images_of = [&](const Tensor& t) {
+    return c.groups ? call<Reshape>(t, x.sizes())
+                    : call<Transpose>(call<Reshape>(t, by_channel.span()), int64_t{0}, int64_t{1});
+  };
+  Dims channel(x.sizes().size(), 1);
+  channel[1] = channels;
+  const Tensor weight =
+      c.weight.defined() ? call<Reshape>(as_type(c.weight, x.dtype()), channel.span()) : Tensor();
+  const Tensor of_rows = rows(x);
+  Tensors found(3);
+  if (needs.any<"input">())
+    found[0] = as_type(images_of(call_all<LayerNormBackward>(rows(affine(gradient, weight, none)), of_rows,
+                                                             none, int64_t{1}, c.eps, int64_t{1})[0]),
+                       c.input.dtype());
+  if (needs.any<"weight">())
+    found[1] = sum_over(
+        beside_channels(x),
+        call<Mul>(gradient, images_of(call<LayerNorm>(of_rows, IntList(length), none, none, c.eps))));
+  if (needs.any<"bias">()) found[2] = sum_over(beside_channels(x), gradient);
+  return found;
+}
+
+}  // namespace
+
 Tensors channel_norm(const Tensor& g, const ChannelNormCall& c, Needs<ChannelNormBackward> needs) {
   if (!needs.any<"input", "weight">() && g.defined())
     return {Tensor(), Tensor(), sum_over(beside_channels(g), as_computed(g))};
@@ -117,6 +203,10 @@ Tensors channel_norm(const Tensor& g, const ChannelNormCall& c, Needs<ChannelNor
   if (!c.input.defined() ||
       (c.groups && (per_sample(c.weight) || (parameters && (per_sample(g) || per_sample(c.input))))))
     return {};
+  if (thread_state.grad) {
+    if (c.fixed || !g.defined() || !c.input.numel()) return {};
+    return channel_norm_by_rows(g, c, needs);
+  }
   return call_all<ChannelNormBackward>(g, c.input, OptionalTensor(c.weight), c.mean, c.variance, c.groups,
                                        c.eps, c.fixed, needs.bits);
 }
@@ -160,6 +250,14 @@ void LayerNormBackward::batch(BatchedCall& c, Batched<"g"> g, Batched<"input"> i
                               Argument<double, "eps"> eps, Argument<int64_t, "needs"> needs) {
   if (weight.batched() || Needs<LayerNormBackward>{needs}.any<"weight", "bias">()) return batching::loop(c);
   c.give(call_all<LayerNormBackward>(g.in_front(), input.in_front(), weight.optional(), dims, eps, needs));
+}
+
+void LayerNormTwice::batch(BatchedCall& c, Batched<"v"> v, Batched<"g"> g, Batched<"input"> input,
+                           Batched<"weight"> weight, Argument<int64_t, "dims"> dims,
+                           Argument<double, "eps"> eps, Argument<bool, "centred"> centred) {
+  if (weight.batched()) return batching::composed(c);
+  c.give(call<LayerNormTwice>(v.in_front(), g.in_front(), input.in_front(), weight.optional(), dims, eps,
+                              centred));
 }
 
 namespace {

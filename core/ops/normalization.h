@@ -17,6 +17,17 @@ struct ChannelNormBackward;
 namespace rules {
 Tensors layer_norm(const Tensor& g, const Tensor& self, const Tensor& weight, int64_t dims, double eps,
                    Needs<LayerNormBackward> needs);
+/// What a call of _layer_norm_backward was given.
+struct LayerNormBackwardCall {
+  Tensor g, input, weight;
+  int64_t dims;
+  double eps;
+};
+/// Of the gradients of g, the input and the weight those that are wanted, by those of the results.
+Tensors layer_norm_backward(const Tensor& v, const Tensor& of_weight, const Tensor& of_bias,
+                            const LayerNormBackwardCall& call, bool by_g, bool by_input, bool by_weight);
+/// That of _rms_norm_backward's input.
+Tensor rms_norm_twice(const Tensor& v, const Tensor& g, const Tensor& self, int64_t dims, double eps);
 /// What a call of _channel_norm was given, and the statistics that it found, or was given.
 struct ChannelNormCall {
   Tensor input, weight, mean, variance;
@@ -46,7 +57,7 @@ struct LayerNorm : Structured {
   }
   static Tensor composed(const Tensor& input, IntList normalized_shape, OptionalTensor weight,
                          OptionalTensor bias, double eps);
-  static constexpr auto vjp = FirstOrder{
+  static constexpr auto vjp = HigherOrder{
       JointRule{[](Grad g, NeededBy<Input<"input">, "input", "weight"> input,
                    NeededBy<Input<"weight">, "input"> weight, Argument<IntList, "normalized_shape"> shape,
                    Argument<double, "eps"> eps, Needs<LayerNormBackward> needs) {
@@ -71,6 +82,41 @@ struct LayerNormBackward : Structured {
   static std::tuple<Tensor, Tensor, Tensor> forward(const Tensor& g, const Tensor& input,
                                                     OptionalTensor weight, int64_t dims, double eps,
                                                     int64_t needs);
+  static constexpr auto vjp =
+      JointRule{[](GradOf<"input"> v, GradOf<"weight"> of_weight, GradOf<"bias"> of_bias, Input<"g"> g,
+                   Input<"input"> input, Input<"weight"> weight, Argument<int64_t, "dims"> dims,
+                   Argument<double, "eps"> eps, Needed<"g"> by_g, Needed<"input"> by_input,
+                   Needed<"weight"> by_weight) {
+        return rules::layer_norm_backward(
+            v, of_weight, of_bias, {.g = g, .input = input, .weight = weight, .dims = dims, .eps = eps}, by_g,
+            by_input, by_weight);
+      }};
+};
+
+struct LayerNormTwice : Structured {
+  static constexpr auto name = "_layer_norm_twice";
+  static void batch(BatchedCall& c, Batched<"v"> v, Batched<"g"> g, Batched<"input"> input,
+                    Batched<"weight"> weight, Argument<int64_t, "dims"> dims, Argument<double, "eps"> eps,
+                    Argument<bool, "centred"> centred);
+  static constexpr auto doc =
+      "The gradient by the input of v times the input's gradient in layer_norm, or, unless `centred`, in "
+      "_rms_norm, in one pass.";
+  static constexpr auto signature = "v, g, input, weight, dims, eps, centred";
+  static constexpr TypeSet types = types::floating;
+  static constexpr auto samples = Cases{"(3, 4), (3, 4), (3, 4), (4,), 1, 1e-05, True",
+                                        "(2, 3, 4), (2, 3, 4), (2, 3, 4), None, 2, 0.1, False",
+                                        "(0, 4), (0, 4), (0, 4), None, 1, 0.1, True"};
+  static constexpr bool method = false;
+  static Tensor forward(const Tensor& v, const Tensor& g, const Tensor& input, OptionalTensor weight,
+                        int64_t dims, double eps, bool centred) {
+    return kernels::layer_norm_twice(v, g, input, weight, dims, eps, centred, name);
+  }
+  static Tensor composed(const Tensor& v, const Tensor& g, const Tensor& input, OptionalTensor weight,
+                         int64_t dims, double eps, bool centred);
+  // No kernel has its derivatives.
+  static constexpr auto vjp = FirstOrder{
+      JointRule{[](Grad, Input<"v">, Input<"g">, Input<"input">, Input<"weight">, Argument<int64_t, "dims">,
+                   Argument<double, "eps">, Argument<bool, "centred">) { return Tensors(); }}};
 };
 
 struct RmsNormBackward;
@@ -91,7 +137,7 @@ struct RmsNorm : Structured {
                                name, false);
   }
   static Tensor composed(const Tensor& self, int64_t dims, double eps);
-  static constexpr auto vjp = FirstOrder{
+  static constexpr auto vjp = HigherOrder{
       Rules{[](Grad g, Input<"self"> self, Argument<int64_t, "dims"> dims, Argument<double, "eps"> eps) {
         return call<RmsNormBackward>(g, self, dims.value, eps.value);
       }}};
@@ -108,6 +154,13 @@ struct RmsNormBackward : Structured {
   static Tensor forward(const Tensor& g, const Tensor& self, int64_t dims, double eps) {
     return std::get<0>(kernels::layer_norm_backward(g, self, Tensor(), dims, eps, {.input = true}, false));
   }
+  static constexpr auto linear = LinearIn<"g">{};
+  static constexpr auto vjp =
+      Rules{[](Grad v, Input<"self"> self, Argument<int64_t, "dims"> dims, Argument<double, "eps"> eps) {
+              return call<RmsNormBackward>(v, self, dims.value, eps.value);
+            },
+            [](Grad v, Input<"g"> g, Input<"self"> self, Argument<int64_t, "dims"> dims,
+               Argument<double, "eps"> eps) { return rules::rms_norm_twice(v, g, self, dims, eps); }};
 };
 
 struct ChannelNorm : Structured {
@@ -140,7 +193,7 @@ struct ChannelNorm : Structured {
   static std::tuple<Tensor, Tensor, Tensor> composed(const Tensor& input, OptionalTensor weight,
                                                      OptionalTensor bias, OptionalTensor running_mean,
                                                      OptionalTensor running_var, int64_t groups, double eps);
-  static constexpr auto vjp = FirstOrder{
+  static constexpr auto vjp = HigherOrder{
       JointRule{[](GradOf<"output"> g, GradOf<"mean"> g_mean, GradOf<"variance"> g_variance,
                    NeededBy<Input<"input">, "input", "weight", "running_var"> input,
                    NeededBy<Input<"weight">, "input", "running_mean", "running_var"> weight,
@@ -189,7 +242,7 @@ struct ChannelNormBackward : Structured {
                                                     bool fixed, int64_t needs);
 };
 
-using Normalization =
-    Family<LayerNorm, LayerNormBackward, RmsNorm, RmsNormBackward, ChannelNorm, ChannelNormBackward>;
+using Normalization = Family<LayerNorm, LayerNormBackward, LayerNormTwice, RmsNorm, RmsNormBackward,
+                             ChannelNorm, ChannelNormBackward>;
 
 }  // namespace adjoint

@@ -120,4 +120,35 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& g, const Te
   return {back(gx, self.dtype()), back(gw, wd), back(gb, wd)};
 }
 
+static void normalize_rows_twice(const Tensor& out, const Tensor& v, const Tensor& g, const Tensor& x,
+                                 const Tensor& w, int64_t n, double eps, bool centred) {
+  with_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
+    runtime::parallel_for(0, x.numel() / n, std::max<int64_t>(1, 8192 / n), [&](int64_t first, int64_t end) {
+      const int64_t at = first * n;
+      best_variant<NormalizationTable<T>>().rows_twice(v.data<T>() + at, g.data<T>() + at, x.data<T>() + at,
+                                                       values<T>(w), out.data<T>() + at, end - first, n, eps,
+                                                       centred);
+    });
+  });
+}
+
+Tensor layer_norm_twice(const Tensor& v, const Tensor& g, const Tensor& self, const Tensor& weight,
+                        int64_t dims, double eps, bool centred, const char* op) {
+  if (!self.is_floating()) fail(op, "(): not implemented for '", name_of(self.dtype()), "'");
+  if (dims < 1 || dims > self.dim() || !same(v.sizes(), self.sizes()) || !same(g.sizes(), self.sizes()) ||
+      (weight.defined() &&
+       !same(weight.sizes(), self.sizes().subspan(static_cast<size_t>(self.dim() - dims)))))
+    fail(op, "(): expected gradients like the input and a weight of its last ", dims,
+         " dimensions, but the input has shape ", self.sizes(), ", the gradients ", v.sizes(), " and ",
+         g.sizes());
+  const DType c = compute_dtype(self.dtype());
+  const Tensor x = dense_as(self, c);
+  Tensor out = empty_as(x, c);
+  const int64_t n = product(self.sizes().subspan(static_cast<size_t>(self.dim() - dims)));
+  if (out.numel())
+    on<&normalize_rows_twice>(Out(out), dense_as(v, c), dense_as(g, c), x,
+                              weight.defined() ? dense_as(weight, c) : Tensor(), n, eps, centred);
+  return as_dtype(out, self.dtype());
+}
+
 }  // namespace adjoint::kernels

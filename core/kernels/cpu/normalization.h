@@ -14,6 +14,8 @@ struct NormalizationTable {
                bool centred);
   void (*rows_backward)(const T* g, const T* x, const T* weight, T* gx, T* gw, T* gb, int64_t rows, int64_t n,
                         double eps, bool centred);
+  void (*rows_twice)(const T* v, const T* g, const T* x, const T* weight, T* out, int64_t rows, int64_t n,
+                     double eps, bool centred);
 };
 
 }  // namespace adjoint

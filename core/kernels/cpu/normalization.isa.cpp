@@ -117,8 +117,42 @@ void rows_backward(const T* g, const T* x, const T* weight, T* gx, T* gw, T* gb,
   });
 }
 
+/// With v and h less their means and a = mean(v xh), b = mean(h xh): r² (xh (3 a b - mean(v h)) - v b - h a).
 template <class T>
-constexpr NormalizationTable<T> table{&rows<T>, &rows_backward<T>};
+void rows_twice(const T* v, const T* g, const T* x, const T* weight, T* out, int64_t rows, int64_t n,
+                double eps, bool centred) {
+  with_flags(weight, false, [=](auto has_weight, auto) {
+    constexpr bool kWeight = decltype(has_weight)::value;
+    for (int64_t r = 0; r < rows; ++r) {
+      const T *p = x + r * n, *q = v + r * n, *d = g + r * n;
+      const Statistics<T> s = statistics(p, n, eps, centred);
+      const T m = s.mean, k = s.scale, part = T(1) / T(n);
+      auto h = [d, weight](int64_t i) { return kWeight ? d[i] * weight[i] : d[i]; };
+      T mv, mh, a, b;
+      lane_sums<T>(n, mv, a, [q, p, m](int64_t i, T& x, T& y) {
+        x += q[i];
+        y += q[i] * (p[i] - m);
+      });
+      lane_sums<T>(n, mh, b, [h, p, m](int64_t i, T& x, T& y) {
+        const T t = h(i);
+        x += t;
+        y += t * (p[i] - m);
+      });
+      mv = centred ? mv * part : T(0);
+      mh = centred ? mh * part : T(0);
+      a *= k * part;
+      b *= k * part;
+      const T both = lane_sum<T>(n, [q, h, mv, mh](int64_t i) { return (q[i] - mv) * (h(i) - mh); }) * part;
+      const T along = (T(3) * a * b - both) * k, scale = k * k;
+      T* o = out + r * n;
+      ADJOINT_INDEPENDENT
+      for (int64_t i = 0; i < n; ++i) o[i] = scale * ((p[i] - m) * along - (q[i] - mv) * b - (h(i) - mh) * a);
+    }
+  });
+}
+
+template <class T>
+constexpr NormalizationTable<T> table{&rows<T>, &rows_backward<T>, &rows_twice<T>};
 
 [[gnu::init_priority(200)]] RegisterVariant floats{variant_list<NormalizationTable<float>>, ADJOINT_LEVEL,
                                                    &table<float>};

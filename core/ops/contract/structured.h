@@ -165,6 +165,12 @@ struct FirstOrder : R {
   constexpr FirstOrder(R r) : R(r) {}
 };
 
+/// The same, of a joint rule whose kernels are rows with rules of their own: a recorded pass calls them, too.
+template <class R>
+struct HigherOrder : FirstOrder<R> {
+  constexpr HigherOrder(R r) : FirstOrder<R>(r) {}
+};
+
 /// Calls that tests make, as Python would write their arguments: (3, 4) stands for a tensor of that shape,
 /// [2, 0] for one with these values (tests/samples.py). Each argument is given in one of them at least.
 template <size_t... N>
