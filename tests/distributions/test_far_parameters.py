@@ -58,3 +58,27 @@ def test_the_entropy_of_the_family_is_that_of_the_distribution(d):
 def test_gamma_takes_numbers():
     assert D.Gamma(ad.tensor(1.0), ad.tensor(1.0)).log_prob(1).item() == -1
     assert D.Chi2(ad.tensor(1.0)).log_prob(1).item() == pytest.approx(-1.4189385)
+
+
+def test_probabilities_of_nan_end():
+    """A series that waits for its sum to stand still would wait for NaN for ever."""
+    for made in (D.Gamma(2.0, 1.0, validate_args=False), D.Gamma(-0.5, 1.0, validate_args=False)):
+        assert made.cdf(ad.tensor([float("nan"), -1.0])).isnan().all()
+    assert D.Chi2(3.0).cdf(ad.tensor(float("inf"))).item() == 1
+
+
+def test_ends_of_supports_have_probabilities():
+    for made in (D.LogNormal(0.0, 1.0), D.Weibull(1.0, 2.0), D.InverseGamma(1.0, 1.0)):
+        assert made.cdf(ad.tensor(0.0)).item() == 0
+        with pytest.raises(ValueError, match="within the support|invalid values"):
+            made.log_prob(ad.tensor(-1.0))
+    with pytest.raises(ValueError, match="within the support"):
+        D.LogNormal(0.0, 1.0).cdf(ad.tensor(-1.0))
+
+
+def test_parameters_of_the_common_shape_are_kept_themselves():
+    loc = ad.zeros(3, requires_grad=True)
+    made = D.Normal(loc, 1.0)
+    assert made.loc is loc and ad.broadcast_tensors(loc, ad.ones(1))[0] is loc
+    made.log_prob(ad.ones(3)).sum().backward()
+    assert made.loc.grad.tolist() == [1.0, 1.0, 1.0]

@@ -123,11 +123,15 @@ class TransformedDistribution(Distribution):
         return probability if isinstance(sign, int) and sign == 1 else sign * (probability - 0.5) + 0.5
 
     def cdf(self, value: Tensor) -> Tensor:
-        self._check(value)
+        x = value
         for t in reversed(self.transforms):
-            value = t.inv(value)
+            x = t.inv(x)
+        try:
+            self._check(value)
+        except ValueError:  # an end of the support, as 0 is where values are positive, has a probability, too
+            self.base_dist._validate_sample(x)
         # Not refused: what inverts to a rounding outside of the base's support.
-        return self._flip(self.base_dist.cdf(value))
+        return self._flip(self.base_dist.cdf(x))
 
     def icdf(self, value: Tensor) -> Tensor:
         return self._forward(self.base_dist.icdf(self._flip(value)))

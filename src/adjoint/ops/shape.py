@@ -255,14 +255,14 @@ def _all(tensors):
 
 @composition(method=False)
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """All tensors expanded to their common shape, as views."""
+    """All tensors expanded to their common shape, as views; those that have it are given back."""
     tensors = _all(tensors)
     try:
         shape = broadcast_shapes(*(t.shape for t in tensors))
     except RuntimeError as error:
         _name_mismatch([t.shape for t in tensors], error)
         raise
-    return tuple(t.expand(shape) for t in tensors)
+    return tuple(t if t.shape == shape else t.expand(shape) for t in tensors)
 
 
 def _name_mismatch(shapes, error):
