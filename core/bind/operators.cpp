@@ -302,6 +302,8 @@ const Alternate* choose(OperatorObject* o, const Given& g, Match& chosen) {
     // The short way: an element-wise operator on nothing but tensors.
     if (info && !kwnames && o->style == Style::Plain && nargs == info->arity && info->parameters == 0 &&
         nargs <= 2 && is_plain(args[0]) && (nargs == 1 || is_plain(args[1])) && !any_mode()) {
+      if (const Tensor& only = unwrap(args[0]); nargs == 1 && only->numel < kUnlockFrom)
+        return wrap(call_elementwise(*info, &only, nullptr));
       Borrowed<2> in;
       in[0] = unwrap(args[0]).get();
       in[1] = unwrap(args[nargs - 1]).get();
