@@ -82,6 +82,8 @@ struct Group {
   /// The inputs that they lead to, and the outputs of groups before, each as often as gradients arrive there
   /// apart; in this order are a pass's gradients, and the node's edges.
   std::vector<uint32_t> by, from;
+  /// The edges over which a sum goes, of gradients that eager gives on one by one.
+  std::vector<uint32_t> summed;
   std::vector<Saving> saving;
   /// Of each output, the edges that it leads to.
   std::vector<Mask> reach;
@@ -191,6 +193,8 @@ class Replay : public std::enable_shared_from_this<Replay> {
   const Recording& recording() const { return *recording_; }
   /// Whether memory is written that was there before.
   bool writes() const;
+  /// Whether there was a group that gives sums (`Group::summed`): passes look for such then.
+  static std::atomic<bool> any_sums;
 
  private:
   friend class ReplayNode;

@@ -12,16 +12,18 @@ namespace adjoint::replay {
 
 namespace {
 
-constexpr ManyInOne kOfReplays{[](const Node& node, uint32_t input_nr) {
-                                 return static_cast<const ReplayNode&>(node).leads_on(input_nr);
-                               },
-                               [](const Node& node, uint32_t input_nr, size_t edge) {
-                                 return static_cast<const ReplayNode&>(node).is_edge_of(input_nr, edge);
-                               },
-                               [](const Node& node, uint32_t input_nr) -> const Edge& {
-                                 return static_cast<const ReplayNode&>(node).replacement(input_nr);
-                               },
-                               replace_calls};
+constexpr ManyInOne kOfReplays{
+    [](const Node& node, uint32_t input_nr) {
+      return static_cast<const ReplayNode&>(node).leads_on(input_nr);
+    },
+    [](const Node& node, uint32_t input_nr, size_t edge) {
+      return static_cast<const ReplayNode&>(node).is_edge_of(input_nr, edge);
+    },
+    [](const Node& node) { return static_cast<const ReplayNode&>(node).results(); },
+    [](const Node& node, uint32_t input_nr) -> const Edge& {
+      return static_cast<const ReplayNode&>(node).replacement(input_nr);
+    },
+    replace_calls};
 
 }  // namespace
 

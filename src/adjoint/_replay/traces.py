@@ -399,6 +399,8 @@ class Trace(_C._Trace):
         if inputs is None:
             return self.clean is None or self.clean.holds()
 
+        from adjoint.overrides import DisableTorchFunction
+
         found = self.layout.match(function, args, kwargs)
         as_now = (
             found is not None
@@ -415,6 +417,8 @@ class Trace(_C._Trace):
             drawing_from(state),
             with_default(self.dtype),
             enable_grad(),
+            # There were none at the call. (Of the core's modes core/replay/second_run.cpp thinks.)
+            DisableTorchFunction() if _C._torch_function_modes() else contextlib.nullcontext(),
         ):
             Structure(function(*given, **named), tensors)
         # Gradients come to these from the call's results, whose hooks have run.
