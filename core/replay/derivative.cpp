@@ -42,8 +42,6 @@ void Recording::begin_at_inputs() {
     }
 }
 
-std::atomic<bool> Replay::any_sums{false};
-
 Replay::Replay(std::shared_ptr<const Recording> recording) : recording_(std::move(recording)) {
   Program::Ends ends{recording_->inputs, recording_->outputs, recording_->relations, recording_->counts};
   ends.whole_from = ends.outputs.size();
@@ -59,8 +57,6 @@ Replay::Replay(std::shared_ptr<const Recording> recording) : recording_(std::mov
                                                nullptr, 0, [](void*) {}, nullptr),
                                            in.dtype, in.sizes.span(), Dims(in.sizes.size()).span(), 0));
   if (has_passes()) find_writes();
-  if (std::ranges::any_of(recording_->groups, [](const Group& g) { return !g.summed.empty(); }))
-    any_sums.store(true, std::memory_order_relaxed);
   for (const Group& group : recording_->groups)
     for (const uint32_t o : group.own())
       if (const int32_t k = recording_->relations[o].same; k >= 0)

@@ -193,8 +193,6 @@ class Replay : public std::enable_shared_from_this<Replay> {
   const Recording& recording() const { return *recording_; }
   /// Whether memory is written that was there before.
   bool writes() const;
-  /// Whether there was a group that gives sums (`Group::summed`): passes look for such then.
-  static std::atomic<bool> any_sums;
 
  private:
   friend class ReplayNode;

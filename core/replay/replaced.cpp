@@ -105,7 +105,7 @@ void replace_calls(std::span<const Edge> roots, std::span<const Edge> inputs, bo
   // Recorded passes, and those that are seen or transformed, do what eager's do, call by call.
   const ThreadState& s = thread_state;
   const bool all = create_graph || s.watched || s.dual_level || s.batch_level;
-  if (!all && !Replay::any_sums.load(std::memory_order_relaxed)) return;
+  if (!all && !ReplayNode::with_sums.load(std::memory_order_relaxed)) return;
   if (!create_graph && is_recording()) return;
   // What a function made anew may come by calls again.
   std::unordered_set<const Node*> seen;

@@ -27,6 +27,8 @@ constexpr ManyInOne kOfReplays{
 
 }  // namespace
 
+std::atomic<uint32_t> ReplayNode::with_sums{0};
+
 ReplayNode::ReplayNode(std::shared_ptr<Replay> replay, uint32_t group, std::shared_ptr<const Again> again,
                        std::shared_ptr<NodesOfCall> call, std::span<const Tensor> inputs)
     : replay_(std::move(replay)),
@@ -37,6 +39,7 @@ ReplayNode::ReplayNode(std::shared_ptr<Replay> replay, uint32_t group, std::shar
       elements_(inputs.size()) {
   for (const uint32_t k : this->group().by) edges_.push_back(gradient_edge(inputs[k]));
   left_ = this->group().saving.size();
+  if (!summed().empty()) ++with_sums;
   readers.store(kStandsForMany, std::memory_order_relaxed);
   if (!many_in_one.load(std::memory_order_relaxed)) many_in_one.store(&kOfReplays, std::memory_order_release);
   call_->nodes.push_back(this);
@@ -44,6 +47,7 @@ ReplayNode::ReplayNode(std::shared_ptr<Replay> replay, uint32_t group, std::shar
 }
 
 ReplayNode::~ReplayNode() {
+  if (!summed().empty()) --with_sums;
   Before before;  // dies after the lock
   {
     std::lock_guard lock(call_->mutex);

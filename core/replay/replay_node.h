@@ -77,6 +77,8 @@ class ReplayNode final : public Node {
   const Edge& replacement(uint32_t input_nr) const { return now_[input_nr]; }
   /// Edges over which the sum of what eager gives one by one goes: `Group::summed`.
   std::span<const uint32_t> summed() const { return group().summed; }
+  /// How many nodes have such edges, in all graphs: passes look for them then.
+  static std::atomic<uint32_t> with_sums;
   /// Run the function again, and let the graph that this gives take the place of the call's nodes. Nothing
   /// where all was freed, or that was done.
   void replace();
