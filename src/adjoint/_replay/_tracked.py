@@ -89,6 +89,8 @@ class _Placed:
     def put_back(self) -> None:
         tensors = self.layout.tensors
         for change in reversed(self.layout.changes()):
+            if change.reason and "hook" in change.reason:
+                continue  # one that was taken away, as the function does when it is called in earnest
             holder = tensors[change.key] if change.kind == "grad" else self.layout._object(change._node)
             _C._store(change.kind, holder, change.key, change.before, absent=change.added)
         self.state.put_back()
