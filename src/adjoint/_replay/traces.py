@@ -26,7 +26,7 @@ from adjoint._replay._results import (
     number,
     plain,
 )
-from adjoint._replay._tracked import follow, may_follow, numbers_of, stood
+from adjoint._replay._tracked import follow, hidden, may_follow, numbers_of, stood
 from adjoint._replay._watch import Watching
 
 TYPE_CHECKING = False
@@ -217,6 +217,8 @@ def _track(
         before = _C._Histories(inputs)  # type: ignore[call-arg]
         recorder, impure = _watched(made, function, (), {}, codes, lambda r: place(r.track(values)))
         _finish(made, layout, recorder, impure, inputs, before)
+        if hidden(layout, which, made.changes):
+            raise Unfit("it stores a number where the same number stood")
         made.stood = stood(layout, made.changes)
         made.result.clear()
         return made
