@@ -1,9 +1,11 @@
 #include "autograd/arguments.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "autograd/engine.h"
+#include "autograd/many.h"
 #include "autograd/views.h"
 #include "transforms/tangents.h"
 
@@ -117,26 +119,28 @@ void resume_arguments(TensorList arguments) {
 
 bool leads_beyond(std::span<const Edge> roots, TensorList own) {
   Seen seen;
-  std::vector<Node*> next;
+  std::set<std::pair<const Node*, uint32_t>> results;  // of nodes that stand for many
+  std::vector<std::pair<Node*, uint32_t>> next;
   const auto visit = [&](const Edge& edge) {
-    if (!edge || !seen.add(edge.node.get())) return false;
-    if (edge.node->sequence != Node::kFirst) {
-      next.push_back(edge.node.get());
+    if (!edge) return false;
+    Node* const node = edge.node.get();
+    if (stands_for_many(*node) ? !results.emplace(node, edge.input_nr).second : !seen.add(node)) return false;
+    if (node->sequence != Node::kFirst) {
+      next.emplace_back(node, edge.input_nr);
       return false;
     }
-    const TensorImpl* leaf = static_cast<const LeafNode*>(edge.node.get())->leaf;
+    const TensorImpl* leaf = static_cast<const LeafNode*>(node)->leaf;
     if (!leaf->is(TensorImpl::kRequiresGrad)) return false;
     return std::none_of(own.begin(), own.end(), [&](const Tensor& t) { return t.get() == leaf; });
   };
-  for (const Edge& root : roots)
-    if (visit(root)) return true;
-  while (!next.empty()) {
-    Node* node = next.back();
+  bool beyond = false;
+  for (const Edge& root : roots) beyond = beyond || visit(resolved(root));
+  while (!beyond && !next.empty()) {
+    const auto [node, input_nr] = next.back();
     next.pop_back();
-    for (const Edge& edge : node->edges())
-      if (visit(edge)) return true;
+    each_edge_of(*node, input_nr, [&](const Edge& edge) { beyond = beyond || visit(edge); });
   }
-  return false;
+  return beyond;
 }
 
 namespace {

@@ -457,9 +457,8 @@ class Pass {
 [[gnu::hot]] Tensors run_backward(std::span<const Edge> roots, Tensors cotangents,
                                   std::span<const Edge> inputs, const BackwardOptions& options) {
   runtime::release_rested_memory();
-  if (options.create_graph)
-    if (const ManyInOne* const many = many_in_one.load(std::memory_order_acquire)) [[unlikely]]
-      many->replace(roots, inputs);
+  if (const ManyInOne* const many = many_in_one.load(std::memory_order_acquire)) [[unlikely]]
+    many->replace(roots, inputs, options.create_graph);
   return Pass(options, inputs).run(roots, std::move(cotangents));
 }
 

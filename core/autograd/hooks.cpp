@@ -64,7 +64,77 @@ void refuse_nan(const Node& node, const Gradients& out) {
     }
 }
 
-void give_hooks(Node& node, uint32_t results, bool keeps) {
+namespace {
+
+/// f(node, result, input_nr) of what took the place of each result of a node that was replaced.
+template <class F>
+void at_replacements(const Node& node, F f) {
+  const ManyInOne& many = *many_in_one.load(std::memory_order_relaxed);
+  const uint32_t n = many.results(node);
+  for (uint32_t i = 0; i < n; ++i)
+    if (const Edge& e = resolved(many.replacement(node, i))) f(*e.node, i, e.input_nr);
+}
+
+// Hooks of a node that stands for many, at what took the place of one result: they see its gradient alone.
+NodePrehook of_result(NodePrehook hook, size_t results, uint32_t i, uint32_t input_nr) {
+  return [=, hook = std::move(hook)](Gradients& in) {
+    Gradients all(results);
+    all[i] = in[input_nr];
+    hook(all);
+    in[input_nr] = std::move(all[i]);
+  };
+}
+NodePosthook of_result(NodePosthook hook, size_t results, uint32_t i, uint32_t input_nr) {
+  return [=, hook = std::move(hook)](Gradients& out, const Gradients& in) {
+    Gradients all(results);
+    all[i] = in[input_nr];
+    hook(out, all);
+  };
+}
+
+template <class Hook>
+void set_at(Node& node, std::vector<std::pair<uint64_t, Hook>> NodeExtras::* list, uint64_t id, Hook hook) {
+  NodeExtras& extras = node.make_extras();
+  {
+    std::lock_guard lock(extras.mutex);
+    if (!is_replaced(node)) {
+      (extras.*list).emplace_back(id, std::move(hook));
+      return;
+    }
+  }
+  at_replacements(node, [&](Node& to, uint32_t i, uint32_t input_nr) {
+    set_at(to, list, id, of_result(hook, node.num_inputs, i, input_nr));
+  });
+}
+
+}  // namespace
+
+void set_node_hook(Node& node, uint64_t id, NodePrehook hook) {
+  set_at(node, &NodeExtras::prehooks, id, std::move(hook));
+}
+void set_node_hook(Node& node, uint64_t id, NodePosthook hook) {
+  set_at(node, &NodeExtras::posthooks, id, std::move(hook));
+}
+
+void remove_node_hook(Node& node, uint64_t id) {
+  if (NodeExtras* const extras = node.extras()) {
+    // They die after the lock.
+    decltype(extras->prehooks) pre;
+    decltype(extras->posthooks) post;
+    std::lock_guard lock(extras->mutex);
+    const auto take = [id](auto& from, auto& to) {
+      for (auto& hook : from)
+        if (hook.first == id) to.push_back(std::move(hook));
+      std::erase_if(from, [id](const auto& hook) { return hook.first == id; });
+    };
+    take(extras->prehooks, pre);
+    take(extras->posthooks, post);
+  }
+  if (is_replaced(node))
+    at_replacements(node, [id](Node& to, uint32_t, uint32_t) { remove_node_hook(to, id); });
+}
+
+void give_hooks(Node& node, bool keeps) {
   NodeExtras* const extras = node.extras();
   if (!extras) return;
   // They die after the lock.
@@ -90,23 +160,12 @@ void give_hooks(Node& node, uint32_t results, bool keeps) {
     });
   for (const auto& [nr, tensor] : extras->retainers)
     to(nr, [&](NodeExtras& there, uint32_t input_nr) { there.retainers.emplace_back(input_nr, tensor); });
-  const size_t n = node.num_inputs;
-  for (uint32_t i = 0; i < results; ++i)
-    to(i, [&](NodeExtras& there, uint32_t input_nr) {
-      for (const auto& [id, hook] : prehooks)
-        there.prehooks.emplace_back(id, [=](Gradients& in) {
-          Gradients all(n);
-          all[i] = in[input_nr];
-          hook(all);
-          in[input_nr] = std::move(all[i]);
-        });
-      for (const auto& [id, hook] : posthooks)
-        there.posthooks.emplace_back(id, [=](Gradients& out, const Gradients& in) {
-          Gradients all(n);
-          all[i] = in[input_nr];
-          hook(out, all);
-        });
-    });
+  at_replacements(node, [&](Node& there, uint32_t i, uint32_t input_nr) {
+    for (const auto& [id, hook] : prehooks)
+      set_node_hook(there, id, of_result(hook, node.num_inputs, i, input_nr));
+    for (const auto& [id, hook] : posthooks)
+      set_node_hook(there, id, of_result(hook, node.num_inputs, i, input_nr));
+  });
   if (keeps) return;
   extras->tensor_hooks.clear();
   extras->prehooks.clear();

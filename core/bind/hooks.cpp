@@ -4,6 +4,8 @@
 // know of hooks is here too: a hook may refer to the tensor or the node that owns it. Start reading at
 // `PythonHook`.
 #include "autograd/engine.h"
+#include "autograd/many.h"
+#include "autograd/meta.h"
 #include "autograd/views.h"
 #include "bind/caster.h"
 #include "bind/node_object.h"
@@ -160,30 +162,11 @@ struct PythonLeafHook {
   }
 };
 
-template <class List, class Hook>
-uint64_t add_node_hook(Node& node, List NodeExtras::* list, Hook hook) {
+template <class Hook>
+uint64_t add_node_hook(Node& node, Hook hook) {
   const uint64_t id = next_node_hook++;
-  NodeExtras& extras = node.make_extras();
-  std::lock_guard lock(extras.mutex);
-  (extras.*list).emplace_back(id, std::move(hook));
+  set_node_hook(node, id, std::move(hook));
   return id;
-}
-void remove_node_hook(Node& node, uint64_t id) {
-  NodeExtras* extras = node.extras();
-  if (!extras) return;
-  decltype(extras->prehooks) pre;
-  decltype(extras->posthooks) post;
-  std::lock_guard lock(extras->mutex);
-  const auto take = [id](auto& from, auto& to) {
-    for (size_t i = 0; i < from.size(); ++i)
-      if (from[i].first == id) {
-        to.push_back(std::move(from[i]));
-        from.erase(from.begin() + static_cast<std::ptrdiff_t>(i));
-        return;
-      }
-  };
-  take(extras->prehooks, pre);
-  take(extras->posthooks, post);
 }
 
 Node& node_of(nb::handle o) {
@@ -227,7 +210,7 @@ std::vector<HookOfPython> python_hooks(const Tensor& t) {
   };
   AutogradMeta* const meta = meta_of(t);
   if (t->grad_fn) {
-    of_node(t->grad_fn);
+    of_node(resolved(t->grad_fn, t->output_nr));
   } else if (meta) {
     of_node(meta->accumulator.load(std::memory_order_acquire));
     std::lock_guard lock(meta->lock);
@@ -318,8 +301,8 @@ void bind_hooks(nb::module_& m) {
   });
   m.def("_register_node_hook", [](nb::handle node, nb::handle f, bool before) {
     hook_in_recorders();
-    return before ? add_node_hook(node_of(node), &NodeExtras::prehooks, PythonPrehook{hold(f.ptr())})
-                  : add_node_hook(node_of(node), &NodeExtras::posthooks, PythonPosthook{hold(f.ptr())});
+    return before ? add_node_hook(node_of(node), NodePrehook(PythonPrehook{hold(f.ptr())}))
+                  : add_node_hook(node_of(node), NodePosthook(PythonPosthook{hold(f.ptr())}));
   });
   m.def("_remove_node_hook", [](nb::handle node, uint64_t id) { remove_node_hook(node_of(node), id); });
   m.def("_at_end_of_pass", [](nb::handle f) {

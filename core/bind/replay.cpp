@@ -273,7 +273,11 @@ void tell_recorders(const char* what) {
   each_tracer([&](Tracer& t) { t.refuse(what); });
 }
 void hook_in_recorders() {
-  each_tracer([](Tracer& t) { t.hooked(); });
+  each_tracer([](Tracer& t) {
+    // A run that is only tried, with objects for numbers: nobody could undo this, and it is not replayed.
+    if (!t.trace.numbers.empty()) fail("jit: a hook is set while numbers are followed");
+    t.hooked();
+  });
 }
 void hook_runs_in_recorders(uint64_t number, PyObject* function) {
   const bool seen = PyFunction_Check(function) ||

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "autograd/many.h"
 #include "autograd/meta.h"
 #include "bind/replay_types.h"
 #include "dispatch/operator.h"
@@ -238,7 +239,7 @@ bool is_hooked(const Tensor& t) {
     return !extras->tensor_hooks.empty() || !extras->prehooks.empty() || !extras->posthooks.empty();
   };
   AutogradMeta* meta = meta_of(t);
-  if (t->grad_fn) return any_of(t->grad_fn);
+  if (t->grad_fn) return any_of(resolved(t->grad_fn, t->output_nr));
   if (!meta) return false;
   if (any_of(meta->accumulator.load(std::memory_order_acquire))) return true;
   if (!meta->hooked.load(std::memory_order_acquire)) return false;

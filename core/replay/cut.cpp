@@ -171,6 +171,17 @@ Group Cut::group(uint32_t group, std::span<const uint32_t> of) {
   const auto of_group = std::ranges::equal_range(nodes_, group, std::greater(), &Visited::group);
   const auto first = static_cast<uint32_t>(of_group.begin() - nodes_.begin());
   const auto last = static_cast<uint32_t>(of_group.end() - nodes_.begin());
+  // Where fewer gradients come than there are edges, the last of them is a sum.
+  const auto edges_to = [&](const Edge& end) {
+    std::ptrdiff_t n = 0;
+    for (uint32_t k = first; k < last; ++k)
+      n += std::ranges::count_if(nodes_[k].node->edges(), [&](const Edge& e) { return leads_to(e, end); });
+    return n;
+  };
+  for (uint32_t j = 0; j < of.size(); ++j)
+    if (of[j] < ends() && (j + 1 == of.size() || of[j + 1] != of[j]) &&
+        std::ranges::count(of, of[j]) < edges_to(ends_[of[j]]))
+      made.summed.push_back(j);
   std::vector<Mask> from(of_group.size(), Mask(roots.size())), to(of_group.size(), Mask(of.size()));
   for (size_t i = 0; i < roots.size(); ++i) from[at_.at(points[roots[i]].node.get()) - first].set(i);
   const auto each_inner = [&](uint32_t n, auto&& f) {

@@ -82,6 +82,8 @@ struct Group {
   /// The inputs that they lead to, and the outputs of groups before, each as often as gradients arrive there
   /// apart; in this order are a pass's gradients, and the node's edges.
   std::vector<uint32_t> by, from;
+  /// The edges over which a sum goes, of gradients that eager gives on one by one.
+  std::vector<uint32_t> summed;
   std::vector<Saving> saving;
   /// Of each output, the edges that it leads to.
   std::vector<Mask> reach;

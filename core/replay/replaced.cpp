@@ -1,10 +1,13 @@
-// Where a pass is to be recorded, the graph of a second run takes the place of a call's nodes.
+// Where a pass is to be recorded, the graph of a second run takes the place of a call's nodes; likewise where
+// somebody looks on, maps or differentiates the pass, or the node would give a sum of what eager adds up with
+// more.
 //
-// Such a pass is differentiated again: gradients then come to the call by the pass's own nodes and by its
+// A recorded pass is differentiated again: gradients then come to the call by the pass's own nodes and by its
 // results, and are to be added up where eager adds them, at each tensor inside. So from then on the call has
 // the graph that eager would have: its nodes have the numbers that they would have had, keep the call's
 // results, and what a pass has freed is freed in it; edges to results lead there (autograd/many.h), and
 // nothing of the call's nodes runs any more. Start reading at `replace_calls`.
+#include <map>
 #include <unordered_set>
 
 #include "autograd/engine.h"
@@ -18,8 +21,31 @@ namespace adjoint::replay {
 
 namespace {
 
-/// The calls' nodes that lead from these roots to these inputs, the latest first.
-std::vector<Ref<ReplayNode>> nodes_between(std::span<const Edge> roots, std::span<const Edge> inputs) {
+/// What a pass from roots to inputs will come to.
+struct Way {
+  Way(std::span<const Edge> roots, std::span<const Edge> inputs);
+  /// The calls' nodes that lead to the inputs, the latest first.
+  std::vector<Ref<ReplayNode>> calls;
+  /// Of each result that edges lead to, the latest node that one comes from.
+  std::map<std::pair<const Node*, uint32_t>, uint64_t> latest;
+  void lead(const Edge& to, uint64_t from) {
+    uint64_t& at = latest[{to.node.get(), to.input_nr}];
+    at = std::max(at, from);
+  }
+  /// Whether gradients come to an end from later nodes than this, which gives a sum there: eager adds what it
+  /// sums up to what came before, one by one.
+  bool comes_late(const ReplayNode& node) const {
+    const auto edges = const_cast<ReplayNode&>(node).edges();
+    return std::ranges::any_of(node.summed(), [&](uint32_t j) {
+      if (!edges[j]) return false;
+      const Edge& end = resolved(edges[j]);
+      const auto at = latest.find({end.node.get(), end.input_nr});
+      return at != latest.end() && at->second > node.sequence;
+    });
+  }
+};
+
+Way::Way(std::span<const Edge> roots, std::span<const Edge> inputs) {
   std::unordered_set<const Node*> ends;
   for (const Edge& e : inputs)
     if (e) ends.insert(resolved(e).node.get());
@@ -28,14 +54,16 @@ std::vector<Ref<ReplayNode>> nodes_between(std::span<const Edge> roots, std::spa
     size_t edge;
     bool leads;
   };
-  std::vector<Ref<ReplayNode>> found;
   std::unordered_map<const Node*, bool> needed;
   std::vector<Frame> stack;
   const auto enter = [&](Node* node) {
     if (needed.emplace(node, ends.contains(node)).second) stack.push_back({node, 0, inputs.empty()});
   };
-  for (const Edge& root : roots) {
-    if (root) enter(resolved(root).node.get());
+  for (const Edge& given : roots) {
+    if (!given) continue;
+    const Edge& root = resolved(given);
+    lead(root, Node::kFirst);  // a cotangent is there before all
+    enter(root.node.get());
     while (!stack.empty()) {
       Frame& top = stack.back();
       const auto edges = top.node->edges();
@@ -43,42 +71,57 @@ std::vector<Ref<ReplayNode>> nodes_between(std::span<const Edge> roots, std::spa
         const Frame done = top;
         stack.pop_back();
         if (done.leads && stands_for_many(*done.node))
-          found.push_back(Ref<ReplayNode>::share(static_cast<ReplayNode*>(done.node)));
+          calls.push_back(Ref<ReplayNode>::share(static_cast<ReplayNode*>(done.node)));
         bool& is_needed = needed[done.node];
         is_needed = is_needed || done.leads;
         if (!stack.empty()) stack.back().leads = stack.back().leads || is_needed;
         continue;
       }
-      const Edge& edge = edges[top.edge++];
-      if (!edge) continue;
-      Node* const next = resolved(edge).node.get();
+      if (!edges[top.edge]) {
+        ++top.edge;
+        continue;
+      }
+      const Edge& edge = resolved(edges[top.edge++]);
+      Node* const next = edge.node.get();
+      lead(edge, top.node->sequence);
       if (const auto at = needed.find(next); at != needed.end())
         top.leads = top.leads || at->second;
       else
         enter(next);
     }
   }
-  std::ranges::sort(found, std::greater(), [](const Ref<ReplayNode>& n) { return n->sequence; });
-  return found;
+  std::ranges::sort(calls, std::greater(), [](const Ref<ReplayNode>& n) { return n->sequence; });
 }
 
 }  // namespace
 
-void replace_calls(std::span<const Edge> roots, std::span<const Edge> inputs) {
+bool is_recording() {
+  for (const Observer* o = thread_state.observer; o; o = o->outer.get())
+    if (dynamic_cast<const Tracer*>(o)) return true;
+  return false;
+}
+
+void replace_calls(std::span<const Edge> roots, std::span<const Edge> inputs, bool create_graph) {
+  // Recorded passes, and those that are seen or transformed, do what eager's do, call by call.
+  const ThreadState& s = thread_state;
+  const bool all = create_graph || s.watched || s.dual_level || s.batch_level;
+  if (!all && !ReplayNode::with_sums.load(std::memory_order_relaxed)) return;
+  if (!create_graph && is_recording()) return;
   // What a function made anew may come by calls again.
   std::unordered_set<const Node*> seen;
-  std::vector<Ref<ReplayNode>> all;  // so that none gets the address of another
+  std::vector<Ref<ReplayNode>> tried;  // so that none gets the address of another
   for (bool more = true; more;) {
     more = false;
-    for (Ref<ReplayNode>& node : nodes_between(roots, inputs)) {
-      if (is_replaced(*node) || !seen.insert(node.get()).second) continue;
+    Way way(roots, inputs);
+    for (Ref<ReplayNode>& node : way.calls) {
+      if (is_replaced(*node) || !(all || way.comes_late(*node)) || !seen.insert(node.get()).second) continue;
       more = true;
       try {
         node->replace();
       } catch (const Error&) {
         // It is met again where the pass comes by, if it does.
       }
-      all.push_back(std::move(node));
+      tried.push_back(node);
     }
   }
 }
@@ -154,10 +197,6 @@ void ReplayNode::replace() {
   } needing{*call_};
   if (!again) return;
   const GradMode on(true);
-  struct Plain {
-    const bool then = std::exchange(thread_state.holomorphic, false);
-    ~Plain() { thread_state.holomorphic = then; }
-  } plain;
   bool written = false;
   Tensors inputs = inputs_then(written);
   const Known known = this->known();
@@ -192,7 +231,7 @@ void ReplayNode::install(std::span<const Edge> now) {
   const bool keeps = passes_by_many.load() != 0;
   for (ReplayNode* const node : call_->nodes) {
     if (!node) continue;
-    give_hooks(*node, node->group().results, keeps);
+    give_hooks(*node, keeps);
     if (keeps) continue;
     Taken& taken = gone[node->group_];
     taken.kept.swap(node->kept_);

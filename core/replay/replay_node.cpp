@@ -12,18 +12,22 @@ namespace adjoint::replay {
 
 namespace {
 
-constexpr ManyInOne kOfReplays{[](const Node& node, uint32_t input_nr) {
-                                 return static_cast<const ReplayNode&>(node).leads_on(input_nr);
-                               },
-                               [](const Node& node, uint32_t input_nr, size_t edge) {
-                                 return static_cast<const ReplayNode&>(node).is_edge_of(input_nr, edge);
-                               },
-                               [](const Node& node, uint32_t input_nr) -> const Edge& {
-                                 return static_cast<const ReplayNode&>(node).replacement(input_nr);
-                               },
-                               replace_calls};
+constexpr ManyInOne kOfReplays{
+    [](const Node& node, uint32_t input_nr) {
+      return static_cast<const ReplayNode&>(node).leads_on(input_nr);
+    },
+    [](const Node& node, uint32_t input_nr, size_t edge) {
+      return static_cast<const ReplayNode&>(node).is_edge_of(input_nr, edge);
+    },
+    [](const Node& node) { return static_cast<const ReplayNode&>(node).results(); },
+    [](const Node& node, uint32_t input_nr) -> const Edge& {
+      return static_cast<const ReplayNode&>(node).replacement(input_nr);
+    },
+    replace_calls};
 
 }  // namespace
+
+std::atomic<uint32_t> ReplayNode::with_sums{0};
 
 ReplayNode::ReplayNode(std::shared_ptr<Replay> replay, uint32_t group, std::shared_ptr<const Again> again,
                        std::shared_ptr<NodesOfCall> call, std::span<const Tensor> inputs)
@@ -35,6 +39,7 @@ ReplayNode::ReplayNode(std::shared_ptr<Replay> replay, uint32_t group, std::shar
       elements_(inputs.size()) {
   for (const uint32_t k : this->group().by) edges_.push_back(gradient_edge(inputs[k]));
   left_ = this->group().saving.size();
+  if (!summed().empty()) ++with_sums;
   readers.store(kStandsForMany, std::memory_order_relaxed);
   if (!many_in_one.load(std::memory_order_relaxed)) many_in_one.store(&kOfReplays, std::memory_order_release);
   call_->nodes.push_back(this);
@@ -42,6 +47,7 @@ ReplayNode::ReplayNode(std::shared_ptr<Replay> replay, uint32_t group, std::shar
 }
 
 ReplayNode::~ReplayNode() {
+  if (!summed().empty()) --with_sums;
   Before before;  // dies after the lock
   {
     std::lock_guard lock(call_->mutex);

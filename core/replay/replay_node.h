@@ -73,7 +73,12 @@ class ReplayNode final : public Node {
   /// The same, of what the result is made of.
   bool leads_past(uint32_t input_nr) const;
   bool is_edge_of(uint32_t input_nr, size_t edge) const { return group().reach[input_nr][edge]; }
+  uint32_t results() const { return group().results; }
   const Edge& replacement(uint32_t input_nr) const { return now_[input_nr]; }
+  /// Edges over which the sum of what eager gives one by one goes: `Group::summed`.
+  std::span<const uint32_t> summed() const { return group().summed; }
+  /// How many nodes have such edges, in all graphs: passes look for them then.
+  static std::atomic<uint32_t> with_sums;
   /// Run the function again, and let the graph that this gives take the place of the call's nodes. Nothing
   /// where all was freed, or that was done.
   void replace();
@@ -179,8 +184,10 @@ class ReplayNode final : public Node {
   size_t left_;
 };
 
-/// Before a pass that is recorded: see `ManyInOne::replace`.
-void replace_calls(std::span<const Edge> roots, std::span<const Edge> inputs);
+/// See `ManyInOne::replace`.
+void replace_calls(std::span<const Edge> roots, std::span<const Edge> inputs, bool create_graph);
+/// Whether this thread records a call.
+bool is_recording();
 
 /// What passes have freed of a call, by group and `Saving`, is freed in the graph of a second run, too.
 void free_spent(const Recording& recording, std::span<const Edge> outputs,

@@ -123,6 +123,37 @@ struct Looking {
   Ref<Observer> observer;
 };
 
+/// For its scope, a thread is in no mode, as it was at the call: who looks on in the pass, packs what is
+/// saved, or maps and differentiates cotangents, has nothing to do with what the function did then.
+/// Only who records a call that this pass is part of sees what it comes to.
+struct AsAtCall {
+  const ThreadState then = thread_state;
+  AsAtCall() {
+    if (is_recording()) return;
+    ThreadState& s = thread_state;
+    s.grad = true;
+    s.inference = s.holomorphic = s.parallel_backward = s.within_composition = s.watched = false;
+    s.interpreter = nullptr;
+    s.observer = nullptr;
+    s.autocast = nullptr;
+    s.saved_hooks = nullptr;
+    s.dual_level = nullptr;
+    s.dual_skip_from = s.dual_skip_to = 0;
+    s.batch_level = nullptr;
+    s.flags_of_new = s.made_in = 0;
+    s.device = s.default_device = Device::CPU;
+  }
+  ~AsAtCall() {
+    // Others may come and go with the run: who works beside others, and the number of the next node.
+    MemoryInUse* const memory = thread_state.memory_in_use;
+    const uint64_t sequence = thread_state.sequence;
+    thread_state = then;
+    thread_state.memory_in_use = memory;
+    thread_state.sequence = sequence;
+  }
+  AsAtCall(const AsAtCall&) = delete;
+};
+
 }  // namespace
 
 // --- The second run ----------------------------------------------------------------------------------
@@ -201,6 +232,7 @@ std::vector<Edge> ReplayNode::run_again(const Again& again, TensorList inputs, c
   Tensors made;
   std::vector<Edge> now;
   try {
+    const AsAtCall plain;
     const Looking looking(written ? Ref<Observer>::steal(new Supplier(*replay_, known.kept))
                                   : Ref<Observer>());
     struct Scope {
@@ -281,9 +313,31 @@ void ReplayNode::differentiate_again(Gradients& in, Gradients& out, std::vector<
 }
 
 void ReplayNode::differentiate_replaced(Gradients& in, Gradients& out) {
-  std::vector<Edge> ends;
-  for (const Edge& e : edges_) ends.push_back(copy_of(resolved(e)));
-  differentiate(now_, ends, in, out);
+  // The program has this graph, and other threads may be in it: no edge is led elsewhere, each end gets the
+  // sum.
+  std::vector<GraphEnd> begin, ends;
+  Tensors given;
+  for (size_t i = 0; i < in.size(); ++i)
+    if (in[i].defined()) {
+      begin.push_back({{}, copy_of(now_[i])});
+      given.push_back(in[i]);
+    }
+  std::vector<size_t> which;
+  for (size_t j = 0; j < edges_.size(); ++j) {
+    const Edge& end = resolved(edges_[j]);
+    if (!end || !goes_on(j) ||
+        std::ranges::any_of(ends, [&](const GraphEnd& e) { return leads_to(end, e.edge); }))
+      continue;
+    ends.push_back({{}, copy_of(end)});
+    which.push_back(j);
+  }
+  if (ends.empty()) return;
+  BackwardOptions options;
+  options.create_graph = thread_state.grad;
+  options.retain_graph = options.create_graph || !current_pass_frees();
+  options.accumulate = false;
+  Tensors found = backward(begin, given, ends, options, true);
+  for (size_t k = 0; k < which.size(); ++k) out[which[k]] = std::move(found[k]);
 }
 
 void ReplayNode::differentiate(std::span<const Edge> roots, std::span<const Edge> leading, Gradients& in,

@@ -282,6 +282,24 @@ def a_result_whose_graph_goes_on(jit, see):
         see(w)
 
 
+@trap(None)
+def set_in_a_way_that_numbers_decide(jit, see):
+    """A call that is tried with objects for its numbers sets no hook: it would stay."""
+    w = ad.nn.Parameter(twice.numbers(3))
+    state = {"n": 0.0}
+
+    def f(n):
+        state["n"] = n
+        if n > 0.5:
+            w.register_hook(lambda g: g * 0.5)
+        return ad.rand(2)
+
+    f = jit(f)
+    for k in range(14):
+        see(f((0.3, 0.7, 1.5)[k * k % 3] + (k > 7) * k), len(w._backward_hooks or ()), state["n"])
+        see(*ad.autograd.grad(w.sum(), w))
+
+
 @trap(replays=False)
 def one_that_appends(jit, see):
     model, seen = Net(), []

@@ -247,6 +247,38 @@ def another_value_in_the_closure(jit, see):
         see(x)
 
 
+@trap()
+def of_a_node_after_its_replacement(jit, see):
+    """A node that was fetched before a pass with create_graph: its hooks are set and removed as if it were there still."""
+    w = w_of()
+
+    def f(x):
+        return ((x @ w).tanh() ** 2).sum()
+
+    f = jit(f)
+    for k in range(8):
+        y, told = f(twice.numbers(4, 3, seed=k)), []
+        node = y.grad_fn
+
+        def before(gradients, told=told):
+            told.append(("before", len(gradients), gradients[0].item()))
+            return (gradients[0] * 2,)
+
+        def after(out, gradients, told=told):
+            told.append(("after", gradients[0].item()))
+
+        early = [node.register_prehook(before), node.register_hook(after)]
+        ad.autograd.grad(y, w, create_graph=True)
+        see(told)
+        late = [node.register_prehook(before), node.register_hook(after)]
+        see(*ad.autograd.grad(y, w, retain_graph=True), told)
+        early[k % 2].remove()
+        see(*ad.autograd.grad(y, w, retain_graph=True), told)
+        for handle in late:
+            handle.remove()
+        see(*ad.autograd.grad(y, w, retain_graph=True), told)
+
+
 @pytest.mark.parametrize(("program", "replays"), PROGRAMS)
 def test_hooks(program, replays):
     twice.same(program, replays)

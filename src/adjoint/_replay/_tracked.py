@@ -31,6 +31,10 @@ _POOLS = (os.path.join("futures", "thread.py"), os.path.join("multiprocessing", 
 _PLACES = frozenset(("argument", "keyword", "item", "value", "attribute", "slot", "content", "name"))
 
 
+#: What is stored to, by what is read.
+_STORES = {"value": "key", "content": "cell", "name": "global"}
+
+
 def numbers_of(before: Any, layout: Layout) -> list[int] | None:
     """The numbers that are others than in an earlier recording, which is else the same; None where nothing is to be found
     out.
@@ -83,12 +87,13 @@ class _Placed:
         elif kind == "keyword":
             self.kwargs[key] = value
         else:
-            kind = {"value": "key", "content": "cell", "name": "global"}.get(kind, kind)
-            _C._store(kind, self.layout._object(parent), key, value)
+            _C._store(_STORES.get(kind, kind), self.layout._object(parent), key, value)
 
     def put_back(self) -> None:
         tensors = self.layout.tensors
         for change in reversed(self.layout.changes()):
+            if change.reason and "hook" in change.reason:
+                continue  # one that was taken away, as the function does when it is called in earnest
             holder = tensors[change.key] if change.kind == "grad" else self.layout._object(change._node)
             _C._store(change.kind, holder, change.key, change.before, absent=change.added)
         self.state.put_back()
@@ -120,6 +125,24 @@ def follow(
     finally:
         placed.put_back()
         signals.end()
+
+
+def hidden(layout: Layout, which: list[int], changes: list[tuple[Change, tuple[Any, ...]]]) -> bool:
+    """Whether a number was stored where its object stood, and no change is seen, since it equals what was there before."""
+    told = [(c._node, c.key) for c, _ in changes]
+    for k in which:
+        node, kind, key = layout._place(layout._number_edges[k])
+        if kind in ("argument", "keyword") or (node, key) in told:
+            continue
+        holder: Any = layout._object(node)
+        now = (
+            holder.cell_contents
+            if kind == "content"
+            else _C._stands(_STORES.get(kind, kind), holder, key, None)
+        )
+        if _C._node_of(now) < 0:
+            return True
+    return False
 
 
 def stood(layout: Layout, changes: list[tuple[Change, tuple[Any, ...]]]) -> dict[Any, int]:

@@ -26,7 +26,7 @@ from adjoint._replay._results import (
     number,
     plain,
 )
-from adjoint._replay._tracked import follow, may_follow, numbers_of, stood
+from adjoint._replay._tracked import follow, hidden, may_follow, numbers_of, stood
 from adjoint._replay._watch import Watching
 
 TYPE_CHECKING = False
@@ -217,6 +217,8 @@ def _track(
         before = _C._Histories(inputs)  # type: ignore[call-arg]
         recorder, impure = _watched(made, function, (), {}, codes, lambda r: place(r.track(values)))
         _finish(made, layout, recorder, impure, inputs, before)
+        if hidden(layout, which, made.changes):
+            raise Unfit("it stores a number where the same number stood")
         made.stood = stood(layout, made.changes)
         made.result.clear()
         return made
@@ -399,6 +401,8 @@ class Trace(_C._Trace):
         if inputs is None:
             return self.clean is None or self.clean.holds()
 
+        from adjoint.overrides import DisableTorchFunction
+
         found = self.layout.match(function, args, kwargs)
         as_now = (
             found is not None
@@ -415,6 +419,8 @@ class Trace(_C._Trace):
             drawing_from(state),
             with_default(self.dtype),
             enable_grad(),
+            # There were none at the call. (Of the core's modes core/replay/second_run.cpp thinks.)
+            DisableTorchFunction() if _C._torch_function_modes() else contextlib.nullcontext(),
         ):
             Structure(function(*given, **named), tensors)
         # Gradients come to these from the call's results, whose hooks have run.
