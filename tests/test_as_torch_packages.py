@@ -48,6 +48,7 @@ from torch.nn.parameter import UninitializedTensorMixin
 from torch.utils.data._utils.collate import collate_tensor_fn, np_str_obj_array_pattern
 from torch.utils.data._utils.pin_memory import pin_memory
 from torch.utils.data.dataloader import _DatasetKind
+from torch.nn.modules import CrossMapLRN2d; assert not isinstance(torch.nn.ReLU(), torch.nn.CrossMapLRN2d)
 from torch.utils.cpp_extension import BuildExtension, CUDAExtension, load
 torch.library.triton_op, torch.library.wrap_triton
 torch.distributed.device_mesh.DeviceMesh

@@ -170,6 +170,10 @@ PRIVATE = {
         "_clipped_sigmoid": f"{STANDINS}._functional._clipped_sigmoid",
     },
     "adjoint.library": {name: f"{STANDINS}._library.{name}" for name in ("triton_op", "wrap_triton")},
+    **{
+        module: {"CrossMapLRN2d": f"{STANDINS}.nn.cross_map.CrossMapLRN2d"}
+        for module in ("adjoint.nn", f"{STANDINS}.nn.modules")
+    },
     "adjoint.nn.parameter": {"UninitializedTensorMixin": "adjoint.nn.parameter._Uninitialized"},
     "adjoint.utils.checkpoint": {
         "get_device_states": f"{STANDINS}._functional.get_device_states",
