@@ -330,3 +330,13 @@ def test_attention_drops_what_dropout_drops_in_torch_s_stream():
 def test_circular_padding_names_the_ranks_it_takes():
     with pytest.raises(ValueError, match=r"expected 3D or 4D input \(got 2D input\)"):
         nn.CircularPad2d(3)(ad.ones(2, 3))
+
+
+@pytest.mark.parametrize("dtype", [ad.int8, ad.int32, ad.int64], ids=str)
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "area"])
+def test_sizes_to_interpolate_to_may_be_tensors(dtype, mode):
+    """A library draws them: ``size=[rnd, rnd]`` with `rnd` of one element, and of a dtype that holds no large limits."""
+    x = ad.rand(1, 2, 4, 4)
+    size = ad.tensor([7], dtype=dtype)
+    expected = ad.nn.functional.interpolate(x, size=(7, 7), mode=mode)
+    assert ad.equal(ad.nn.functional.interpolate(x, size=[size, size], mode=mode), expected)

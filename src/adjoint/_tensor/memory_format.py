@@ -89,6 +89,8 @@ def relaid(x: Tensor, format: Any, name: str) -> Tensor:
 
 def copied(x: Tensor, format: Any) -> Tensor:
     """A copy: with the same order of dimensions in memory, or that of the format."""
+    if format is None:
+        return _C.clone(x)
     _check(format, "clone")
     order = _ORDERS.get(format)
     if order is None:

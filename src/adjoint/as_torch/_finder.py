@@ -39,7 +39,7 @@ RENAMED = {
     "torch.nn.utils.clip_grad": "adjoint.nn.utils.clip",
     "torch.nn.utils.convert_parameters": "adjoint.nn.utils.vector",
     "torch.autograd.variable": "adjoint.autograd",
-    "torch._functorch": "adjoint.func",
+    "torch._functorch": f"{STANDINS}._functorch",
     "torch._functorch.apis": "adjoint.func",
     "torch._functorch.eager_transforms": "adjoint.func",
     "torch._functorch.functional_call": "adjoint.func._modules",
@@ -60,6 +60,7 @@ RENAMED = {
     "torch.utils._python_dispatch": "adjoint.utils._python_dispatch",
     "torch.utils.data._utils": "adjoint.utils.data._utils",
     "torch.utils.data._utils.collate": "adjoint.utils.data._utils.collate",
+    "torch.utils.data._utils.pin_memory": f"{STANDINS}._pin_memory",
     "torch.utils.data._utils.worker": "adjoint.utils.data._utils.worker",
 }
 #: Lazy layers, which torch keeps beside those that they become.
@@ -156,7 +157,24 @@ PRIVATE = {
         "_MultiProcessingDataLoaderIter": "adjoint.utils.data.dataloader._Workers",
         "_SingleProcessDataLoaderIter": "adjoint.utils.data.dataloader._OneProcess",
         "_collate_fn_t": "collections.abc.Callable",
+        "_DatasetKind": f"{STANDINS}._loader._DatasetKind",
     },
+    "adjoint.utils.data._utils.collate": {
+        "collate_tensor_fn": "adjoint.utils.data._utils.collate._collate_tensors",
+        "collate_float_fn": "adjoint.utils.data._utils.collate._collate_numbers",
+        "collate_int_fn": "adjoint.utils.data._utils.collate._collate_numbers",
+        "collate_str_fn": "adjoint.utils.data._utils.collate._collate_text",
+        "np_str_obj_array_pattern": f"{STANDINS}._loader.np_str_obj_array_pattern",
+    },
+    "adjoint.distributions.transforms": {
+        "_clipped_sigmoid": f"{STANDINS}._functional._clipped_sigmoid",
+    },
+    "adjoint.library": {name: f"{STANDINS}._library.{name}" for name in ("triton_op", "wrap_triton")},
+    **{
+        module: {"CrossMapLRN2d": f"{STANDINS}.nn.cross_map.CrossMapLRN2d"}
+        for module in ("adjoint.nn", f"{STANDINS}.nn.modules")
+    },
+    "adjoint.nn.parameter": {"UninitializedTensorMixin": "adjoint.nn.parameter._Uninitialized"},
     "adjoint.utils.checkpoint": {
         "get_device_states": f"{STANDINS}._functional.get_device_states",
         "set_device_states": f"{STANDINS}._functional.set_device_states",
@@ -380,7 +398,7 @@ def _explain(module, name):
         full = f"{name}.{attribute}"
         if attribute in past and not isinstance(value := before(attribute), ModuleType):
             return value
-        if target(full) or name.startswith("torch.distributed.") and _inside(full):
+        if target(full) or f"{name}.".startswith("torch.distributed.") and _inside(full):
             return import_module(full)
         if attribute in private:
             place, _, its_name = private[attribute].rpartition(".")

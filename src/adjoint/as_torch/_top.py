@@ -298,6 +298,18 @@ def get_device(input) -> int:
 
 
 @extra
+def get_device_module(device=None):
+    """The module of a kind of device: ``torch.cpu`` if none is named."""
+    kind = "cpu" if device is None else adjoint.device(device).type
+    try:
+        return import_module(f"torch.{kind}")
+    except ImportError:
+        raise RuntimeError(
+            f"Device '{kind}' does not have a corresponding module registered as 'torch.{kind}'."
+        ) from None
+
+
+@extra
 def set_anomaly_enabled(enabled, check_nan=True) -> None:
     adjoint.autograd.set_detect_anomaly(enabled, check_nan)
 
@@ -335,6 +347,7 @@ def _debug_has_internal_overlap(self) -> int:
 
 _EXTRA.update(refused("torch", "PyTorchFileReader PyTorchFileWriter", "files are read by torch.load"))
 _EXTRA.update(refused("torch", "Event Stream", "operations are done when they return"))
+_EXTRA.update(refused("torch", "DeviceObjType TensorType", "they are types of compiled programs"))
 _EXTRA.update(refused("torch", "SymBool SymFloat SymInt", "sizes are numbers"))
 # Layouts by blocks: names to compare with, which nothing is of.
 _EXTRA.update({name: adjoint.layout(name) for name in ("sparse_bsr", "sparse_bsc")})

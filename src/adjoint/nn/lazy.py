@@ -74,7 +74,7 @@ class LazyModuleMixin(ModuleMembers):
     ('Linear', (2, 3))
     """
 
-    cls_to_become: Any = None
+    cls_to_become: type | None = None
     _parameters: dict
     _buffers: dict
 

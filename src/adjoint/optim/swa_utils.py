@@ -12,13 +12,10 @@ from copy import deepcopy
 import adjoint as ad
 from adjoint._publish.register import listing
 from adjoint._types import Any, Callable, Device, Iterable, Sequence, Tensor
+from adjoint.optim.optimizer import Optimizer
 
 from ..nn.module import Module
 from .lr_scheduler._base import LRScheduler, _each_group
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint.optim.optimizer import Optimizer
 
 __all__ = [
     "SWALR",

@@ -59,6 +59,9 @@ def _all():
         "float8_e8m0fnu", 1, is_floating_point=True, limits=(2.0**-127, 2.0**127), eps=1.0, tiny=2.0**-127
     )
     yield _make("float4_e2m1fn_x2", 1, is_floating_point=True)
+    for bits in range(1, 8):
+        yield _make(f"uint{bits}", 1, is_signed=False)
+        yield _make(f"int{bits}", 1)
     yield _make("complex32", 4, is_complex=True)
     for name, size in (("qint8", 1), ("quint8", 1), ("qint32", 4), ("quint4x2", 1), ("quint2x4", 1)):
         yield _make(name, size, is_signed=property(_no_sign))

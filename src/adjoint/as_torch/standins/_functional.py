@@ -170,3 +170,10 @@ def _Dirichlet_backward(x, concentration, grad_output):
     total = concentration.sum(-1, True).expand_as(concentration)
     slope = adjoint._C._dirichlet_slope(x, concentration, total - concentration)
     return slope * (grad_output - (x * grad_output).sum(-1, True))
+
+
+def _clipped_sigmoid(x):
+    """A sigmoid that stays a rounding away from 0 and 1."""
+    from adjoint.distributions import SigmoidTransform
+
+    return SigmoidTransform()(x)

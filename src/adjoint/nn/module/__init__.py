@@ -28,6 +28,8 @@ from .naming import check_new_name, indent, type_name
 from .state_dict import StateDict
 from .traversal import Traversal
 
+TYPE_CHECKING = False
+
 __all__ = ["Module"]
 __all__ += global_hooks.__all__
 
@@ -84,12 +86,14 @@ class Module(Traversal, Conversion, StateDict, Hookable, Compiling, ModuleMember
     ['scale', 'shift']
     """
 
+    # What is evaluated when a program runs names builtins only: libraries ask for the hints of layers with names of their own.
     training: bool
-    _parameters: dict[str, Parameter | None]
-    _buffers: dict[str, ad.Tensor | None]
     _non_persistent_buffers_set: set[str]
-    #: A module, or None where one was registered as that.
-    _modules: dict[str, Any]
+    if TYPE_CHECKING:
+        _parameters: dict[str, Parameter | None]
+        _buffers: dict[str, ad.Tensor | None]
+        #: A module, or None where one was registered as that.
+        _modules: dict[str, Any]
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -97,7 +101,7 @@ class Module(Traversal, Conversion, StateDict, Hookable, Compiling, ModuleMember
             cls.__call__ = lambda self, *args, **kwargs: self._call_impl(*args, **kwargs)  # type: ignore[method-assign]
         _read_members_directly(cls)
 
-    __constants__: Any = Constants()
+    __constants__ = Constants()
 
     #: Whether ``Module.__init__`` calls that of the next class in the order of inheritance, with its arguments.
     call_super_init = False

@@ -6,6 +6,7 @@ Interpolation is separable: along each dimension a few neighbours are weighted (
 from __future__ import annotations
 
 import math
+import operator
 
 import adjoint as ad
 from adjoint import _C
@@ -117,6 +118,8 @@ def interpolate(
                 "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but got size with "
                 f"types {[type(s) for s in size]}"
             )
+        # Sizes may be tensors of one element, whose dtype is too narrow for what they are compared with.
+        size = tuple(map(operator.index, size))
         if len(size) != n:
             raise ValueError(
                 "Input and output must have the same number of spatial dimensions, but got input with spatial dimensions "

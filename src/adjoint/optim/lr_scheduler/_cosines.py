@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 
 from adjoint import _C
+from adjoint.optim.optimizer import Optimizer
 
 from ._base import LRScheduler
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint.optim.optimizer import Optimizer
 
 __all__ = ["CosineAnnealingLR", "CosineAnnealingWarmRestarts"]
 

@@ -6,12 +6,9 @@ import math
 
 from adjoint import _C
 from adjoint._types import Any, Callable, Sequence, StateDict
+from adjoint.optim.optimizer import Optimizer
 
 from ._base import LRScheduler, _check_optimizer, _each_group, _set_rate
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint.optim.optimizer import Optimizer
 
 __all__ = ["CyclicLR", "OneCycleLR"]
 

@@ -7,12 +7,9 @@ from bisect import bisect_right
 from collections import Counter
 
 from adjoint._types import Any, Callable, Sequence, StateDict
+from adjoint.optim.optimizer import Optimizer
 
 from ._base import LRScheduler
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint.optim.optimizer import Optimizer
 
 __all__ = [
     "ConstantLR",

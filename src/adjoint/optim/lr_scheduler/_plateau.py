@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 
 from adjoint._types import Any, Sequence, Tensor
+from adjoint.optim.optimizer import Optimizer
 
 from ._base import LRScheduler, _check_optimizer, _set_rate, _warn_epoch
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint.optim.optimizer import Optimizer
 
 __all__ = ["ReduceLROnPlateau"]
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from adjoint._types import Sequence, StateDict
+from adjoint.optim.optimizer import Optimizer
 
 from ._base import LRScheduler, _set_rate
 from ._plateau import ReduceLROnPlateau
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint.optim.optimizer import Optimizer
 
 __all__ = ["ChainedScheduler", "SequentialLR"]
 

@@ -62,6 +62,11 @@ class _InTurn:
         return self.collate_fn(samples)
 
 
+#: What `_dataset_kind` of a loader is, and who fetches samples of that kind.
+NUMBERED, STREAM = 0, 1
+FETCHERS: Any = (_ByNumber, _InTurn)
+
+
 class _Endless:
     """What is asked of a stream: the same, again and again."""
 
@@ -143,13 +148,13 @@ class DataLoader(Generic[T_co]):
         in_order: bool = True,
     ) -> None:
         options.check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
-        self._iterable = isinstance(dataset, IterableDataset)
-        kind = "stream" if self._iterable else "numbered"
+        self._dataset_kind = STREAM if isinstance(dataset, IterableDataset) else NUMBERED
+        kind = "stream" if self._dataset_kind == STREAM else "numbered"
         options.check(kind, batch_size, shuffle, sampler, batch_sampler, drop_last)
         if batch_sampler is not None:
             batch_size = None
         if sampler is None:
-            if self._iterable:
+            if self._dataset_kind == STREAM:
                 sampler = _Endless()
             elif shuffle:
                 sampler = RandomSampler(dataset, generator=generator)
@@ -175,7 +180,7 @@ class DataLoader(Generic[T_co]):
         self.in_order = in_order
         self._kept: _Workers | None = None
         # How long a stream said that it is, once it was asked.
-        self._said_length: int | None = None
+        self._IterableDataset_len_called: int | None = None
         self._made = True
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -217,10 +222,10 @@ class DataLoader(Generic[T_co]):
         return f"{type(self).__name__}({of}, batch_size={self.batch_size}, num_workers={self.num_workers})"
 
     def __len__(self) -> int:
-        if not self._iterable:
+        if self._dataset_kind == NUMBERED:
             return len(self._index_sampler)
         stream: Any = self.dataset
-        length = self._said_length = len(stream)
+        length = self._IterableDataset_len_called = len(stream)
         if self.batch_size is None:
             return length
         return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
@@ -232,7 +237,7 @@ class _Iterator:
     _next: Any
 
     def _watch(self, loader):
-        self._count_given, self._said_length = 0, loader._said_length
+        self._count_given, self._said_length = 0, loader._IterableDataset_len_called
         self._dataset, self._num_workers = loader.dataset, loader.num_workers
 
     def __iter__(self) -> Iterator[Any]:
@@ -255,7 +260,7 @@ class _OneProcess(_Iterator):
         self._numbers = iter(loader._index_sampler)
         # Drawn here too, so that a pass takes the same random numbers however many workers there are.
         _base_seed(loader)
-        kind = _InTurn if loader._iterable else _ByNumber
+        kind = FETCHERS[loader._dataset_kind]
         self._fetcher = kind(loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last)
         self._length = loader.__len__
         self._watch(loader)
@@ -300,14 +305,14 @@ class _Workers(_Iterator):
             context = multiprocessing.get_context("fork" if fork else None)
         settings = _Settings(
             loader.num_workers,
-            loader._iterable,
+            loader._dataset_kind == STREAM,
             loader._auto_collation,
             loader.collate_fn,
             loader.drop_last,
             loader.worker_init_fn,
             _base_seed(loader),
         )
-        kind = _InTurn if loader._iterable else _ByNumber
+        kind = FETCHERS[loader._dataset_kind]
         self._tasks: list[Any] = []
         self._pipes: list[Any] = []
         self._workers: list[Any] = []

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from adjoint._replay.compiled import Unsupported
 
-__all__ = ["InternalTorchDynamoError", "TorchDynamoException", "TorchRuntimeError", "Unsupported"]
+__all__ = [
+    "BackendCompilerFailed",
+    "InternalTorchDynamoError",
+    "ShortenTraceback",
+    "TorchDynamoException",
+    "TorchRuntimeError",
+    "Unsupported",
+]
 
 
 class TorchDynamoException(RuntimeError):
@@ -16,4 +23,12 @@ class InternalTorchDynamoError(TorchDynamoException):
 
 
 class TorchRuntimeError(TorchDynamoException):
+    """Never raised."""
+
+
+class ShortenTraceback(TorchDynamoException):
+    """Never raised."""
+
+
+class BackendCompilerFailed(ShortenTraceback):
     """Never raised."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from adjoint.as_torch.standins._refused import refused
 
-__all__ = ["FakeTensor", "FakeTensorMode", "is_fake"]
+__all__ = ["FakeTensor", "FakeTensorMode", "is_fake", "unset_fake_temporarily"]
 
 _types = refused(
     "torch._subclasses.fake_tensor", "FakeTensor FakeTensorMode", "make tensors on the device meta"
@@ -15,3 +17,8 @@ FakeTensor, FakeTensorMode = _types.values()
 def is_fake(x) -> bool:
     """Whether a tensor stands for one that a compiler will see: never."""
     return False
+
+
+def unset_fake_temporarily() -> nullcontext:
+    """A context without a mode of fake tensors, as it is everywhere."""
+    return nullcontext()

@@ -5,7 +5,7 @@ Start reading at `_refuse`; what it shares with other absent devices is in `_abs
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 from adjoint import OutOfMemoryError
 from adjoint.as_torch import _legacy
@@ -58,6 +58,17 @@ def ipc_collect() -> None:
 
 def reset_peak_memory_stats(device=None) -> None:
     """Nothing is counted."""
+
+
+def get_arch_list() -> list:
+    return []
+
+
+def _nothing() -> None:
+    """Nothing to seed."""
+
+
+seed = seed_all = _nothing
 
 
 def get_rng_state_all() -> list:
@@ -165,6 +176,12 @@ class graph(_Refused):
     """Needs a device."""
 
 
+#: ``torch.cuda.random``: the functions of random numbers, in a module of their own.
+random = ModuleType("torch.cuda.random")
+vars(random).update(
+    (f.__name__, f) for f in (manual_seed, manual_seed_all, get_rng_state_all, set_rng_state_all)
+)
+vars(random).update(get_rng_state=_refuse, set_rng_state=_refuse, seed=_nothing, seed_all=_nothing)
 graphs = SimpleNamespace(CUDAGraph=CUDAGraph, graph=graph)
 
 

@@ -1,0 +1,1 @@
+"""``torch._functorch``: a package of modules, apart from `adjoint.func`, where `vmap` is a function."""
