@@ -74,7 +74,10 @@ class LazyModuleMixin(ModuleMembers):
     ('Linear', (2, 3))
     """
 
-    cls_to_become: type | None = None
+    if TYPE_CHECKING:
+        cls_to_become: Any
+    else:
+        cls_to_become = None
     _parameters: dict
     _buffers: dict
 
