@@ -14,6 +14,7 @@ Dims reduced_shape(IntList sizes, uint64_t mask, bool keepdim);
 namespace kernels {
 
 using Pair = std::tuple<Tensor, Tensor>;
+/// As truths 0.5 and 0.3, or 1 and -1, add up to true.
 Tensor sum(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
            const char* op);
 Tensor nansum(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,

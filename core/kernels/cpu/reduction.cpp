@@ -163,14 +163,8 @@ void add_elements(const Tensor& out, const Tensor& self, uint64_t mask, Fold kin
   });
 }
 
-/// Sums and products of truths are of the elements as truths: of 0.5 and 0.3, or 1 and -1, the sum is true.
-Tensor as_addend(const Tensor& self, DType type) {
-  return type == DType::Bool && self.dtype() != DType::Bool ? copy_of(self, DType::Bool) : self;
-}
-
-Tensor add_up(Into into, const Tensor& given, const OptionalInts& dim, bool keepdim, DType type, Fold kind,
+Tensor add_up(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, DType type, Fold kind,
               double divisor, const char* op) {
-  const Tensor self = as_addend(given, type);
   const Layout l = layout(self, dim, keepdim, op);
   Tensor out = make(into, l.shape, type);
   on<&add_elements>(Out(out), self, l.mask, kind, divisor);
@@ -185,7 +179,8 @@ DType additive_type(const Tensor& self, const OptionalType& dtype) {
 
 Tensor sum(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
            const char* op) {
-  return add_up(into, self, dim, keepdim, additive_type(self, dtype), Fold::Sum, 1, op);
+  return add_up(into, dtype == DType::Bool ? copy_of(self, DType::Bool) : self, dim, keepdim,
+                additive_type(self, dtype), Fold::Sum, 1, op);
 }
 
 Tensor nansum(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
@@ -220,12 +215,11 @@ static void multiply_elements(const Tensor& out, const Tensor& self, uint64_t ma
   });
 }
 
-Tensor prod(Into into, const Tensor& given, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
+Tensor prod(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
             const char* op) {
-  const Tensor self = as_addend(given, additive_type(given, dtype));
   const Layout l = layout(self, dim, keepdim, op);
   Tensor out = make(into, l.shape, additive_type(self, dtype));
-  on<&multiply_elements>(Out(out), self, l.mask);
+  on<&multiply_elements>(Out(out), dtype == DType::Bool ? copy_of(self, DType::Bool) : self, l.mask);
   return out;
 }
 

@@ -68,11 +68,10 @@ def cosines(coefficients):
 
 def kaiser_of(beta):
     """I0(β √(1 - (2k / n - 1)²)) / I0(β), by I0(x) e^-x, which does not overflow; I0 is even."""
-    beta = abs(beta)
 
     def weights(k, n):
         inside = beta * (1 - (2 * k / n - 1) ** 2).clamp(min=0).sqrt()
-        return _C._i0e(inside) / _C._i0e(_C._full((), float(beta), dtype=_C.float64)) * (inside - beta).exp()
+        return _C._i0e(inside) / _C._i0e(_C._full((), float(beta), dtype=_C.float64)) * (-(inside - beta).abs()).exp()
 
     return weights
 
