@@ -71,7 +71,11 @@ def kaiser_of(beta):
 
     def weights(k, n):
         inside = beta * (1 - (2 * k / n - 1) ** 2).clamp(min=0).sqrt()
-        return _C._i0e(inside) / _C._i0e(_C._full((), float(beta), dtype=_C.float64)) * (-(inside - beta).abs()).exp()
+        return (
+            _C._i0e(inside)
+            / _C._i0e(_C._full((), float(beta), dtype=_C.float64))
+            * (-(inside - beta).abs()).exp()
+        )
 
     return weights
 
