@@ -206,14 +206,16 @@ void other_losses() {
   const Tensor rows = filled(IntList(table, 2), DType::Float64, 6);
   const Tensor indices = classes({0, 5, 5, 2, 1, 5}, {2, 3});
   for (int64_t padding : {-1, 5})
-    CHECK(padding == 5 ||
-          derivatives_agree(
-              [&](const Tensors& t) { return call<Square>(call<Embedding>(t[0], indices, padding, false)); },
-              {rows}));
+    CHECK(padding == 5 || derivatives_agree(
+                              [&](const Tensors& t) {
+                                return call<Square>(call<Embedding>(t[0], indices, padding, false, false));
+                              },
+                              {rows}));
   const Tensor g = kernels::embedding_backward(
-      filled(call<Embedding>(rows, indices, int64_t{-1}, false).sizes(), DType::Float64, 1), indices, 6, 5);
+      filled(call<Embedding>(rows, indices, int64_t{-1}, false, false).sizes(), DType::Float64, 1), indices,
+      6, 5);
   CHECK(at(g, 15) == 0 && at(g, 0) != 0);
-  CHECK_THROWS(IndexError, call<Embedding>(rows, classes({6}, {1}), int64_t{-1}, false));
+  CHECK_THROWS(IndexError, call<Embedding>(rows, classes({6}, {1}), int64_t{-1}, false, false));
 }
 
 }  // namespace
