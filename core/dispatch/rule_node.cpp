@@ -185,7 +185,7 @@ std::string RuleNode::name() const {
                          argument_name(table_.signature, std::countr_zero(missing)), "' is not implemented");
   const uint64_t since = thread_state.sequence;
   const bool composed =
-      table_.composition && (table_.higher_order ? thread_state.dual_level != 0 : recording());
+      table_.composition && recording() && (thread_state.dual_level || !table_.higher_order);
   if (composed || table_.joint) {
     Tensors gradients = composed ? Tensors() : table_.joint(*this, wanted, in);
     if (gradients.empty() && table_.composition) gradients = composed_gradients(wanted, in);

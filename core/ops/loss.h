@@ -213,9 +213,8 @@ struct Embedding : Structured {
                     Argument<int64_t, "padding_idx"> padding,
                     Argument<bool, "scale_grad_by_freq"> by_frequency);
   static constexpr auto doc =
-      "Look up rows of weight by index. The row padding_idx gets no gradient; with scale_grad_by_freq those "
-      "of "
-      "the others are divided by how often the indices name them.";
+      "Look up rows of weight by index. The row padding_idx gets no gradient; with scale_grad_by_freq "
+      "those of the others are divided by how often the indices name them.";
   static constexpr auto signature = "weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False";
   static constexpr auto samples =
       Cases{"(4, 3), index(2, 3, below=4)",

@@ -26,6 +26,14 @@ Dims beside_channels(const Tensor& t) {
   return dims;
 }
 
+/// A vector of channels, in the type of `x`, as it broadcasts with it; undefined stays so.
+Tensor per_channel(const Tensor& t, const Tensor& x) {
+  if (!t.defined()) return t;
+  Dims sizes(x.sizes().size(), 1);
+  sizes[1] = x.size(1);
+  return call<Reshape>(as_type(t, x.dtype()), sizes.span());
+}
+
 Recorded mean_over(const Dims& dims, const Recorded& x) {
   return Recorded(call<Mean>(x.tensor, OptionalInts(dims.span()), true, OptionalType()));
 }
@@ -87,14 +95,9 @@ std::tuple<Tensor, Tensor, Tensor> ChannelNorm::composed(const Tensor& input, Op
                                                          double eps) {
   const OptionalTensor none;
   const Tensor x = as_computed(input);
-  Dims channel(x.sizes().size(), 1);
-  channel[1] = x.size(1);
-  const auto per_channel = [&](const Tensor& t) {
-    return t.defined() ? call<Reshape>(as_type(t, x.dtype()), channel.span()) : t;
-  };
   const auto given = [&](const Tensor& t) { return as_type(t, input.dtype()); };
   const auto scaled = [&](const Tensor& normal) {
-    return given(affine(normal, per_channel(weight), per_channel(bias)));
+    return given(affine(normal, per_channel(weight, x), per_channel(bias, x)));
   };
   if (per_sample(weight) || per_sample(bias)) {  // which the kernel cannot take
     const Tensors r = call_all<ChannelNorm>(x, none, none, running_mean, running_var, groups, eps);
@@ -104,7 +107,7 @@ std::tuple<Tensor, Tensor, Tensor> ChannelNorm::composed(const Tensor& input, Op
     return (centred * apply<Rsqrt>(variance + number(eps, x))).tensor;
   };
   if (running_mean.defined())
-    return {scaled(normal(Recorded(x) - Recorded(per_channel(running_mean)), per_channel(running_var))),
+    return {scaled(normal(Recorded(x) - Recorded(per_channel(running_mean, x)), per_channel(running_var, x))),
             Tensor(), Tensor()};
   // With groups, what shares its statistics is made one dimension.
   const int64_t images = x.size(0), sets = images * groups,
@@ -135,27 +138,21 @@ Tensors layer_norm_backward(const Tensor& v, const Tensor& of_weight, const Tens
     return call_all<LayerNormBackward>(t, c.input, OptionalTensor(weight), c.dims, c.eps, int64_t{1})[0];
   };
   Tensors found(3);
-  const auto add = [](Tensor& to, const Tensor& t) {
-    if (t.defined()) to = rules::add(to, t);
-  };
   if (v.defined() && (by_g || by_weight)) {
     const Tensor back = through(v, Tensor());
-    if (by_g) add(found[0], affine(back, c.weight, none));
-    if (by_weight) add(found[2], sum_over(dims_between(0, v.dim() - c.dims), call<Mul>(c.g, back)));
+    if (by_g) found[0] = affine(back, c.weight, none);
+    if (by_weight) found[2] = sum_over(dims_between(0, v.dim() - c.dims), call<Mul>(c.g, back));
   }
   if (by_g && of_weight.defined())
-    add(found[0], call<Mul>(call<LayerNorm>(c.input, of_weight.sizes(), none, none, c.eps), of_weight));
-  if (by_g && of_bias.defined()) add(found[0], call<Expand>(of_bias, c.g.sizes()));
+    found[0] =
+        add(found[0], call<Mul>(call<LayerNorm>(c.input, of_weight.sizes(), none, none, c.eps), of_weight));
+  if (by_g && of_bias.defined()) found[0] = add(found[0], call<Expand>(of_bias, c.g.sizes()));
   if (by_input) {
     if (v.defined())
-      add(found[1], call<LayerNormTwice>(v, c.g, c.input, OptionalTensor(c.weight), c.dims, c.eps, true));
-    if (of_weight.defined()) add(found[1], through(c.g, of_weight));
+      found[1] = call<LayerNormTwice>(v, c.g, c.input, OptionalTensor(c.weight), c.dims, c.eps, true);
+    if (of_weight.defined()) found[1] = add(found[1], through(c.g, of_weight));
   }
   return found;
-}
-
-Tensor rms_norm_twice(const Tensor& v, const Tensor& g, const Tensor& self, int64_t dims, double eps) {
-  return call<LayerNormTwice>(v, g, self, OptionalTensor(), dims, eps, false);
 }
 
 namespace {
@@ -176,16 +173,13 @@ Tensors channel_norm_by_rows(const Tensor& g, const ChannelNormCall& c, Needs<Ch
     return c.groups ? call<Reshape>(t, x.sizes())
                     : call<Transpose>(call<Reshape>(t, by_channel.span()), int64_t{0}, int64_t{1});
   };
-  Dims channel(x.sizes().size(), 1);
-  channel[1] = channels;
-  const Tensor weight =
-      c.weight.defined() ? call<Reshape>(as_type(c.weight, x.dtype()), channel.span()) : Tensor();
   const Tensor of_rows = rows(x);
   Tensors found(3);
   if (needs.any<"input">())
-    found[0] = as_type(images_of(call_all<LayerNormBackward>(rows(affine(gradient, weight, none)), of_rows,
-                                                             none, int64_t{1}, c.eps, int64_t{1})[0]),
-                       c.input.dtype());
+    found[0] =
+        as_type(images_of(call_all<LayerNormBackward>(rows(affine(gradient, per_channel(c.weight, x), none)),
+                                                      of_rows, none, int64_t{1}, c.eps, int64_t{1})[0]),
+                c.input.dtype());
   if (needs.any<"weight">())
     found[1] = sum_over(
         beside_channels(x),

@@ -26,8 +26,6 @@ struct LayerNormBackwardCall {
 /// Of the gradients of g, the input and the weight those that are wanted, by those of the results.
 Tensors layer_norm_backward(const Tensor& v, const Tensor& of_weight, const Tensor& of_bias,
                             const LayerNormBackwardCall& call, bool by_g, bool by_input, bool by_weight);
-/// That of _rms_norm_backward's input.
-Tensor rms_norm_twice(const Tensor& v, const Tensor& g, const Tensor& self, int64_t dims, double eps);
 /// What a call of _channel_norm was given, and the statistics that it found, or was given.
 struct ChannelNormCall {
   Tensor input, weight, mean, variance;
@@ -160,7 +158,9 @@ struct RmsNormBackward : Structured {
               return call<RmsNormBackward>(v, self, dims.value, eps.value);
             },
             [](Grad v, Input<"g"> g, Input<"self"> self, Argument<int64_t, "dims"> dims,
-               Argument<double, "eps"> eps) { return rules::rms_norm_twice(v, g, self, dims, eps); }};
+               Argument<double, "eps"> eps) {
+              return call<LayerNormTwice>(v, g, self, OptionalTensor(), dims.value, eps.value, false);
+            }};
 };
 
 struct ChannelNorm : Structured {

@@ -64,28 +64,34 @@ Apart::~Apart() {
   for (auto& [edge, then] : then_) *edge = std::move(then);
 }
 
-Tensors Apart::gradients(std::span<const Edge> roots, TensorList seeds, bool retain_graph,
-                         const std::vector<bool>& wanted) const {
-  std::vector<GraphEnd> begin, ends;
+Tensors gradients_at(std::span<const GraphEnd> ends, std::span<const Edge> roots, TensorList seeds,
+                     bool retain_graph) {
+  if (ends.empty()) return {};
+  std::vector<GraphEnd> begin;
   Tensors given;
   for (size_t i = 0; i < roots.size(); ++i)
     if (seeds[i].defined()) {
       begin.push_back({{}, copy_of(roots[i])});
       given.push_back(seeds[i]);
     }
+  BackwardOptions options;
+  options.create_graph = thread_state.grad;
+  options.retain_graph = retain_graph || options.create_graph;
+  options.accumulate = false;
+  return backward(begin, given, ends, options, true);
+}
+
+Tensors Apart::gradients(std::span<const Edge> roots, TensorList seeds, bool retain_graph,
+                         const std::vector<bool>& wanted) const {
+  std::vector<GraphEnd> ends;
   std::vector<size_t> which;
   for (size_t i = 0; i < places.size(); ++i) {
     if (!wanted.empty() && !wanted[of[i]]) continue;
     which.push_back(i);
     ends.push_back({{}, copy_of(places[i])});
   }
-  BackwardOptions options;
-  options.create_graph = thread_state.grad;
-  options.retain_graph = retain_graph || options.create_graph;
-  options.accumulate = false;
   Tensors all(places.size());
-  if (ends.empty()) return all;
-  Tensors found = backward(begin, given, ends, options, true);
+  Tensors found = gradients_at(ends, roots, seeds, retain_graph);
   for (size_t k = 0; k < which.size(); ++k) all[which[k]] = std::move(found[k]);
   return all;
 }

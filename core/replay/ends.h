@@ -17,6 +17,10 @@ inline bool leads_to(const Edge& e, const Edge& to) {
 /// The nodes that edges lead to, but for those that stop(edge).
 std::vector<Node*> nodes_from(std::span<const Edge> begin, const std::function<bool(const Edge&)>& stop);
 
+/// By a pass of its own: the gradients of ends, by those of roots, of which some may be undefined.
+Tensors gradients_at(std::span<const GraphEnd> ends, std::span<const Edge> roots, TensorList seeds,
+                     bool retain_graph);
+
 /// While it lives, edges of a graph that lead to ends lead to nodes of their own; where there are many, edges
 /// to an end of which `sums` says so lead to one.
 class Apart {

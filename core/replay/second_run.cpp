@@ -315,13 +315,7 @@ void ReplayNode::differentiate_again(Gradients& in, Gradients& out, std::vector<
 void ReplayNode::differentiate_replaced(Gradients& in, Gradients& out) {
   // The program has this graph, and other threads may be in it: no edge is led elsewhere, each end gets the
   // sum.
-  std::vector<GraphEnd> begin, ends;
-  Tensors given;
-  for (size_t i = 0; i < in.size(); ++i)
-    if (in[i].defined()) {
-      begin.push_back({{}, copy_of(now_[i])});
-      given.push_back(in[i]);
-    }
+  std::vector<GraphEnd> ends;
   std::vector<size_t> which;
   for (size_t j = 0; j < edges_.size(); ++j) {
     const Edge& end = resolved(edges_[j]);
@@ -331,12 +325,8 @@ void ReplayNode::differentiate_replaced(Gradients& in, Gradients& out) {
     ends.push_back({{}, copy_of(end)});
     which.push_back(j);
   }
-  if (ends.empty()) return;
-  BackwardOptions options;
-  options.create_graph = thread_state.grad;
-  options.retain_graph = options.create_graph || !current_pass_frees();
-  options.accumulate = false;
-  Tensors found = backward(begin, given, ends, options, true);
+  Tensors found = gradients_at(ends, std::span<const Edge>(now_).first(in.size()), {in.begin(), in.size()},
+                               !current_pass_frees());
   for (size_t k = 0; k < which.size(); ++k) out[which[k]] = std::move(found[k]);
 }
 

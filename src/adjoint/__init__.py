@@ -144,8 +144,8 @@ for _names, _home in (
     ),
     ("gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell", "nn.rnn.functions"),
     (
-        "adaptive_max_pool1d alpha_dropout_ batch_norm cosine_embedding_loss ctc_loss dropout_ feature_alpha_dropout_ group_norm hinge_embedding_loss "
-        "instance_norm kl_div margin_ranking_loss poisson_nll_loss triplet_margin_loss",
+        "adaptive_max_pool1d alpha_dropout_ batch_norm cosine_embedding_loss ctc_loss dropout_ feature_alpha_dropout_ "
+        "group_norm hinge_embedding_loss instance_norm kl_div margin_ranking_loss poisson_nll_loss triplet_margin_loss",
         "as_torch.past.toplevel",
     ),
     (

@@ -97,14 +97,19 @@ static void normalize_rows_backward(const Tensor& gx, const Tensor& gw, const Te
   });
 }
 
+/// Whether there are so many last dimensions, and the weight, if there is one, is of them.
+static bool has_last(const Tensor& self, int64_t dims, const Tensor& weight) {
+  return dims >= 1 && dims <= self.dim() &&
+         (!weight.defined() ||
+          same(weight.sizes(), self.sizes().subspan(static_cast<size_t>(self.dim() - dims))));
+}
+
 std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& g, const Tensor& self,
                                                        const Tensor& weight, int64_t dims, double eps,
                                                        WantedOfNorm wanted, bool centred) {
   const char* const op = centred ? "_layer_norm_backward" : "_rms_norm_backward";
   if (!self.is_floating()) fail(op, "(): not implemented for '", name_of(self.dtype()), "'");
-  if (dims < 1 || dims > self.dim() || !same(g.sizes(), self.sizes()) ||
-      (weight.defined() &&
-       !same(weight.sizes(), self.sizes().subspan(static_cast<size_t>(self.dim() - dims)))))
+  if (!has_last(self, dims, weight) || !same(g.sizes(), self.sizes()))
     fail(op, "(): expected a gradient like the input and a weight of its last ", dims,
          " dimensions, but the input has shape ", self.sizes(), " and the gradient ", g.sizes());
   const DType c = compute_dtype(self.dtype());
@@ -135,9 +140,7 @@ static void normalize_rows_twice(const Tensor& out, const Tensor& v, const Tenso
 Tensor layer_norm_twice(const Tensor& v, const Tensor& g, const Tensor& self, const Tensor& weight,
                         int64_t dims, double eps, bool centred, const char* op) {
   if (!self.is_floating()) fail(op, "(): not implemented for '", name_of(self.dtype()), "'");
-  if (dims < 1 || dims > self.dim() || !same(v.sizes(), self.sizes()) || !same(g.sizes(), self.sizes()) ||
-      (weight.defined() &&
-       !same(weight.sizes(), self.sizes().subspan(static_cast<size_t>(self.dim() - dims)))))
+  if (!has_last(self, dims, weight) || !same(v.sizes(), self.sizes()) || !same(g.sizes(), self.sizes()))
     fail(op, "(): expected gradients like the input and a weight of its last ", dims,
          " dimensions, but the input has shape ", self.sizes(), ", the gradients ", v.sizes(), " and ",
          g.sizes());

@@ -179,8 +179,9 @@ DType additive_type(const Tensor& self, const OptionalType& dtype) {
 
 Tensor sum(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
            const char* op) {
-  return add_up(into, dtype == DType::Bool ? copy_of(self, DType::Bool) : self, dim, keepdim,
-                additive_type(self, dtype), Fold::Sum, 1, op);
+  if (dtype == DType::Bool && self.dtype() != DType::Bool)
+    return sum(into, copy_of(self, DType::Bool), dim, keepdim, dtype, op);
+  return add_up(into, self, dim, keepdim, additive_type(self, dtype), Fold::Sum, 1, op);
 }
 
 Tensor nansum(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
@@ -217,9 +218,11 @@ static void multiply_elements(const Tensor& out, const Tensor& self, uint64_t ma
 
 Tensor prod(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
             const char* op) {
+  if (dtype == DType::Bool && self.dtype() != DType::Bool)
+    return prod(into, copy_of(self, DType::Bool), dim, keepdim, dtype, op);
   const Layout l = layout(self, dim, keepdim, op);
   Tensor out = make(into, l.shape, additive_type(self, dtype));
-  on<&multiply_elements>(Out(out), dtype == DType::Bool ? copy_of(self, DType::Bool) : self, l.mask);
+  on<&multiply_elements>(Out(out), self, l.mask);
   return out;
 }
 
@@ -372,13 +375,10 @@ static void count_truth(const Tensor& out, const Tensor& self, uint64_t mask, bo
 }
 
 Tensor truth(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, bool all, const char* op) {
-  // Over no dimensions: each element by itself.
-  if (dim && dim->empty())
-    return copy_of(into, copy_of(self, DType::Bool),
-                   self.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool);
+  const DType type = self.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool;     // as torch has it
+  if (dim && dim->empty()) return copy_of(into, copy_of(self, DType::Bool), type);  // each element by itself
   const Layout l = layout(self, dim, keepdim, op);
-  // As torch has it: uint8 stays uint8.
-  Tensor out = make(into, l.shape, self.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool);
+  Tensor out = make(into, l.shape, type);
   on<&count_truth>(Out(out), self, l.mask, all);
   return out;
 }

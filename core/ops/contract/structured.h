@@ -165,7 +165,7 @@ struct FirstOrder : R {
   constexpr FirstOrder(R r) : R(r) {}
 };
 
-/// The same, of a joint rule whose kernels are rows with rules of their own: a recorded pass calls them, too.
+/// The same, of rules whose kernels are rows with rules of their own: a recorded pass calls them, too.
 template <class R>
 struct HigherOrder : FirstOrder<R> {
   constexpr HigherOrder(R r) : FirstOrder<R>(r) {}
