@@ -84,8 +84,12 @@ void identity(const Tensor& t) {
   runtime::parallel_for(0, t.numel() * t.itemsize(), int64_t{1} << 20, [&](int64_t b, int64_t e) {
     std::memset(t.bytes() + b, 0, static_cast<size_t>(e - b));
   });
-  for (int64_t i = 0; i < std::min(t.size(0), t.size(1)); ++i)
-    write_element(t.bytes() + (i * t.size(1) + i) * t.itemsize(), t.dtype(), Scalar(1));
+  const int64_t n = std::min(t.size(0), t.size(1)), step = t.size(1) + 1;
+  visit(t.dtype(), [&]<class T>(TypeTag<T>) {
+    T* const p = t.data<T>();
+    const T one = convert<T>(1.0);
+    for (int64_t i = 0; i < n; ++i) p[i * step] = one;
+  });
 }
 
 void write_numbers(const Tensor& t, std::span<const double> numbers) {

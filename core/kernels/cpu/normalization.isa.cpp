@@ -39,6 +39,25 @@ ADJOINT_INLINE Statistics<T> statistics(const T* x, int64_t n, double eps, bool 
                                        eps))};
 }
 
+/// Rows whose statistics are found together: code that has them once for all loops over rows.
+constexpr int64_t kTogether = 16;
+template <class T>
+[[gnu::noinline]] void statistics_of(const T* x, int64_t rows, int64_t n, double eps, bool centred,
+                                     Statistics<T>* found) {
+  for (int64_t r = 0; r < rows; ++r) found[r] = statistics(x + r * n, n, eps, centred);
+}
+/// f(row, statistics) for each, which find the row in cache.
+template <class T, class F>
+ADJOINT_INLINE void each_row(const T* x, int64_t rows, int64_t n, double eps, bool centred, F f) {
+  Statistics<T> found[kTogether];
+  const int64_t few = n > 512 ? 1 : n > 256 ? 4 : kTogether;
+  for (int64_t at = 0; at < rows; at += few) {
+    const int64_t m = rows - at < few ? rows - at : few;
+    statistics_of(x + at * n, m, n, eps, centred, found);
+    for (int64_t r = 0; r < m; ++r) f(at + r, found[r]);
+  }
+}
+
 struct Yes {
   static constexpr bool value = true;
 };
@@ -62,10 +81,9 @@ template <class T>
 void rows(const T* x, const T* weight, const T* bias, T* y, int64_t rows, int64_t n, double eps,
           bool centred) {
   with_flags(weight, bias, [=](auto has_weight, auto has_bias) {
-    const T* p = x;
-    T* o = y;
-    for (int64_t r = 0; r < rows; ++r, p += n, o += n) {
-      const Statistics<T> s = statistics(p, n, eps, centred);
+    each_row(x, rows, n, eps, centred, [=](int64_t r, Statistics<T> s) {
+      const T* p = x + r * n;
+      T* o = y + r * n;
       ADJOINT_INDEPENDENT
       for (int64_t i = 0; i < n; ++i) {
         T v = (p[i] - s.mean) * s.scale;
@@ -73,7 +91,7 @@ void rows(const T* x, const T* weight, const T* bias, T* y, int64_t rows, int64_
         if constexpr (decltype(has_bias)::value) v += bias[i];
         o[i] = v;
       }
-    }
+    });
   });
 }
 
@@ -82,9 +100,8 @@ void rows_backward(const T* g, const T* x, const T* weight, T* gx, T* gw, T* gb,
                    double eps, bool centred) {
   with_flags(weight, false, [=](auto has_weight, auto) {
     constexpr bool kWeight = decltype(has_weight)::value;
-    for (int64_t r = 0; r < rows; ++r) {
+    each_row(x, rows, n, eps, centred, [=](int64_t r, Statistics<T> s) {
       const T *p = x + r * n, *q = g + r * n;
-      const Statistics<T> s = statistics(p, n, eps, centred);
       const T m = s.mean, k = s.scale;
       if (gx) {
         auto h = [q, weight](int64_t i) { return kWeight ? q[i] * weight[i] : q[i]; };
@@ -113,7 +130,16 @@ void rows_backward(const T* g, const T* x, const T* weight, T* gx, T* gw, T* gb,
         ADJOINT_INDEPENDENT
         for (int64_t i = 0; i < n; ++i) gb[i] += q[i];
       }
-    }
+    });
+  });
+}
+
+/// The sums of `from` and of its products with x - m.
+template <class T>
+ADJOINT_INLINE void sums_along(const T* from, const T* x, T m, int64_t n, T& plain, T& along) {
+  lane_sums<T>(n, plain, along, [from, x, m](int64_t i, T& sum, T& weighted) {
+    sum += from[i];
+    weighted += from[i] * (x[i] - m);
   });
 }
 
@@ -121,34 +147,25 @@ void rows_backward(const T* g, const T* x, const T* weight, T* gx, T* gw, T* gb,
 template <class T>
 void rows_twice(const T* v, const T* g, const T* x, const T* weight, T* out, int64_t rows, int64_t n,
                 double eps, bool centred) {
-  with_flags(weight, false, [=](auto has_weight, auto) {
-    constexpr bool kWeight = decltype(has_weight)::value;
-    for (int64_t r = 0; r < rows; ++r) {
-      const T *p = x + r * n, *q = v + r * n, *d = g + r * n;
-      const Statistics<T> s = statistics(p, n, eps, centred);
-      const T m = s.mean, k = s.scale, part = T(1) / T(n);
-      auto h = [d, weight](int64_t i) { return kWeight ? d[i] * weight[i] : d[i]; };
-      T mv, mh, a, b;
-      lane_sums<T>(n, mv, a, [q, p, m](int64_t i, T& x, T& y) {
-        x += q[i];
-        y += q[i] * (p[i] - m);
-      });
-      lane_sums<T>(n, mh, b, [h, p, m](int64_t i, T& x, T& y) {
-        const T t = h(i);
-        x += t;
-        y += t * (p[i] - m);
-      });
-      mv = centred ? mv * part : T(0);
-      mh = centred ? mh * part : T(0);
-      a *= k * part;
-      b *= k * part;
-      const T both = lane_sum<T>(n, [q, h, mv, mh](int64_t i) { return (q[i] - mv) * (h(i) - mh); }) * part;
-      const T along = (T(3) * a * b - both) * k, scale = k * k;
-      T* o = out + r * n;
-      ADJOINT_INDEPENDENT
-      for (int64_t i = 0; i < n; ++i) o[i] = scale * ((p[i] - m) * along - (q[i] - mv) * b - (h(i) - mh) * a);
-    }
-  });
+  for (int64_t r = 0; r < rows; ++r, v += n, g += n, x += n, out += n) {
+    const Statistics<T> s = statistics(x, n, eps, centred);
+    const T m = s.mean, k = s.scale, part = T(1) / T(n);
+    // The result's place holds h until the end, where there is a weight.
+    const T* const h = weight ? out : g;
+    ADJOINT_INDEPENDENT
+    for (int64_t i = 0; weight && i < n; ++i) out[i] = g[i] * weight[i];
+    T mv, mh, a, b;
+    sums_along(v, x, m, n, mv, a);
+    sums_along(h, x, m, n, mh, b);
+    mv = centred ? mv * part : T(0);
+    mh = centred ? mh * part : T(0);
+    a *= k * part;
+    b *= k * part;
+    const T both = lane_sum<T>(n, [v, h, mv, mh](int64_t i) { return (v[i] - mv) * (h[i] - mh); }) * part;
+    const T along = (T(3) * a * b - both) * k, scale = k * k;
+    ADJOINT_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i) out[i] = scale * ((x[i] - m) * along - (v[i] - mv) * b - (h[i] - mh) * a);
+  }
 }
 
 template <class T>

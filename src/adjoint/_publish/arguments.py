@@ -5,6 +5,8 @@ Start reading at `give` and at `ignores`.
 
 from __future__ import annotations
 
+import sys
+
 from adjoint import _C
 from adjoint._C import Tensor
 from adjoint._types import Callable, F
@@ -181,23 +183,33 @@ def ignores(*parameters: str, why: str, warns: bool = True) -> Callable[[F], F]:
                 warn(f"{title}(): {name}={value!r} has no effect: {why}", UserWarning, stacklevel=2)
             return function(*args, **keywords)
 
-        return in_place_of(function, checked)
+        return wraps(function)(checked)
 
     return decorate
 
 
+#: What says what a function is (in Python 3.14 its annotations are not evaluated for that).
+_NAMES = (
+    "__module__",
+    "__name__",
+    "__qualname__",
+    "__annotate__" if sys.version_info >= (3, 14) else "__annotations__",
+    "__type_params__",
+)
+_WITH_PAGE = (*_NAMES, "__doc__")
+#: Their pages are written when they are asked for.
+_OPERATORS = (_C.Operator, _C.Composition)
+
+
 def wraps(function):
-    """`functools.wraps`, which would have the page of an operator of the library written at each call."""
-    from functools import WRAPPER_ASSIGNMENTS, wraps
+    """`functools.wraps` without its import, which takes time; for an operator, the page is not written."""
 
-    if not isinstance(function, (_C.Operator, _C.Composition)):
-        return wraps(function)
-    return wraps(function, [name for name in WRAPPER_ASSIGNMENTS if name != "__doc__"])
+    def with_names(wrapper):
+        for name in _NAMES if isinstance(function, _OPERATORS) else _WITH_PAGE:
+            value = getattr(function, name, wraps)
+            if value is not wraps:
+                setattr(wrapper, name, value)
+        wrapper.__dict__.update(getattr(function, "__dict__", ()), __wrapped__=function)
+        return wrapper
 
-
-def in_place_of(function, wrapper):
-    """`functools.wraps`, whose import takes time: the wrapper, with what says what the function is."""
-    wrapper.__dict__.update(function.__dict__, __wrapped__=function)
-    for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
-        setattr(wrapper, attribute, getattr(function, attribute))
-    return wrapper
+    return with_names

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._publish.arguments import dimension, give, in_place_of
+from adjoint._publish.arguments import dimension, give, wraps
 from adjoint._publish.register import composition
 from adjoint._switches import announce, switches
 from adjoint._types import Any
@@ -177,7 +177,7 @@ def _legacy_order(function):
                 args = tuple(a for a in args if isinstance(a, Tensor))
         return function(*args, **options)
 
-    return in_place_of(function, either)
+    return wraps(function)(either)
 
 
 @composition(inplace=True)
