@@ -153,7 +153,7 @@ void IndexPlan::offsets(int64_t begin, int64_t n, int64_t* to) const {
   for (const Entry& e : entries_) {
     const int64_t* index = e.index.data<int64_t>();
     if (e.index.numel() == positions) {
-      if (!table.offsets(to, index + begin, n, e.size, e.step, add)) [[unlikely]]
+      if (!table.offsets(to, index + begin, 1, n, e.size, e.step, add)) [[unlikely]]
         refuse_changed_index("");
       add = true;
       continue;
@@ -167,16 +167,8 @@ void IndexPlan::offsets(int64_t begin, int64_t n, int64_t* to) const {
         at += rest % common_[i] * e.strides[i];
         rest /= common_[i];
       }
-      int64_t* o = to + (p - begin);
-      if (stride) {
-        if (!table.offsets(o, index + at, run, e.size, e.step, add)) [[unlikely]]
-          refuse_changed_index("");
-      } else {
-        int64_t offset;
-        if (!table.offsets(&offset, index + at, 1, e.size, e.step, false)) [[unlikely]]
-          refuse_changed_index("");
-        for (int64_t i = 0; i < run; ++i) o[i] = (add ? o[i] : 0) + offset;
-      }
+      if (!table.offsets(to + (p - begin), index + at, stride, run, e.size, e.step, add)) [[unlikely]]
+        refuse_changed_index("");
       p += run;
     }
     add = true;

@@ -9,9 +9,10 @@ namespace adjoint {
 struct IndexTable {
   /// Whether low <= index[i] < high for all of them.
   bool (*within)(const int64_t* index, int64_t n, int64_t low, int64_t high);
-  /// to[i] = step * index[i], or plus that, where a negative index counts from `size`; false if one is
-  /// outside of that.
-  bool (*offsets)(int64_t* to, const int64_t* index, int64_t n, int64_t size, int64_t step, bool add);
+  /// to[i] = step * index[i * stride], or plus that, where a negative index counts from `size`; false if one
+  /// is outside of that. The stride is 0 or 1.
+  bool (*offsets)(int64_t* to, const int64_t* index, int64_t stride, int64_t n, int64_t size, int64_t step,
+                  bool add);
   /// How many of n bools are true.
   int64_t (*count)(const bool* mask, int64_t n);
 };

@@ -16,7 +16,8 @@ bool within(const int64_t* index, int64_t n, int64_t low, int64_t high) {
   return static_cast<int64_t>(outside) >= 0;
 }
 
-bool offsets(int64_t* to, const int64_t* index, int64_t n, int64_t size, int64_t step, bool add) {
+bool offsets(int64_t* to, const int64_t* index, int64_t stride, int64_t n, int64_t size, int64_t step,
+             bool add) {
   int64_t outside = 0;
   // Each index is read once: another thread may be writing it.
   const auto slot = [&](int64_t v) {
@@ -24,7 +25,13 @@ bool offsets(int64_t* to, const int64_t* index, int64_t n, int64_t size, int64_t
     outside |= v | (size - 1 - v);  // negative for each that is
     return v;
   };
-  if (add) {
+  if (stride == 0) {
+    const int64_t at = n ? slot(*index) * step : 0;
+    if (add)
+      for (int64_t i = 0; i < n; ++i) to[i] += at;
+    else
+      for (int64_t i = 0; i < n; ++i) to[i] = at;
+  } else if (add) {
     for (int64_t i = 0; i < n; ++i) to[i] += slot(index[i]) * step;
   } else {
     for (int64_t i = 0; i < n; ++i) to[i] = slot(index[i]) * step;

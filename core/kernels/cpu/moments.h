@@ -108,6 +108,13 @@ struct MomentsFold {
       const int64_t width = least(kTile, columns - tile);
       T mean[kTile], off[kTile];
       real_part_t<T> squares[kTile];
+      // What was found so far, each by itself; all columns have the counts of the first.
+      double count = a[tile].count, spread[kTile];
+      W centre[kTile];
+      for (int64_t j = 0; j < width; ++j) {
+        centre[j] = a[tile + j].mean;
+        spread[j] = a[tile + j].squares;
+      }
       for (int64_t r = 0; r < rows; r += kRows) {
         const int64_t m = least(kRows, rows - r);
         const T* p = static_cast<const T*>(from) + r * s + tile;
@@ -128,17 +135,31 @@ struct MomentsFold {
         }
         int32_t any = 0;
         for (int64_t j = 0; j < width; ++j) any |= lost(squares[j]);
-        const auto joined = [&](int64_t j) {
-          const W o = W(off[j]) / double(m);
+        // As `join` does.
+        const double all = count + double(m), share = double(m) / all, weight = count * share;
+        const auto take = [&](int64_t j) __attribute__((always_inline)) {
+          const W o = W(off[j]) / double(m), here = W(mean[j]) + o, d = here - centre[j];
           const double q = double(squares[j]) - norm(o) * double(m);
-          return join(a[tile + j], {double(m), W(mean[j]) + o, q < 0 ? 0.0 : q});
+          centre[j] = count > 0 ? centre[j] + d * share : here;
+          spread[j] = spread[j] + (q < 0 ? 0.0 : q) + norm(d) * weight;
         };
-        if (any) [[unlikely]]
-          for (int64_t j = 0; j < width; ++j)
-            a[tile + j] = lost(squares[j]) ? join(a[tile + j], again(p + j, s, m)) : joined(j);
-        else
-          for (int64_t j = 0; j < width; ++j) a[tile + j] = joined(j);
+        if (any) [[unlikely]] {
+          for (int64_t j = 0; j < width; ++j) {
+            if (!lost(squares[j])) {
+              take(j);
+              continue;
+            }
+            const A joined = join({count, centre[j], spread[j]}, again(p + j, s, m));
+            centre[j] = joined.mean;
+            spread[j] = joined.squares;
+          }
+        } else {
+          ADJOINT_INDEPENDENT
+          for (int64_t j = 0; j < width; ++j) take(j);
+        }
+        count = all;
       }
+      for (int64_t j = 0; j < width; ++j) a[tile + j] = {count, centre[j], spread[j]};
     }
   }
 };
