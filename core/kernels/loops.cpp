@@ -42,9 +42,15 @@ int instruction_level() {
 }
 
 RegisterVariant::RegisterVariant(VariantList& list, int level, const void* table) {
-  if (level > instruction_level() || level <= list.level) return;
-  list.level = level;
-  list.table = table;
+  if (level > instruction_level()) return;
+  if (level > list.level) {
+    list.level = level;
+    list.table = table;
+  }
+  if (level <= 3 && level > list.narrow_level) {
+    list.narrow_level = level;
+    list.narrow = table;
+  }
 }
 
 RegisterRows::RegisterRows(LoopRows* rows) {

@@ -45,7 +45,7 @@ void multiply(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, bool ad
     for (int64_t i = 0; i < m && !add; ++i) std::fill_n(c + i * c_down, n, T(0));
     return;
   }
-  if (const auto loops = best_variant<ProductTable<T>>().multiply)
+  if (const auto loops = product_loops<T>(n).multiply)
     return loops(m, n, k, a, b, add ? c : nullptr, c_down, 1, c, c_down, nullptr);
   using runtime::blas::Op;
   const bool a_plain = a.across == 1 && (m == 1 || a.down >= k),

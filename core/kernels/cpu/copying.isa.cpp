@@ -110,22 +110,44 @@ constexpr CopyTable::Convert converter() {
     return &convert_all<To, From>;
 }
 
+// --- Squares
+// -------------------------------------------------------------------------------------------------
+
+/// Rows of `to` that are columns of `from`: squares of vectors, of which each reads and writes whole lines of
+/// the cache.
+template <class U>
+SquareTable::Moved transposed(const Plane& p) {
+  constexpr int W = kWidth<U>, kRows = 64 / sizeof(U) > W ? 64 / sizeof(U) : W;
+  const int64_t columns = p.n / W * W;
+  int64_t r = 0;
+  for (; r + kRows <= p.rows; r += kRows)
+    for (int64_t c = 0; c < columns; c += W)
+      for (int64_t k = r; k < r + kRows; k += W) {
+        const char* from = p.from + c * p.from_step + k * int64_t{sizeof(U)};
+        char* to = p.to + k * p.to_row + c * int64_t{sizeof(U)};
+        Square<U> s;
+#pragma GCC unroll 16
+        for (int i = 0; i < W; ++i) s.v[i] = load(reinterpret_cast<const U*>(from + i * p.from_step));
+        s.transpose();
+#pragma GCC unroll 16
+        for (int i = 0; i < W; ++i) store(reinterpret_cast<U*>(to + i * p.to_row), Vector<U>(s.v[i]));
+      }
+  return {r, columns};
+}
+constexpr SquareTable squares{&transposed<uint32_t>, &transposed<uint64_t>};
+[[gnu::init_priority(200)]] RegisterVariant registered_squares{variant_list<SquareTable>, ADJOINT_LEVEL,
+                                                               &squares};
+
 #if ADJOINT_LEVEL < 4
 // --- Planes
 // -------------------------------------------------------------------------------------------------
 
-struct Plane {
-  char* to;
-  const char* from;
-  int64_t to_row, to_step, from_row, from_step, rows, n;
-
-  void turn() {
-    int64_t t = rows;
-    rows = n, n = t;
-    t = to_row, to_row = to_step, to_step = t;
-    t = from_row, from_row = from_step, from_step = t;
-  }
-};
+ADJOINT_INLINE void turn(Plane& p) {
+  int64_t t = p.rows;
+  p.rows = p.n, p.n = t;
+  t = p.to_row, p.to_row = p.to_step, p.to_step = t;
+  t = p.from_row, p.from_row = p.from_step, p.from_step = t;
+}
 
 /// The bytes of an element, whatever its type.
 template <class U>
@@ -181,31 +203,20 @@ void strided(const Plane& p) {
   }
 }
 
-/// Rows of `to` that are columns of `from`: squares of vectors, of which each reads and writes whole lines of
-/// the cache.
+/// As `transposed`, and what is left over.
 template <class U>
-void transposed(const Plane& p) {
-  constexpr int W = kWidth<U>, kRows = 64 / sizeof(U) > W ? 64 / sizeof(U) : W;
-  const int64_t columns = p.n / W * W;
-  int64_t r = 0;
-  for (; r + kRows <= p.rows; r += kRows)
-    for (int64_t c = 0; c < columns; c += W)
-      for (int64_t k = r; k < r + kRows; k += W) {
-        const char* from = p.from + c * p.from_step + k * int64_t{sizeof(U)};
-        char* to = p.to + k * p.to_row + c * int64_t{sizeof(U)};
-        Square<U> s;
-#pragma GCC unroll 16
-        for (int i = 0; i < W; ++i) s.v[i] = load(reinterpret_cast<const U*>(from + i * p.from_step));
-        s.transpose();
-#pragma GCC unroll 16
-        for (int i = 0; i < W; ++i) store(reinterpret_cast<U*>(to + i * p.to_row), Vector<U>(s.v[i]));
-      }
+void by_squares(const Plane& p) {
+  // Within a cache, squares half as wide are turned quicker than the widest.
+  const bool far = p.n * p.from_step >= int64_t{1} << 19;
+  const auto& table = *static_cast<const SquareTable*>(far ? variant_list<SquareTable>.table
+                                                           : variant_list<SquareTable>.narrow);
+  const auto [rows, columns] = sizeof(U) == 4 ? table.of_four_bytes(p) : table.of_eight_bytes(p);
   Plane rest = p;
-  rest.to += r * p.to_row, rest.from += r * p.from_row, rest.rows -= r;
+  rest.to += rows * p.to_row, rest.from += rows * p.from_row, rest.rows -= rows;
   if (rest.rows) strided<U>(rest);
   rest = p;
-  rest.to += columns * p.to_step, rest.from += columns * p.from_step, rest.n -= columns, rest.rows = r;
-  if (rest.n && r) rest.turn(), strided<U>(rest);
+  rest.to += columns * p.to_step, rest.from += columns * p.from_step, rest.n -= columns, rest.rows = rows;
+  if (rest.n && rows) turn(rest), strided<U>(rest);
 }
 
 template <class U>
@@ -213,11 +224,11 @@ void plane_of(Plane& p) {
   constexpr int64_t item = sizeof(U);
   // The longer side is the inner one, unless that takes a run of bytes apart.
   const bool runs = p.to_step == item && p.from_step == item && p.n * item > 16;
-  if (p.n < p.rows && p.n < 16 && !runs) p.turn();
+  if (p.n < p.rows && p.n < 16 && !runs) turn(p);
   if constexpr (item == 4 || item == 8) {
-    if (p.to_row == item && p.from_step == item && p.rows > 1 && p.n > 1 && p.to_step != item) p.turn();
+    if (p.to_row == item && p.from_step == item && p.rows > 1 && p.n > 1 && p.to_step != item) turn(p);
     if (p.to_step == item && p.from_row == item && p.rows >= 64 / item && p.n >= kWidth<U>)
-      return transposed<U>(p);
+      return by_squares<U>(p);
   }
   strided<U>(p);
 }

@@ -66,11 +66,11 @@ Picked<T> columns_of(Picked<T> b, int64_t j) {
 template <class T, template <class> class B>
 void multiply_by_loops(int64_t m, int64_t n, int64_t k, Matrix<T> a, B<T> b, const T* start,
                        int64_t start_down, int64_t start_across, T* c, bool shared) {
-  const auto multiply = [] {
+  const auto multiply = [n] {
     if constexpr (std::is_same_v<B<T>, Matrix<T>>)
-      return best_variant<ProductTable<T>>().multiply;
+      return product_loops<T>(n).multiply;
     else
-      return best_variant<ProductTable<T>>().multiply_picked;
+      return product_loops<T>(n).multiply_picked;
   }();
   const bool copies = m > 16 && n > 64 && k > 1 && evict_each_other(a);
   auto part = [&](int64_t i, int64_t rows, int64_t j, int64_t columns) {
@@ -199,8 +199,8 @@ void multiply_one(const T* a, const Strides& x, const T* b, const Strides& y, co
                                start_across, c);
     if (has_transposed_loops<T>(m, n, k)) {
       T columns[kFewProducts];
-      best_variant<ProductTable<T>>().multiply(n, m, k, {b, y.across, y.down}, {a, x.across, x.down}, nullptr,
-                                               0, 0, columns, m, nullptr);
+      product_loops<T>(m).multiply(n, m, k, {b, y.across, y.down}, {a, x.across, x.down}, nullptr, 0, 0,
+                                   columns, m, nullptr);
       for (int64_t i = 0; i < m; ++i)
         for (int64_t j = 0; j < n; ++j)
           c[i * n + j] =

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/variants.h"
+
 namespace adjoint {
 
 /// Element (i, j) lies at data[i * down + j * across].
@@ -38,6 +40,14 @@ struct ProductTable {
   /// c[i] = row i of a, k numbers side by side and `down` from the next, times x: on every processor.
   void (*rows_by_vector)(int64_t m, int64_t k, const T* a, int64_t down, const T* x, T* c);
 };
+
+/// The loops for a result of n columns: as many as fill one register of 512 bits, of which those loops would
+/// take two side by side, fill two of 256.
+template <class T>
+const ProductTable<T>& product_loops(int64_t n) {
+  constexpr int64_t kOne = 64 / sizeof(T);
+  return n == kOne ? narrow_variant<ProductTable<T>>() : best_variant<ProductTable<T>>();
+}
 
 namespace kernels {
 /// c = start + a b where there are loops for it, shared among threads; the rows of c lie n apart.

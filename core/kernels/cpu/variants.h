@@ -14,10 +14,10 @@
 
 namespace adjoint {
 
-/// The best table registered so far that this processor can run.
+/// The best table registered so far that this processor can run, and the best without the widest registers.
 struct VariantList {
-  const void* table = nullptr;
-  int level = -1;
+  const void *table = nullptr, *narrow = nullptr;
+  int level = -1, narrow_level = -1;
 };
 template <class Table>
 inline constinit VariantList variant_list{};
@@ -29,6 +29,11 @@ struct RegisterVariant {
 template <class Table>
 const Table& best_variant() {
   return *static_cast<const Table*>(variant_list<Table>.table);
+}
+/// The same by registers of 256 bits at most, for what fills no wider ones.
+template <class Table>
+const Table& narrow_variant() {
+  return *static_cast<const Table*>(variant_list<Table>.narrow);
 }
 
 }  // namespace adjoint

@@ -250,8 +250,8 @@ void with_type(const Tensor& result, const F& f) {
 }  // namespace
 
 bool takes_pixels(const Geometry& s, DType dtype) {
-  const int64_t width = dtype == DType::Float32   ? best_variant<DepthwiseTable<float>>().width
-                        : dtype == DType::Float64 ? best_variant<DepthwiseTable<double>>().width
+  const int64_t width = dtype == DType::Float32   ? loops_over_channels<float>(s.groups).width
+                        : dtype == DType::Float64 ? loops_over_channels<double>(s.groups).width
                                                   : 0;
   return width && s.in == 1 && s.out == 1 && s.groups >= width && s.image[0] == 1 && s.kernel[0] == 1 &&
          s.result[0] == 1 && !s.padding[0];

@@ -304,11 +304,18 @@ void weight_depthwise(const Geo& s, const T* x, const T* g, T* w) {
 // --- Channels innermost
 // ---------------------------------------------------------------------------------------------
 
+/// The loops for so many channels that lie side by side: those whose vectors they fill.
+template <class T>
+const DepthwiseTable<T>& loops_over_channels(int64_t channels) {
+  const auto& widest = best_variant<DepthwiseTable<T>>();
+  return channels < widest.width ? narrow_variant<DepthwiseTable<T>>() : widest;
+}
+
 /// Bands of images whose channels are innermost, in parallel.
 template <class T>
 struct Pixels {
   const Geo& s;
-  const DepthwiseTable<T>& table = best_variant<DepthwiseTable<T>>();
+  const DepthwiseTable<T>& table = loops_over_channels<T>(s.groups);
   int64_t channels = s.groups, width = table.width, lanes = ceil_div(channels, width) * width,
           taps = Geo::volume(s.kernel);
 
