@@ -282,3 +282,28 @@ def of_a_node_after_its_replacement(jit, see):
 @pytest.mark.parametrize(("program", "replays"), PROGRAMS)
 def test_hooks(program, replays):
     twice.same(program, replays)
+
+
+def test_a_node_that_is_called_gives_its_gradients_and_changes_no_other():
+    def f(x, w):
+        return ((x * w).sin() * w).exp()
+
+    jitted, w = ad.jit(f), ad.tensor([1.5, 2.0], requires_grad=True)
+    x = ad.tensor([0.3, 0.7], requires_grad=True)
+    for _ in range(4):
+        result = jitted(x, w)
+    assert jitted.stats()["replayed"]
+    g = ad.tensor([1.0, 3.0])
+    eager = ad.autograd.grad(f(x, w), (x, w), g)
+    node = result.grad_fn
+    leaves = [following.variable for following, _ in node.next_functions]
+    for _ in range(2):
+        with ad.no_grad():
+            given = [(leaf, one) for leaf, one in zip(leaves, node(g), strict=True) if one is not None]
+        for variable, wanted in ((x, eager[0]), (w, eager[1])):
+            assert ad.allclose(sum(one for leaf, one in given if leaf is variable), wanted)
+    assert x.grad is None and w.grad is None
+    result.backward(g)
+    assert ad.equal(x.grad, eager[0]) and ad.equal(w.grad, eager[1])
+    with pytest.raises(RuntimeError, match="second time"):
+        node(g)

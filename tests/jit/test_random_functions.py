@@ -10,7 +10,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from fuzz_functions import difference  # noqa: E402
 from twice import hold  # noqa: E402
 
-PROGRAMS = int(os.environ.get("ADJOINT_FUZZ_PROGRAMS", "200"))
+PROGRAMS = int(os.environ.get("ADJOINT_FUZZ_PROGRAMS", "120"))
 PIECES = 10
 
 

@@ -1,5 +1,7 @@
 """Convolution of small images with many channels, which are products of matrices, against NumPy: values and both gradients."""
 
+import functools
+
 import numpy as np
 import pytest
 from helpers import array, normal, tensor
@@ -28,6 +30,25 @@ CASES = {
 }
 
 
+@functools.cache
+def reference(name):
+    """Operands, results, other operands for the transposes with their results, and elements of both gradients."""
+    shape, weight, *how = CASES[name]
+    x, w, b = normal(*shape), normal(*weight, seed=1), normal(weight[0], seed=2)
+    y = convolution(x, w, *how, b)
+    g, x2, w2 = normal(*y.shape, seed=3), normal(*shape, seed=4), normal(*weight, seed=5)
+    singles, rng = [], np.random.default_rng(6)
+    for number, (given_to, of) in enumerate(
+        ((shape, lambda one: convolution(one, w, *how)), (weight, lambda one: convolution(x, one, *how)))
+    ):
+        for _ in range(6 if x.size < 1_000_000 else 2):
+            one = np.zeros(given_to)
+            at = tuple(int(rng.integers(m)) for m in given_to)
+            one[at] = 1
+            singles.append((number, at, inner(of(one), g)))
+    return x, w, b, y, g, (x2, convolution(x2, w, *how)), (w2, convolution(x, w2, *how)), singles
+
+
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("dtype, tolerance", [("float64", 1e-11), ("float32", 1e-4)])
@@ -36,9 +57,7 @@ def test_values_and_transposes(name, threads, dtype, tolerance):
     before = ad.get_num_threads()
     try:
         ad.set_num_threads(threads)
-        x, w, b = normal(*shape), normal(*weight, seed=1), normal(weight[0], seed=2)
-        y = convolution(x, w, *how, b)
-        g, x2, w2 = normal(*y.shape, seed=3), normal(*shape, seed=4), normal(*weight, seed=5)
+        x, w, b, y, g, (x2, y2), (w2, y3), singles = reference(name)
         given = {k: tensor(t).to(getattr(ad, dtype)) for k, t in {"x": x, "w": w, "g": g, "b": b}.items()}
         found = array(ad._C._convolution(given["x"], given["w"], *how, given["b"]))
         np.testing.assert_allclose(found, y, rtol=tolerance, atol=tolerance * np.abs(y).max())
@@ -46,21 +65,12 @@ def test_values_and_transposes(name, threads, dtype, tolerance):
         gw = array(ad._C._convolution_weight(given["x"], given["g"], list(weight), *how))
         # One direction, and single numbers, of both.
         for a, e in (
-            (inner(gx, x2), inner(convolution(x2, w, *how), g)),
-            (inner(gw, w2), inner(convolution(x, w2, *how), g)),
+            (inner(gx, x2), inner(y2, g)),
+            (inner(gw, w2), inner(y3, g)),
         ):
             assert abs(a - e) <= tolerance * np.sqrt(inner(g, g) * inner(w, w) * inner(x, x) / 100)
-        rng = np.random.default_rng(6)
-        for given_to, gradient, of in (
-            (shape, gx, lambda one: convolution(one, w, *how)),
-            (weight, gw, lambda one: convolution(x, one, *how)),
-        ):
-            for _ in range(6 if x.size < 1_000_000 else 2):
-                one = np.zeros(given_to)
-                at = tuple(int(rng.integers(m)) for m in given_to)
-                one[at] = 1
-                e = inner(of(one), g)
-                assert abs(gradient[at] - e) <= tolerance * (abs(e) + 30)
+        for number, at, e in singles:
+            assert abs((gx, gw)[number][at] - e) <= tolerance * (abs(e) + 30)
     finally:
         ad.set_num_threads(before)
 

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "kernels/copy.h"
+#include "kernels/cpu/copying.h"
 #include "kernels/cpu/indexing.h"
 #include "kernels/cpu/variants.h"
 #include "kernels/launch.h"
@@ -173,13 +174,16 @@ Tensor read_at(Into into, const Tensor& self, const IndexPlan& plan) {
 }
 
 static void write_places(const Tensor& self, const IndexPlan& plan, const Values& values) {
+  const auto repeat = best_variant<PlaneTable>().repeat;
   visit_size(self.itemsize(), [&](auto tag) {
     using U = typename decltype(tag)::type;
-    each_place<U>(self, plan, values, [](U* to, const U* v, int64_t n, int64_t stride, int64_t step) {
+    each_place<U>(self, plan, values, [repeat](U* to, const U* v, int64_t n, int64_t stride, int64_t step) {
       if (n == 1)
         *to = *v;
       else if (step && stride == sizeof(U))
         std::memcpy(to, v, static_cast<size_t>(n) * sizeof(U));
+      else if (stride == sizeof(U))
+        repeat(reinterpret_cast<char*>(to), v, sizeof(U), n);
       else
         for (int64_t i = 0; i < n; ++i)
           *reinterpret_cast<U*>(reinterpret_cast<char*>(to) + i * stride) = v[i * step];

@@ -112,14 +112,14 @@ class Arguments:
 
     def check(self):
         """Refuse what the function did to its arguments, if no gradient can be told for them any more."""
-        for i, (x, given) in enumerate(zip(self.inside, self.given, strict=True)):
-            if not _is_argument(x, given):
-                raise RuntimeError(
-                    "a leaf Variable that requires grad is being used in an in-place operation: the function that is "
-                    f"differentiated changed its argument (tensor {i}, of shape {tuple(given.shape)}), gave it other "
-                    "memory (`.data =`) or called detach_() or requires_grad_() on it. Let it work on a clone() of the "
-                    "argument"
-                )
+        if all(map(_is_argument, self.inside, self.given)):
+            return
+        i = [*map(_is_argument, self.inside, self.given)].index(False)
+        raise RuntimeError(
+            "a leaf Variable that requires grad is being used in an in-place operation: the function that is differentiated "
+            f"changed its argument (tensor {i}, of shape {tuple(self.given[i].shape)}), gave it other memory (`.data =`) or "
+            "called detach_() or requires_grad_() on it. Let it work on a clone() of the argument"
+        )
 
     def finish(self):
         """The function has returned, and what goes out is known: the arguments mean nothing to anybody else."""
