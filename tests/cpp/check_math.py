@@ -22,6 +22,7 @@ import pytest
 mp = pytest.importorskip("mpmath")
 
 HERE = pathlib.Path(__file__).resolve().parent
+CORE = HERE.parent.parent / "core"
 sys.path.insert(0, str(HERE.parent))
 
 import math_reference  # noqa: E402 - found by the line above
@@ -71,7 +72,7 @@ def program(instruction_set: str) -> str:
     command = [
         *(compiler() or []), "-std=c++20", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast",
         *FLAGS[instruction_set], f"-DADJOINT_ISA=isa_{instruction_set}", "-Wall", "-Wextra", "-Werror",
-        f"-I{HERE.parent.parent / 'core'}", str(HERE / "check_math.cpp"), "-o", path,
+        f"-I{CORE}", str(HERE / "check_math.cpp"), str(CORE / "kernels/cpu/math/turns.cpp"), "-o", path,
     ]  # fmt: skip
     subprocess.run(command, check=True)
     return path

@@ -134,38 +134,36 @@ void rows_backward(const T* g, const T* x, const T* weight, T* gx, T* gw, T* gb,
   });
 }
 
-/// The sums of `from` and of its products with x - m.
-template <class T>
-ADJOINT_INLINE void sums_along(const T* from, const T* x, T m, int64_t n, T& plain, T& along) {
-  lane_sums<T>(n, plain, along, [from, x, m](int64_t i, T& sum, T& weighted) {
-    sum += from[i];
-    weighted += from[i] * (x[i] - m);
-  });
-}
-
 /// With v and h less their means and a = mean(v xh), b = mean(h xh): r² (xh (3 a b - mean(v h)) - v b - h a).
 template <class T>
 void rows_twice(const T* v, const T* g, const T* x, const T* weight, T* out, int64_t rows, int64_t n,
                 double eps, bool centred) {
-  for (int64_t r = 0; r < rows; ++r, v += n, g += n, x += n, out += n) {
-    const Statistics<T> s = statistics(x, n, eps, centred);
+  each_row(x, rows, n, eps, centred, [=](int64_t r, Statistics<T> s) {
+    const T *p = x + r * n, *d = g + r * n;
+    T* const o = out + r * n;
     const T m = s.mean, k = s.scale, part = T(1) / T(n);
     // The result's place holds h until the end, where there is a weight.
-    const T* const h = weight ? out : g;
+    const T* const of[] = {v + r * n, weight ? o : d};
     ADJOINT_INDEPENDENT
-    for (int64_t i = 0; weight && i < n; ++i) out[i] = g[i] * weight[i];
-    T mv, mh, a, b;
-    sums_along(v, x, m, n, mv, a);
-    sums_along(h, x, m, n, mh, b);
-    mv = centred ? mv * part : T(0);
-    mh = centred ? mh * part : T(0);
-    a *= k * part;
-    b *= k * part;
-    const T both = lane_sum<T>(n, [v, h, mv, mh](int64_t i) { return (v[i] - mv) * (h[i] - mh); }) * part;
-    const T along = (T(3) * a * b - both) * k, scale = k * k;
+    for (int64_t i = 0; weight && i < n; ++i) o[i] = d[i] * weight[i];
+    T mean[2], along[2];
+#pragma GCC unroll 1
+    for (int which = 0; which < 2; ++which) {
+      const T* const q = of[which];
+      lane_sums<T>(n, mean[which], along[which], [q, p, m](int64_t i, T& sum, T& product) {
+        sum += q[i];
+        product += q[i] * (p[i] - m);
+      });
+      mean[which] = centred ? mean[which] * part : T(0);
+      along[which] *= k * part;
+    }
+    const T *const q = of[0], *const h = of[1];
+    const T mq = mean[0], mh = mean[1], a = along[0], b = along[1];
+    const T both = lane_sum<T>(n, [q, h, mq, mh](int64_t i) { return (q[i] - mq) * (h[i] - mh); }) * part;
+    const T by_x = (T(3) * a * b - both) * k, scale = k * k;
     ADJOINT_INDEPENDENT
-    for (int64_t i = 0; i < n; ++i) out[i] = scale * ((x[i] - m) * along - (v[i] - mv) * b - (h[i] - mh) * a);
-  }
+    for (int64_t i = 0; i < n; ++i) o[i] = scale * ((p[i] - m) * by_x - (q[i] - mq) * b - (h[i] - mh) * a);
+  });
 }
 
 template <class T>

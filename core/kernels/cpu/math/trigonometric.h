@@ -22,25 +22,8 @@
 #include "coefficients.h"
 #include "rounding.h"
 
-/// Numbers that are the same for all instruction sets: they are in the library once.
+/// Numbers that are the same for all instruction sets: see turns.cpp.
 namespace adjoint::turns {
-
-/// The bits first ... first + count - 1 of 2/pi as an integer; bit 1 is the first after the point, those
-/// before are 0.
-consteval double bits_of_two_over_pi(int first, int count) {
-  std::uint64_t value = 0;
-  for (int bit = first; bit < first + count; ++bit) {
-    const bool set =
-        bit >= 1 && (math::coefficients::two_over_pi[(bit - 1) / 64] >> (63 - (bit - 1) % 64)) & 1;
-    value = value * 2 + (set ? 1 : 0);
-  }
-  return double(value);
-}
-consteval double negative_power_of_two(int n) {
-  double x = 1;
-  for (; n > 0; --n) x *= 0.5;
-  return x;
-}
 
 /// 2/pi * 2^s mod 4 in parts, where x = mantissa * 2^s, for each exponent from that of 1/2 on.
 struct FloatTurns {
@@ -49,27 +32,8 @@ struct FloatTurns {
 struct DoubleTurns {
   double high[1026], middle[1026], low[1026];
 };
-consteval FloatTurns float_turns() {
-  FloatTurns t{};
-  for (int i = 0; i < 129; ++i) {
-    const int s = i + 126 - 150;
-    t.high[i] = bits_of_two_over_pi(s - 1, 29) * negative_power_of_two(27);
-    t.low[i] = bits_of_two_over_pi(s + 28, 53) * negative_power_of_two(80);
-  }
-  return t;
-}
-consteval DoubleTurns double_turns() {
-  DoubleTurns t{};
-  for (int i = 0; i < 1025; ++i) {
-    const int s = i + 1022 - 1075;
-    t.high[i] = bits_of_two_over_pi(s - 1, 53) * negative_power_of_two(51);
-    t.middle[i] = bits_of_two_over_pi(s + 52, 53) * negative_power_of_two(104);
-    t.low[i] = bits_of_two_over_pi(s + 105, 53) * negative_power_of_two(157);
-  }
-  return t;
-}
-inline constexpr FloatTurns of_float = float_turns();
-inline constexpr DoubleTurns of_double = double_turns();
+extern const FloatTurns of_float;
+extern const DoubleTurns of_double;
 
 }  // namespace adjoint::turns
 
