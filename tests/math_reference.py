@@ -101,7 +101,8 @@ TABLE: dict[str, Reference] = {
     "acosh": Reference(mp.acosh, ((1, 1.1), (1, 10), (1, 1e38))),
     "atanh": Reference(mp.atanh, ((-1, 1), (-0.6, 0.6))),
     "erf": Reference(mp.erf, ((-1, 1), (-4, 4), (-7, 7))),
-    "erfc": Reference(mp.erfc, ((-1, 1), (-4, 10), (-7, 27)), ulp64=2.5),
+    # In float32 five roundings meet where e^(-x^2) is tiny: 4.01 was seen of 4,000 between 5 and 9.
+    "erfc": Reference(mp.erfc, ((-1, 1), (-4, 10), (-7, 27)), ulp32=4.5, ulp64=2.5),
     "erfinv": Reference(mp.erfinv, ((-1, 1), (0.99, 1)), relative32=1e-6, relative64=1e-13),
     "lgamma": Reference(
         lambda x: mp.re(mp.loggamma(x)),
