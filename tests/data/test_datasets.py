@@ -126,8 +126,9 @@ def test_distributed():
 def test_collate():
     batch = data.default_collate([(ad.zeros(2), 1, 2.0, "a", Point(1, np.ones(2))) for _ in range(3)])
     x, i, f, s, p = batch
-    assert x.shape == (3, 2) and i.dtype == ad.int64 and f.dtype == ad.float64 and s == ["a"] * 3
+    assert x.shape == (3, 2) and i.dtype == ad.int64 and f.dtype == ad.float64 and s == ("a",) * 3
     assert isinstance(p, Point) and p.y.shape == (3, 2) and p.y.dtype == ad.float64
+    assert data.default_collate([("a", "b"), ("c", "d")]) == [("a", "c"), ("b", "d")]  # as torch's
     assert data.default_collate([{"k": [1, 2]}, {"k": [3, 4]}])["k"][1].tolist() == [2, 4]
     assert data.default_collate([np.float32(1), np.float32(2)]).dtype == ad.float32
     assert data.default_collate([True, False]).dtype == ad.bool

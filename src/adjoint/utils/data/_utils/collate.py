@@ -125,14 +125,14 @@ def collate(batch, *, collate_fn_map=None):
         return _rebuilt(dict, first, by_key)
     if isinstance(first, tuple) and hasattr(first, "_fields"):
         return type(first)(
-            *(collate(list(samples), collate_fn_map=collate_fn_map) for samples in zip(*batch))
+            *(collate(samples, collate_fn_map=collate_fn_map) for samples in zip(*batch))
         )
     if isinstance(first, collections.abc.Sequence):
         if any(len(sample) != len(first) for sample in batch):
             raise RuntimeError(
                 f"each element in list of batch should be of equal size, but the sizes are {[len(s) for s in batch]}"
             )
-        values = [collate(list(samples), collate_fn_map=collate_fn_map) for samples in zip(*batch)]
+        values = [collate(samples, collate_fn_map=collate_fn_map) for samples in zip(*batch)]
         return values if isinstance(first, tuple) else _rebuilt(list, first, values)
     raise TypeError(_refusal(type(first)))
 
