@@ -135,3 +135,15 @@ def test_ranges():
                 and x[0] == -1
                 and (n == 1 or x[-1] == 2)
             )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16"])
+@pytest.mark.parametrize("rows, columns", [(1000, 700), (513, 1025), (16, 40_000), (40_000, 9), (31, 12_345)])
+def test_transposes_beyond_the_first_caches(rows, columns, dtype):
+    x = np.arange(rows * columns).reshape(rows, columns).astype(dtype)
+    np.testing.assert_array_equal(ad.tensor(x).T.contiguous().numpy(), x.T)
+    np.testing.assert_array_equal(ad.tensor(x).T.flip(0).contiguous().numpy(), x.T[::-1])
+    wide = ad.zeros(columns, rows + 3, dtype=getattr(ad, dtype))
+    wide[:, 1:-2] = ad.tensor(x).T
+    np.testing.assert_array_equal(wide.numpy()[:, 1:-2], x.T)
+    assert not wide[:, 0].any() and not wide[:, -2:].any()

@@ -313,3 +313,36 @@ def test_gradients_of_reads_take_the_memory_of_their_result(index):
     ad.autograd.grad(y, x, g)
     # Neither values nor zeros are copied.
     assert ad.memory_statistics()["peak_allocated_bytes"] - before < 1.2 * 4 * x.numel()
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 63, 255, 256, 257, 700, 70_001])
+@pytest.mark.parametrize("share", [0, 0.05, 0.5, 0.95, 1])
+def test_masks_of_any_length(n, share):
+    rng = np.random.default_rng(n)
+    mask, x = rng.random(n) < share, rng.random(n)
+    np.testing.assert_array_equal(ad.tensor(x)[ad.tensor(mask)].numpy(), x[mask])
+    np.testing.assert_array_equal(ad.tensor(mask).nonzero()[:, 0].numpy(), np.flatnonzero(mask))
+    values, written, wanted = rng.random(int(mask.sum())), ad.tensor(x), x.copy()
+    written[ad.tensor(mask)] = ad.tensor(values)
+    wanted[mask] = values
+    np.testing.assert_array_equal(written.numpy(), wanted)
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (40, 33), (130, 700)])
+def test_indices_that_are_broadcast_against_each_other(shape):
+    rng = np.random.default_rng(0)
+    x = rng.random((150, 800))
+    rows, columns = rng.permutation(150)[: shape[0], None] - 75, rng.permutation(800)[None, : shape[1]] - 400
+    i, j = ad.tensor(rows), ad.tensor(columns)
+    np.testing.assert_array_equal(ad.tensor(x)[i, j].numpy(), x[rows, columns])
+    v, written, wanted = rng.random(shape), ad.tensor(x), x.copy()
+    written[i, j] = ad.tensor(v)
+    wanted[rows, columns] = v
+    np.testing.assert_array_equal(written.numpy(), wanted)
+    written.index_put_((i, j), ad.tensor(v), accumulate=True)
+    np.testing.assert_array_equal(written.numpy()[rows, columns], v + v)
+    written[i[:, 0]] = 7.0
+    wanted[rows, columns], wanted[rows[:, 0]] = v + v, 7
+    np.testing.assert_array_equal(written.numpy(), wanted)
+    with pytest.raises(IndexError, match="index 800 is out of bounds"):
+        written[i, j + 800 - j.max()]
