@@ -126,7 +126,7 @@ void input_by_planes(const Geo& s, const T* g, const T* w, T* x) {
 
 template <class T>
 void weight_by_planes(const Geo& s, const T* x, const T* g, T* w) {
-  const auto& table = best_variant<ConvolutionTable<T>>();
+  const auto& table = loops_for<T>(s.out, &ConvolutionTable<T>::width);
   const Planes planes(s, 1);
   const int64_t taps = Geo::volume(s.kernel), image = Geo::volume(s.image), result = Geo::volume(s.result);
   const int64_t channels = s.groups * s.in, width = table.width, rows = s.in * taps;

@@ -19,6 +19,14 @@ using Geo = Geometry;
 
 using runtime::Scratch;
 
+/// The loops that make as many results at once as there are, or as few more as can be: by registers of 256 bits
+/// where these hold all of them.
+template <class T>
+const ConvolutionTable<T>& loops_for(int64_t results, int ConvolutionTable<T>::*at_once) {
+  const auto& narrow = narrow_variant<ConvolutionTable<T>>();
+  return results <= narrow.*at_once ? narrow : best_variant<ConvolutionTable<T>>();
+}
+
 /// Weights of `outputs` results, in blocks of `block`: [block][channel][tap][output]; zero where there is
 /// none.
 template <class T>
@@ -55,10 +63,11 @@ struct Pass {
   int64_t run_length = 0, runs_of_image = 0;
   std::vector<int64_t> from, into;
 
+  const ConvolutionTable<T>& loops() const { return loops_for<T>(outputs, &ConvolutionTable<T>::outputs); }
   /// Below this many, results are made one by one.
   static constexpr int64_t kFew = 3;
   int64_t block() const {
-    const auto& table = best_variant<ConvolutionTable<T>>();
+    const auto& table = loops();
     return run_length ? table.width : outputs < kFew ? 1 : table.outputs;
   }
   int64_t blocks() const { return ceil_div(outputs, block()); }
@@ -66,12 +75,12 @@ struct Pass {
   int64_t length(int64_t images) const {
     return (images - 1) * plane() + ((grid[0] - 1) * room[1] + grid[1] - 1) * room[2] + grid[2];
   }
-  int64_t line(int64_t images) const { return length(images) + best_variant<ConvolutionTable<T>>().slack; }
+  int64_t line(int64_t images) const { return length(images) + loops().slack; }
 
   /// Whether lines or runs, of pixels of so many images at once: by what share of the results that are
   /// computed is used.
   void choose(int64_t images) {
-    const auto& table = best_variant<ConvolutionTable<T>>();
+    const auto& table = loops();
     if (!table.points || outputs < table.width / 2) return;
     const int64_t vector = table.width / 2, rows = grid[0] * grid[1],
                   parts = ceil_div(grid[2], table.longest);
@@ -101,7 +110,7 @@ struct Pass {
 
   void run_points(int64_t begin, int64_t end, int64_t images, const T* planes, const T* bias,
                   T* image) const {
-    const auto& table = best_variant<ConvolutionTable<T>>();
+    const auto& table = loops();
     const int64_t size = block(), taps = static_cast<int64_t>(offsets.size()), runs = images * runs_of_image;
     const int64_t at_once = std::min<int64_t>(6, table.pixels / run_length);
     for (int64_t b = begin; b < end; ++b) {
@@ -126,7 +135,7 @@ struct Pass {
   void run(int64_t begin, int64_t end, int64_t images, const T* planes, const T* bias, T* image,
            T* lines) const {
     if (run_length) return run_points(begin, end, images, planes, bias, image);
-    const auto& table = best_variant<ConvolutionTable<T>>();
+    const auto& table = loops();
     const int64_t size = block(), taps = static_cast<int64_t>(offsets.size());
     for (int64_t b = begin; b < end; ++b) {
       T start[16] = {};
