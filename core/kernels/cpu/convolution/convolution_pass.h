@@ -19,10 +19,10 @@ using Geo = Geometry;
 
 using runtime::Scratch;
 
-/// The loops that make as many results at once as there are, or as few more as can be: by registers of 256 bits
-/// where these hold all of them.
+/// The loops that make as many results at once as there are, or as few more as can be: by registers of 256
+/// bits where these hold all of them.
 template <class T>
-const ConvolutionTable<T>& loops_for(int64_t results, int ConvolutionTable<T>::*at_once) {
+const ConvolutionTable<T>& loops_for(int64_t results, int ConvolutionTable<T>::* at_once) {
   const auto& narrow = narrow_variant<ConvolutionTable<T>>();
   return results <= narrow.*at_once ? narrow : best_variant<ConvolutionTable<T>>();
 }

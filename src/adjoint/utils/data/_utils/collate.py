@@ -124,9 +124,7 @@ def collate(batch, *, collate_fn_map=None):
         }
         return _rebuilt(dict, first, by_key)
     if isinstance(first, tuple) and hasattr(first, "_fields"):
-        return type(first)(
-            *(collate(samples, collate_fn_map=collate_fn_map) for samples in zip(*batch))
-        )
+        return type(first)(*(collate(samples, collate_fn_map=collate_fn_map) for samples in zip(*batch)))
     if isinstance(first, collections.abc.Sequence):
         if any(len(sample) != len(first) for sample in batch):
             raise RuntimeError(
