@@ -66,18 +66,26 @@ Picked<T> columns_of(Picked<T> b, int64_t j) {
 template <class T, template <class> class B>
 void multiply_by_loops(int64_t m, int64_t n, int64_t k, Matrix<T> a, B<T> b, const T* start,
                        int64_t start_down, int64_t start_across, T* c, bool shared) {
-  const auto multiply = [n] {
+  constexpr auto multiply = [] {
     if constexpr (std::is_same_v<B<T>, Matrix<T>>)
-      return product_loops<T>(n).multiply;
+      return &ProductTable<T>::multiply;
     else
-      return product_loops<T>(n).multiply_picked;
+      return &ProductTable<T>::multiply_picked;
   }();
   const bool copies = m > 16 && n > 64 && k > 1 && evict_each_other(a);
   auto part = [&](int64_t i, int64_t rows, int64_t j, int64_t columns) {
     const auto scratch = copies ? runtime::Scratch<T>(kProductScratch) : runtime::Scratch<T>();
-    multiply(rows, columns, k, {a.data + i * a.down, a.down, a.across}, columns_of(b, j),
-             start ? start + i * start_down + j * start_across : nullptr, start_down, start_across,
-             c + i * n + j, n, scratch.get());
+    const auto run = [&](const ProductTable<T>& loops, int64_t j, int64_t columns) {
+      (loops.*multiply)(rows, columns, k, {a.data + i * a.down, a.down, a.across}, columns_of(b, j),
+                        start ? start + i * start_down + j * start_across : nullptr, start_down, start_across,
+                        c + i * n + j, n, scratch.get());
+    };
+    // The last columns, where they would leave half of the widest panel empty.
+    constexpr int64_t kWide = 128 / sizeof(T);
+    const int64_t last =
+        columns % kWide <= kWide / 2 && columns > kWide && columns < 4 * kWide ? columns % kWide : 0;
+    run(product_loops<T>(columns), j, columns - last);
+    if (last) run(narrow_variant<ProductTable<T>>(), j + columns - last, last);
   };
   // In floating point, as three dimensions may overflow the integers.
   const double work = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);

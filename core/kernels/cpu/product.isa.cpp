@@ -206,21 +206,22 @@ void pack(int64_t k, int64_t n, Matrix<T> b, T* to) {
     }
     return;
   }
-  int64_t done = 0, packed = 0;  // columns below `packed` are there down to row `done`
-  if (b.down == 1) {
-    packed = n / W * W;
-    for (; done + W <= k; done += W)
-      for (int64_t j = 0; j < packed; j += W) {
+  if (b.down == 1 && k >= W && n >= W) {
+    // By squares; the last ones of a row or a column may overlap those before.
+    for (int64_t p = 0; p < k; p += W)
+      for (int64_t j = 0; j < n; j += W) {
+        const int64_t row = p + W <= k ? p : k - W, column = j + W <= n ? j : n - W;
         Vector<T> x[W];
 #pragma GCC unroll 16
-        for (int i = 0; i < W; ++i) x[i] = load(b.data + done + (j + i) * b.across);
+        for (int i = 0; i < W; ++i) x[i] = load(b.data + row + (column + i) * b.across);
         transpose<T>(x);
 #pragma GCC unroll 16
-        for (int i = 0; i < W; ++i) store(to + (done + i) * P + j, x[i]);
+        for (int i = 0; i < W; ++i) store(to + (row + i) * P + column, x[i]);
       }
+    return;
   }
   for (int64_t p = 0; p < k; ++p)
-    for (int64_t j = p < done ? packed : 0; j < n; ++j) to[p * P + j] = b.data[p * b.down + j * b.across];
+    for (int64_t j = 0; j < n; ++j) to[p * P + j] = b.data[p * b.down + j * b.across];
 }
 
 /// The same of elements that are picked: rows by runs of neighbours, eight at a time, of which the next run
