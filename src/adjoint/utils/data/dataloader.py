@@ -21,12 +21,8 @@ from adjoint._types import Callable, Generator, Iterable, Iterator, Sequence
 from adjoint.utils.data._utils import options, shared, worker
 from adjoint.utils.data._utils.collate import default_collate, default_convert
 from adjoint.utils.data._utils.generic import Generic, T_co
-from adjoint.utils.data.dataset import IterableDataset
+from adjoint.utils.data.dataset import Dataset, IterableDataset
 from adjoint.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler, _generator
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from adjoint.utils.data.dataset import Dataset
 
 __all__ = ["DataLoader", "get_worker_info"]
 
