@@ -441,9 +441,10 @@ class _Workers(_Iterator):
         return answer
 
     def close(self):
-        """End the processes."""
+        """End the processes, and give up what they sent ahead of its turn."""
         self.closed = True
         self._end()
+        self._arrived = {}
 
 
 def _end(owner, tasks, pipes, processes):
