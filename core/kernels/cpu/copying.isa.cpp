@@ -208,6 +208,7 @@ template <class U>
 void by_squares(const Plane& p) {
   // Within a cache, squares half as wide are turned quicker than the widest.
   const bool far = p.n * p.from_step >= int64_t{1} << 19;
+  // (Not by best_variant and narrow_variant: this set's copies of them could be what all others run.)
   const auto& table = *static_cast<const SquareTable*>(far ? variant_list<SquareTable>.table
                                                            : variant_list<SquareTable>.narrow);
   const auto [rows, columns] = sizeof(U) == 4 ? table.of_four_bytes(p) : table.of_eight_bytes(p);

@@ -73,6 +73,8 @@ void multiply_by_loops(int64_t m, int64_t n, int64_t k, Matrix<T> a, B<T> b, con
       return &ProductTable<T>::multiply_picked;
   }();
   const bool copies = m > 16 && n > 64 && k > 1 && evict_each_other(a);
+  const auto& narrow = narrow_variant<ProductTable<T>>();
+  const bool wide = &narrow != &best_variant<ProductTable<T>>();
   auto part = [&](int64_t i, int64_t rows, int64_t j, int64_t columns) {
     const auto scratch = copies ? runtime::Scratch<T>(kProductScratch) : runtime::Scratch<T>();
     const auto run = [&](const ProductTable<T>& loops, int64_t j, int64_t columns) {
@@ -83,9 +85,9 @@ void multiply_by_loops(int64_t m, int64_t n, int64_t k, Matrix<T> a, B<T> b, con
     // The last columns, where they would leave half of the widest panel empty.
     constexpr int64_t kWide = 128 / sizeof(T);
     const int64_t last =
-        columns % kWide <= kWide / 2 && columns > kWide && columns < 4 * kWide ? columns % kWide : 0;
+        wide && columns % kWide <= kWide / 2 && columns > kWide && columns < 4 * kWide ? columns % kWide : 0;
     run(product_loops<T>(columns), j, columns - last);
-    if (last) run(narrow_variant<ProductTable<T>>(), j + columns - last, last);
+    if (last) run(narrow, j + columns - last, last);
   };
   // In floating point, as three dimensions may overflow the integers.
   const double work = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
