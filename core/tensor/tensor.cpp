@@ -299,7 +299,7 @@ bool base_requires_grad(const TensorImpl* view) {
   if (!is_differentiable(view->dtype)) return false;
   auto& v = *static_cast<ViewImpl*>(const_cast<TensorImpl*>(view));
   std::lock_guard lock(v.lock);
-  return v.base && v.base->is(TensorImpl::kRequiresGrad);
+  return v.base && v.base->is_now(TensorImpl::kRequiresGrad);
 }
 
 [[gnu::hot]] TensorImpl::~TensorImpl() {

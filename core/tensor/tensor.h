@@ -85,7 +85,9 @@ struct TensorImpl {
   void replace_storage(Ref<Storage> other, char* data, DType dtype, IntList sizes, const int64_t* strides);
 
   bool is(Flag f) const { return flags & f; }
-  void set(Flag f, bool on) { flags = on ? flags | f : flags & ~f; }
+  /// What another thread may ask of this tensor meanwhile: whether a view's base requires a gradient.
+  bool is_now(Flag f) const { return __atomic_load_n(&flags, __ATOMIC_RELAXED) & f; }
+  void set(Flag f, bool on) { __atomic_store_n(&flags, on ? flags | f : flags & ~f, __ATOMIC_RELAXED); }
   uint32_t version() const { return storage->version.load(std::memory_order_relaxed); }
 
   static void destroy(TensorImpl* impl) noexcept;

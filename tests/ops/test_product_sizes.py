@@ -119,3 +119,39 @@ def test_batches_of_strided_matrices():
     check(scores, q, np.swapaxes(k, -1, -2), None, "float32")
     check(scores.transpose(-2, -1) @ c, np.swapaxes(scores.numpy(), -1, -2), v, None, "float32")
     check(a[:1] @ b[:, :1].transpose(-2, -1), q[:1], np.swapaxes(k[:, :1], -1, -2), None, "float32")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64])
+@pytest.mark.parametrize("m, n, k", [(1, 64, 64), (1, 10, 33), (5, 1, 40), (3, 7, 4), (40, 33, 17)])
+def test_batches_that_share_a_right_factor(dtype, m, n, k):
+    """One product of all rows, where those lie one after the other."""
+    generator = np.random.default_rng(m * n * k)
+    a, b = normal(generator, dtype, 6, m, k), normal(generator, dtype, k, n)
+    starts = normal(generator, dtype, n), normal(generator, dtype, m, n), normal(generator, dtype, 6, m, n)
+    batches = {
+        "dense": ad.tensor(a),
+        "every second": ad.tensor(np.repeat(a, 2, 0))[::2],
+        "backwards": ad.tensor(a[::-1].copy()).flip(0),
+        "columns": ad.tensor(np.ascontiguousarray(a.swapaxes(1, 2))).mT,
+        "two dimensions": ad.tensor(a).reshape(2, 3, m, k),
+        "two that change places": ad.tensor(a.reshape(3, 2, m, k).swapaxes(0, 1).copy()).transpose(0, 1),
+        "repeated": ad.tensor(a[0]).expand(6, m, k),
+    }
+    for name, x in batches.items():
+        lead = x.shape[:-2]
+        y = ad.tensor(b).expand(*lead, k, n)
+        expected = (a[:1].repeat(6, 0) if name == "repeated" else a) @ b
+        np.testing.assert_allclose(
+            (x @ y).reshape(6, m, n).numpy(), expected, rtol=0, atol=2e-4, err_msg=name
+        )
+        np.testing.assert_allclose(
+            (x @ ad.tensor(np.ascontiguousarray(b.T)).T.expand(*lead, k, n)).reshape(6, m, n).numpy(),
+            expected,
+            rtol=0,
+            atol=2e-4,
+            err_msg=name,
+        )
+        if len(lead) == 1:
+            for start in starts:
+                found = ad.baddbmm(ad.tensor(start), x, y)
+                np.testing.assert_allclose(found.numpy(), expected + start, rtol=0, atol=2e-4, err_msg=name)

@@ -249,6 +249,21 @@ Strides strides_of_start(const Tensor& start) {
   return {start.dim() >= 2 && start.size(-2) > 1 ? start.stride(-2) : 0, start.stride(-1) == 0 ? 0 : 1};
 }
 
+/// How far apart the rows of all left factors of m rows lie, where these follow each other and share a right
+/// factor; else 0.
+int64_t rows_apart(const Strides& x, int64_t m, int64_t k, const Dims& a_steps, const Dims& b_steps,
+                   IntList batch) {
+  int64_t down = m == 1 ? 0 : x.down, rows = m;
+  if (x.across != 1) return 0;
+  for (size_t d = batch.size(); d-- > 0; rows *= batch[d]) {
+    if (b_steps[d] != 0) return 0;
+    if (batch[d] == 1) continue;
+    if (rows == 1) down = a_steps[d];
+    if (a_steps[d] != rows * down) return 0;
+  }
+  return down >= std::max<int64_t>(k, 1) ? down : 0;
+}
+
 template <class T>
 void batched(const Tensor& a, const Tensor& b, const Tensor& start, const Tensor& out, IntList batch) {
   const int64_t m = a.size(-2), k = a.size(-1), n = b.size(-1);
@@ -271,6 +286,13 @@ void batched(const Tensor& a, const Tensor& b, const Tensor& start, const Tensor
   };
   const Tensor &left = x.tensor(), &right = y.tensor();
   const Dims a_steps = steps(left), b_steps = steps(right);
+  if (const int64_t down = rows_apart(x, m, k, a_steps, b_steps, batch);
+      down && (!from || m == 1 || from_step == m * from_down)) {
+    // One right factor: the rows of all left ones make one product.
+    multiply_one(left.data<T>(), {down, 1}, right.data<T>(), y, from, m == 1 ? from_step : from_down,
+                 from_across, out.data<T>(), count * m, n, k, true);
+    return;
+  }
   if constexpr (is_floating_v<T> && !is_half_v<T>) {
     if (batch.size() == 1 && count >= kMatrixLanes<T> && std::max({m, n, k}) <= kSmallProduct &&
         std::min({m, n, k}) > 0 && !from) {

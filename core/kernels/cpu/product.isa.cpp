@@ -25,9 +25,85 @@
 namespace adjoint::inline ADJOINT_ISA {
 namespace {
 
+/// Of vectors that are rows' sums in blocks of B lanes, one vector in blocks of half as many: a block's
+/// halves are added, those of u before those of v.
+template <int B, class V, size_t... L>
+ADJOINT_INLINE V halve(const V& u, const V& v, std::index_sequence<L...>) {
+  constexpr size_t H = B / 2;
+  return __builtin_shufflevector(u, v, (L / H * B + L % H)...) +
+         __builtin_shufflevector(u, v, (L / H * B + L % H + H)...);
+}
+
+/// The sums of four rows by a vector, V vectors of lanes each. The order of a row's sum is that of
+/// `lane_sum`.
+template <class T, int V>
+ADJOINT_INLINE void four_rows_by_vector(int64_t k, const T* a, int64_t down, const T* x, T* sums) {
+  constexpr int W = kWidth<T>, H = kShort<T> / W, S = kShort<T>;
+  typedef T Whole __attribute__((vector_size(kBytes)));
+  Whole sum[4][V * H] = {};
+  int64_t i = 0;
+  const auto step = [&]<int N>(std::integral_constant<int, N>) __attribute__((always_inline)) {
+    for (; i + N * W <= k; i += N * W)
+#pragma GCC unroll 8
+      for (int h = 0; h < N; ++h) {
+        const Whole by = load(x + i + h * W);
+#pragma GCC unroll 4
+        for (int r = 0; r < 4; ++r) sum[r][h] += load(a + r * down + i + h * W) * by;
+      }
+  };
+  step(std::integral_constant<int, V * H>());
+  if constexpr (V > 1) {
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; ++r)
+#pragma GCC unroll 8
+      for (int h = H; h < V * H; ++h) sum[r][h % H] += sum[r][h];
+    step(std::integral_constant<int, H>());
+  }
+  if (i < k) {
+    // Lanes that end with the row; of them those that are new.
+    const int64_t first = k - S;
+    const int old = static_cast<int>(i - first);
+#pragma GCC unroll 4
+    for (int h = 0; h < H; ++h) {
+      const Whole by = load(x + first + h * W);
+      const auto is_new = [&]<size_t... L>(std::index_sequence<L...>) {
+        using I = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+        typedef I Places __attribute__((vector_size(kBytes)));
+        return Places{I(L)...} + I(h * W) >= I(old);
+      }(std::make_index_sequence<W>());
+#pragma GCC unroll 4
+      for (int r = 0; r < 4; ++r) {
+        const Whole next = sum[r][h] + load(a + r * down + first + h * W) * by;
+        sum[r][h] = is_new ? next : sum[r][h];
+      }
+    }
+  }
+  constexpr auto lanes = std::make_index_sequence<W>();
+#pragma GCC unroll 4
+  for (int r = 0; r < 4; ++r)
+    if constexpr (H > 1) sum[r][0] += sum[r][1];
+  Whole all =
+      halve<W / 2>(halve<W>(sum[0][0], sum[1][0], lanes), halve<W>(sum[2][0], sum[3][0], lanes), lanes);
+  if constexpr (W > 4) all = halve<W / 4>(all, all, lanes);
+  if constexpr (W > 8) all = halve<W / 8>(all, all, lanes);
+  std::memcpy(sums, &all, 4 * sizeof(T));
+}
+
 template <class T>
 void rows_by_vector(int64_t m, int64_t k, const T* a, int64_t down, const T* x, T* c) {
   constexpr int64_t kBlock = 4096;
+#if ADJOINT_LEVEL >= 3
+  // Four long rows at once are read no faster than one after the other.
+  constexpr int64_t S = kShort<T>, kMost = 4096 / sizeof(T);
+  for (; m >= 4 && k >= S && k <= kMost; m -= 4, a += 4 * down, c += 4) {
+    if (k < kLong * S)
+      four_rows_by_vector<T, 1>(k, a, down, x, c);
+    else if constexpr (ADJOINT_LEVEL >= 4)
+      four_rows_by_vector<T, 4>(k, a, down, x, c);
+    else
+      break;
+  }
+#endif
   for (int64_t i = 0; i < m; ++i, a += down) {
     T sum(0);
     for (int64_t at = 0; at < k; at += kBlock) {

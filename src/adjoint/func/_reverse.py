@@ -254,24 +254,25 @@ class Recorded:
 
     def pull(self, cotangents, continued, retain=True):
         """What a list of cotangents, one per output, is pulled back to: one per argument."""
-        pairs = [(edge, g) for edge, g in zip(self.edges, cotangents, strict=True) if edge is not None]
-        roots, seeds = tuple([edge for edge, _ in pairs]), tuple([g for _, g in pairs])
-        return self._pass(pulled, roots, seeds, self.creates(seeds, continued), retain)
-
-    def _pass(self, pull, root, cotangents, create, *retain):
-        return self.arguments.counted(pull, root, cotangents, self.arguments, self.ends, create, *retain)
+        roots = tuple([edge for edge in self.edges if edge is not None])
+        seeds = tuple([g for edge, g in zip(self.edges, cotangents, strict=True) if edge is not None])
+        own = self.arguments
+        create = self.creates(seeds, continued)
+        return own.counted(pulled, roots, seeds, own, self.ends, create, retain)
 
     def pull_one(self, number, cotangent):
         """What a cotangent of output `number` is pulled back to: one per argument."""
         create = self.creates((), self.arguments.recorded)
         with Recording():
-            return self._pass(pulled, (self.edges[number],), (cotangent,), create, True)
+            own = self.arguments
+            return own.counted(pulled, (self.edges[number],), (cotangent,), own, self.ends, create, True)
 
     def pull_many(self, number, cotangents):
         """The same for cotangents stacked along a leading dimension."""
         create = self.creates((), self.arguments.recorded)
         with Recording():
-            return self._pass(pulled_many, self.edges[number], cotangents, create)
+            own = self.arguments
+            return own.counted(pulled_many, self.edges[number], cotangents, own, self.ends, create)
 
 
 def lead_beyond(tensors, own):
