@@ -140,7 +140,8 @@ template <class T, class E>
 
 [[gnu::cold]] void refuse_complex(const Tensor& self, const char* op) {
   if (self.is_complex())
-    fail(op, "(): not implemented for '", name_of(self.dtype()), "': complex numbers have no order");
+    fail<NotImplemented>(op, "(): not implemented for '", name_of(self.dtype()),
+                         "': complex numbers have no order");
 }
 
 /// f(entries, other, x, n, put) for every slice of a row-major tensor: the slice's entries, scratch room for
