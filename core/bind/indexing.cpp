@@ -254,7 +254,7 @@ int tensor_setitem(const Tensor& self, PyObject* key, PyObject* value) {
     k = read_key(self, key);
   }
   Tensor v = as_tensor_like(value, self.dtype());
-  if (is_complex(v.dtype()) && !is_complex(self.dtype()) && !v.is_wrapped())
+  if (k.advanced && is_complex(v.dtype()) && !is_complex(self.dtype()) && !v.is_wrapped())
     fail("value cannot be converted to type ", name_of(self.dtype()),
          " without overflow: it is complex; take .real first");
   refuse_overflow(v, rounding_dtype(self.dtype()), "__setitem__");

@@ -8,6 +8,7 @@
 #include "dispatch/rule_node.h"
 #include "for_size.h"
 #include "kernels/loops.h"
+#include "ops/writing.h"
 #include "runtime/allocator.h"
 #include "runtime/blas.h"
 #include "runtime/interrupt.h"
@@ -222,6 +223,7 @@ void bind_runtime(nb::module_& m) {
       "    The one dtype.\ntype2 : dtype\n    The other.\n\nReturns\n-------\ndtype\n\n"
       "Examples\n--------\n>>> import adjoint as ad\n"
       ">>> ad.promote_types(ad.int64, ad.float16)\nadjoint.float16");
+  m.def("_warn_of_lost_parts", &warn_of_lost_parts, nb::arg("from_"), nb::arg("to"));
   m.def(
       "can_cast", [](DType a, DType b) { return can_cast(a, b); }, nb::arg("from_"), nb::arg("to"),
       "Whether a conversion keeps the kind of number: complex numbers do not become real, nor floats "

@@ -50,7 +50,7 @@ PyObject* as_float(PyObject* s) {
   if (answered(s)) return ask_method("__float__", &s, 1);
   return guard([&] {
     const Scalar v = item(unwrap(s), "float");
-    if (v.is_complex())
+    if (v.is_complex() && v.as_complex().im != 0)
       fail("value cannot be converted to type double without overflow: it is complex; take .real first");
     return PyFloat_FromDouble(v.as_double());
   });
@@ -59,7 +59,7 @@ PyObject* as_long(PyObject* s) {
   if (answered(s)) return ask_method("__int__", &s, 1);
   return guard([&]() -> PyObject* {
     const Scalar v = item(unwrap(s), "int");
-    if (v.is_complex())
+    if (v.is_complex() && v.as_complex().im != 0)
       fail("value cannot be converted to type int64_t without overflow: it is complex; take .real first");
     if (!v.is_integral()) return PyLong_FromDouble(v.as_double());
     return PyLong_FromLongLong(v.as_int());

@@ -165,6 +165,9 @@ struct RmsNormBackward : Structured {
 
 struct ChannelNorm : Structured {
   static constexpr auto name = "_channel_norm";
+  static constexpr auto recorded_as = [](Argument<int64_t, "groups"> groups) {
+    return groups.value ? "native_group_norm" : "native_batch_norm";
+  };
   static void batch(BatchedCall& c, Batched<"input"> input, Batched<"weight"> weight, Batched<"bias"> bias,
                     Batched<"running_mean"> mean, Batched<"running_var"> variance,
                     Argument<int64_t, "groups"> groups, Argument<double, "eps"> eps);

@@ -19,6 +19,9 @@ Tensor max_rule(const Tensor& g, const Tensor& positions, IntList sizes);
 
 struct MaxPool : Structured {
   static constexpr auto name = "_max_pool";
+  static constexpr auto recorded_as = [](Argument<IntList, "kernel"> kernel) {
+    return kernel.value.size() == 3 ? "max_pool3d_with_indices" : "max_pool2d_with_indices";
+  };
   static void batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "kernel"> kernel,
                     Argument<IntList, "stride"> stride, Argument<IntList, "padding"> padding,
                     Argument<IntList, "dilation"> dilation, Argument<IntList, "result"> result);
@@ -46,6 +49,9 @@ struct MaxPool : Structured {
 
 struct MaxPoolValues : Structured {
   static constexpr auto name = "_max_pool_values";
+  static constexpr auto recorded_as = [](Argument<IntList, "kernel"> kernel) {
+    return kernel.value.size() == 3 ? "max_pool3d_with_indices" : "max_pool2d_with_indices";
+  };
   static void batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "kernel"> kernel,
                     Argument<IntList, "stride"> stride, Argument<IntList, "padding"> padding,
                     Argument<IntList, "dilation"> dilation, Argument<IntList, "result"> result);

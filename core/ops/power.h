@@ -66,7 +66,7 @@ struct Pow : Binary {
     if constexpr (std::is_floating_point_v<T>)
       return b.value == T(0) ? b.value : b.value * forward(a.value, b.value - T(1));
     else
-      return b.value * apply<Pow>(select(b.value == T(0), T(1), a.value), b.value - T(1));
+      return b.value * apply<Pow>(select(b.value == T(0), base_of_slope(a.value), a.value), b.value - T(1));
   }
   template <class T>
   ADJOINT_INLINE static T derivative(Wrt<1>, First<T> a, Second<T> b, Result<T> r) {
@@ -80,6 +80,13 @@ struct Pow : Binary {
       return r.value *
              apply<Log>(select(a.value == T(0) && real_of(b.value) >= real_of(T(0)), T(1), a.value));
     }
+  }
+
+  /// 0 · a^-1 is 0 for any a, though its derivative by the 0 is 1/a: another base only where a^-1 or its
+  /// derivative is not finite.
+  template <class T>
+  ADJOINT_INLINE static T base_of_slope(const T& a) {
+    return select(real_of(conj_of(a) * a) > real_of(T(0)), a, T(1));
   }
 
 #ifndef ADJOINT_KERNELS_ONLY

@@ -23,7 +23,8 @@ Generator* chosen(OptionalGenerator g) { return g ? g : &runtime::default_genera
 
 void need_floating(const Tensor& t, const char* op) {
   if (!t.is_floating())
-    fail("\"", op, "\" not implemented for '", name_of(t.dtype()), "': expected a floating-point tensor");
+    fail<NotImplemented>("\"", op, "\" not implemented for '", name_of(t.dtype()),
+                         "': expected a floating-point tensor");
 }
 
 /// The largest integer up to which a type holds all of them.

@@ -74,7 +74,7 @@ void need(const Tensor& t, const Tensor& like, IntList sizes, const char* what, 
 /// The first state and the parameters of the recurrence.
 void check_parameters(const Steps& s, const Tensor& x, const Tensor& hidden, const Tensor& cell,
                       const Tensor& weight, const Tensor& bias, const char* op) {
-  if (!x.is_floating()) fail(op, "(): not implemented for '", name_of(x.dtype()), "'");
+  if (!x.is_floating()) fail<NotImplemented>(op, "(): not implemented for '", name_of(x.dtype()), "'");
   const int64_t wide = kernel::gates_of(s.kind) * s.hidden;
   const int64_t state[] = {s.batch, s.hidden}, product[] = {wide, s.hidden}, each[] = {wide};
   need(hidden, x, state, "a hidden state", op);

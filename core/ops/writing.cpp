@@ -1,6 +1,8 @@
 // Writing elements. Everything is checked before the first byte is written.
 #include "ops/writing.h"
 
+#include <atomic>
+
 #include "autograd/views.h"
 #include "dispatch/family.h"
 #include "for_size.h"
@@ -14,6 +16,7 @@
 #include "ops/reduction.h"
 #include "ops/selection.h"
 #include "ops/shape.h"
+#include "runtime/warning.h"
 #include "tensor/device.h"
 #include "tensor/number.h"
 
@@ -44,6 +47,12 @@ Tensor scattered(Into into, const Tensor& self, int64_t dim, const Tensor& index
 
 }  // namespace
 
+void warn_of_lost_parts(DType from, DType to) {
+  static std::atomic<bool> said = false;
+  if (is_complex(from) && !is_complex(to) && to != DType::Bool && !said.exchange(true))
+    runtime::warn("Casting complex values to real discards the imaginary part");
+}
+
 void need_copy_fits(IntList to, IntList from) {
   if (const Dims wide = broadcast_shapes(to, from, "copy_"); !same(wide.span(), to))
     fail("copy_(): output with shape ", to_string(to), " doesn't match the broadcast shape ",
@@ -53,6 +62,7 @@ void need_copy_fits(IntList to, IntList from) {
 Tensor Copy::forward(const Tensor& self, const Tensor& src) {
   need_copy_fits(self.sizes(), src.sizes());
   const Tensor wide = fitted(src, self.sizes(), "copy_");
+  warn_of_lost_parts(src.dtype(), self.dtype());
   if (self.get() != src.get()) copy_into(self, unaliased(wide, self));
   return self;
 }
@@ -82,6 +92,7 @@ Tensor ZeroBasic::forward(const Tensor& self, IndexSpec spec) {
 Tensor SetBasic::forward(const Tensor& self, const Tensor& value, IndexSpec spec) {
   const Tensor part = view_of(self, picked_part(whole(self), spec));
   refuse_overlap(part, "_set_basic");
+  warn_of_lost_parts(value.dtype(), self.dtype());
   copy_into(part, unaliased(fitted(value, part.sizes(), ""), self));
   return self;
 }

@@ -19,6 +19,8 @@ Tensor scatter_source(const Tensor& g, IntList sizes, int64_t dim, const Tensor&
 Tensor slices_source(const Tensor& g, IntList sizes, int64_t dim, const Tensor& index);
 Tensor scaled(const Tensor& t, const Scalar& by);
 /// Refuses a value that is not broadcast to the shape of what it is copied to.
+/// Says once that complex numbers become real ones by a conversion that the program asked for.
+void warn_of_lost_parts(DType from, DType to);
 void need_copy_fits(IntList to, IntList from);
 /// Zeros: what was there before has no part in what is there now.
 Tensor overwritten(const Tensor& g);

@@ -198,3 +198,14 @@ def test_what_prints_says_what_it_is():
     assert repr(samples) == "TensorDataset(5 samples of [2] adjoint.float32, [] adjoint.int64)"
     assert repr(data.DataLoader(samples, 2)) == f"DataLoader({samples!r}, batch_size=2, num_workers=0)"
     assert repr(data.DataLoader([1] * 1000)) == "DataLoader(list, batch_size=1, num_workers=0)"
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+def test_nothing_can_be_drawn_from_an_empty_set(replacement):
+    with pytest.raises(
+        ValueError, match="num_samples should be a positive integer value, but got num_samples=0"
+    ):
+        data.RandomSampler([], replacement)
+    with pytest.raises(ValueError, match="num_samples=0"):
+        data.DataLoader([], shuffle=True)
+    assert list(data.DataLoader([])) == []

@@ -207,3 +207,10 @@ def test_signs_of_determinants_that_are_not_finite():
     ):
         found = L.slogdet(ad.tensor(a))
         assert found.sign.item() == sign and (found.logabsdet.item() == log or log != log)
+
+
+def test_norms_of_more_dimensions_need_them_named():
+    for ord in ("fro", "nuc", 2, ad.inf):
+        with pytest.raises(RuntimeError, match="the input must be 1D or 2D. Got 3D"):
+            L.norm(ad.ones(2, 2, 2), ord)
+    assert L.norm(ad.ones(2, 2, 2), "fro", (-2, -1)).tolist() == [2.0, 2.0]

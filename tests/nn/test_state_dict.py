@@ -89,7 +89,7 @@ def test_not_strict_reports():
     state["lost"] = ad.ones(1)
     result = m.load_state_dict(state, strict=False)
     assert result == (["0.bias"], ["lost"])
-    assert repr(result) == "IncompatibleKeys(missing_keys=['0.bias'], unexpected_keys=['lost'])"
+    assert repr(result) == "_IncompatibleKeys(missing_keys=['0.bias'], unexpected_keys=['lost'])"
     state["0.weight"] = ad.ones(1)
     with pytest.raises(RuntimeError, match="size mismatch"):
         m.load_state_dict(state, strict=False)

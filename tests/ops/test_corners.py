@@ -127,3 +127,22 @@ def test_members_that_are_not_finite_leave_the_other_exponentials_of_matrices_al
     assert y[1:].isnan().all()
     y[0].sum().backward()
     assert a.grad[0].isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [ad.float64, ad.complex128])
+def test_powers_of_exponent_zero_have_their_mixed_derivative(dtype):
+    a = ad.tensor([0.5, 2.0, 3.0], dtype=dtype, requires_grad=True)
+    b = ad.zeros(3, dtype=dtype, requires_grad=True)
+    by_a, by_b = ad.autograd.grad((a**b).sum(), (a, b), ad.tensor(1, dtype=dtype), create_graph=True)
+    # d/db (b a^(b-1)) at b = 0 is 1/a, as is d/da (a^b log a).
+    for of, by in ((by_a, b), (by_b, a)):
+        (mixed,) = ad.autograd.grad(of.sum(), by, ad.tensor(1, dtype=dtype), retain_graph=True)
+        ad.testing.assert_close(mixed, (1 / a).detach())
+
+
+def test_powers_of_exponent_zero_are_flat_where_their_base_has_no_inverse():
+    a = ad.tensor([0.0, 1e-320, ad.inf, ad.nan], dtype=ad.float64, requires_grad=True)
+    (slope,) = ad.autograd.grad((a ** ad.zeros(4, dtype=ad.float64)).sum(), a, create_graph=True)
+    assert slope.tolist() == [0.0] * 4
+    (bend,) = ad.autograd.grad(slope[:3].sum(), a)
+    assert bend.tolist() == [0.0] * 4

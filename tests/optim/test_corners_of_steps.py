@@ -22,6 +22,27 @@ def test_lbfgs_without_a_tolerance_at_a_gradient_of_zero(search):
     assert w.eq(1).all()
 
 
+def test_a_line_search_ends_with_the_evaluations_of_its_step():
+    """torch's rule: a search may make as many iterations as the step has evaluations left."""
+    w = ad.tensor([1.0, 2.0, 3.0, -1.5], dtype=ad.float64, requires_grad=True)
+    o = optim.LBFGS([w], lr=0.5, max_iter=5, line_search_fn="strong_wolfe")
+    evaluated = []
+
+    def closure():
+        o.zero_grad()
+        loss = (w.sin() * w**2).sum()  # without a lower bound: searches go on for long
+        loss.backward()
+        evaluated[-1] += 1
+        return loss
+
+    for _ in range(8):
+        evaluated.append(0)
+        o.step(closure)
+    most = 5 * 5 // 4
+    # The first point of a search is not one of its iterations.
+    assert max(evaluated) <= most + 1
+
+
 def test_nadam_is_differentiated_by_its_product():
     def stepped(product):
         w = ad.ones(3, dtype=ad.float64, requires_grad=True).clone()

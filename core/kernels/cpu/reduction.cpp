@@ -130,8 +130,8 @@ T top() {
 }
 
 [[gnu::cold]] void refuse_complex(const Tensor& self, const char* op) {
-  if (self.is_complex())
-    fail(op, "(): not implemented for '", name_of(self.dtype()), "': complex numbers have no order");
+  if (!self.is_complex()) return;
+  fail<NotImplemented>(op, "(): not implemented for '", name_of(self.dtype()), "': it has no order");
 }
 
 /// An extreme needs an element: refuse reduced dimensions of size 0 that results depend on.

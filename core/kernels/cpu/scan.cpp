@@ -163,8 +163,8 @@ static void add_exponentials(const Tensor& out, const Tensor& x, int64_t d) {
 
 Tensor logcumsumexp(Into into, const Tensor& self, int64_t dim, const char* op) {
   if (is_integral(self.dtype()))
-    fail(op, "(): not implemented for '", name_of(self.dtype()),
-         "'; convert the input to a floating-point type");
+    fail<NotImplemented>(op, "(): not implemented for '", name_of(self.dtype()),
+                         "'; convert the input to a floating-point type");
   const int d = wrap_dim(dim, self.dim(), op);
   const Tensor x = dense_as(self, compute_dtype(self.dtype()));
   Tensor out = into.empty(x.sizes(), x.dtype());
@@ -221,7 +221,8 @@ static void find_extremes(const Tensor& values, const Tensor& indices, const Ten
 std::tuple<Tensor, Tensor> cumulative_extreme(Into into, const Tensor& self, int64_t dim, bool max,
                                               const char* op) {
   if (self.is_complex())
-    fail(op, "(): not implemented for '", name_of(self.dtype()), "': complex numbers have no order");
+    fail<NotImplemented>(op, "(): not implemented for '", name_of(self.dtype()),
+                         "': complex numbers have no order");
   const int d = wrap_dim(dim, self.dim(), op);
   const Tensor x = dense_as(self, scan_type(self.dtype()));
   Tensor values = into.empty(x.sizes(), x.dtype()), indices = into.empty(x.sizes(), DType::Int64, 1);

@@ -139,8 +139,8 @@ template <class T, class E>
 // --- Rows -----------------------------------------------------------------------------------------
 
 [[gnu::cold]] void refuse_complex(const Tensor& self, const char* op) {
-  if (self.is_complex())
-    fail(op, "(): not implemented for '", name_of(self.dtype()), "': complex numbers have no order");
+  if (!self.is_complex()) return;
+  fail<NotImplemented>(op, "(): not implemented for '", name_of(self.dtype()), "': it has no order");
 }
 
 /// f(entries, other, x, n, put) for every slice of a row-major tensor: the slice's entries, scratch room for

@@ -126,9 +126,14 @@ _FORMATS = {_C.float16: (10, 15), _C.bfloat16: (7, 127), _C.float32: (23, 127), 
 
 # --- conversion ------------------------------------------------------------------------------------------------------
 
-_to_type = _C._to_type
 _PYTHON_TYPES = (float, int, bool, complex)
 _DTYPES = [value for value in vars(_C).values() if isinstance(value, _C.dtype)]
+
+
+def _to_type(x, dtype):
+    if x.dtype.is_complex:
+        _C._warn_of_lost_parts(x.dtype, _C._dtype(dtype))
+    return _C._to_type(x, dtype)
 
 
 @extend

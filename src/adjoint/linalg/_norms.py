@@ -148,13 +148,13 @@ def norm(
     tensor(A, "linalg.norm")
     if isinstance(dim, (tuple, list)) and len(dim) not in (1, 2):
         raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
-    pair = isinstance(dim, (tuple, list)) and len(dim) == 2
-    if isinstance(ord, str) or (ord is not None and (pair or (dim is None and A.ndim == 2))):
-        return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out)
     if ord is not None and dim is None and A.ndim > 2:
         raise RuntimeError(
             f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.ndim}D."
         )
+    pair = isinstance(dim, (tuple, list)) and len(dim) == 2
+    if isinstance(ord, str) or (ord is not None and (pair or (dim is None and A.ndim == 2))):
+        return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out)
     return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
 
 

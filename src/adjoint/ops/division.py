@@ -17,7 +17,9 @@ def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     if any(t.is_floating_point() or t.is_complex() for t in (input, other)):
         raise RuntimeError("gcd(): expected tensors of integers")
     if input.dtype is _C.bool and other.dtype is _C.bool:
-        raise RuntimeError("gcd(): not implemented for 'bool'; convert first, for example with .to(int64)")
+        raise NotImplementedError(
+            "gcd(): not implemented for 'bool'; convert first, for example with .to(int64)"
+        )
     dtype = result_type(input, other)
     x, y = broadcast_tensors(input.to(dtype).abs(), other.to(dtype).abs())
     while not y.is_meta and bool((y != 0).any()):

@@ -135,7 +135,8 @@ class LBFGS(Optimizer):
             if group["line_search_fn"] is not None:
                 if group["line_search_fn"] != "strong_wolfe":
                     raise RuntimeError("only 'strong_wolfe' is supported")
-                found, spent = self._search(evaluate, d, _Point(0.0, loss, g, slope), t, group)
+                most = group["max_eval"] - evaluations
+                found, spent = self._search(evaluate, d, _Point(0.0, loss, g, slope), t, group, most)
                 t, loss, g = found.t, found.f, found.g
                 self._move(t, d)
             else:
@@ -183,7 +184,7 @@ class LBFGS(Optimizer):
             r = r + s * (weight - y.dot(r) * inverse)
         return r
 
-    def _search(self, evaluate, d, origin, t, group):
+    def _search(self, evaluate, d, origin, t, group, most):
         """A point of the ray, and the number of evaluations; the parameters are back where they were."""
         start = [p.clone() for p in self._params]
 
@@ -194,7 +195,7 @@ class LBFGS(Optimizer):
                 p.copy_(value)
             return _Point(t, f, g, _C._number(g.dot(d)))
 
-        return _line_search(at, origin, t, _C._number(_largest(d)), group["tolerance_change"])
+        return _line_search(at, origin, t, _C._number(_largest(d)), group["tolerance_change"], most)
 
 
 class _Point(NamedTuple):
@@ -229,7 +230,7 @@ def _cubic(a, b, low=None, high=None):
     return min(max(least, low), high)
 
 
-def _line_search(at, origin, t, reach, tolerance, c1=1e-4, c2=0.9, most=25):
+def _line_search(at, origin, t, reach, tolerance, most, c1=1e-4, c2=0.9):
     """A point with f ≤ f₀ + c₁ t f₀' and |f'| ≤ -c₂ f₀', or the best found in `most` iterations.
 
     First the interval grows until it must contain such a point, then it shrinks around the lower end.

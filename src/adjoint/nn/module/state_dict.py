@@ -49,7 +49,7 @@ class IncompatibleKeys(tuple):
     def __repr__(self) -> str:
         if not self[0] and not self[1]:
             return "<All keys matched successfully>"
-        return f"IncompatibleKeys(missing_keys={self[0]}, unexpected_keys={self[1]})"
+        return f"_IncompatibleKeys(missing_keys={self[0]}, unexpected_keys={self[1]})"
 
     def __reduce__(self) -> Any:
         return IncompatibleKeys, tuple(self)
