@@ -8,6 +8,7 @@
 #include "bind/caster.h"
 #include "bind/node_object.h"
 #include "bind/overrides.h"
+#include "bind/replay.h"
 #include "bind/words.h"
 #include "for_size.h"
 #include "transforms/tangents.h"
@@ -422,10 +423,14 @@ void bind_autograd(nb::module_& m) {
   m.def("_set_check_external", [](bool on) { return checking_external.exchange(on); });
   m.def("_is_recording_lines", [] { return recording_lines.load(); });
   m.def("_set_detect_anomaly", [](bool on, bool nan) {
+    tell_recorders("it switches whether anomalies are looked for");
     detecting_anomalies = on;
     checking_nan = nan;
   });
-  m.def("_detect_anomaly", [] { return nb::make_tuple(detecting_anomalies.load(), checking_nan.load()); });
+  m.def("_detect_anomaly", [] {
+    tell_recorders("it asks whether anomalies are looked for");
+    return nb::make_tuple(detecting_anomalies.load(), checking_nan.load());
+  });
 }
 
 }  // namespace adjoint::bind

@@ -4,6 +4,7 @@
 #include "bind/node_object.h"
 #include "bind/operators.h"
 #include "bind/overrides.h"
+#include "bind/replay.h"
 #include "dispatch/forms.h"
 #include "dispatch/rule_node.h"
 #include "for_size.h"
@@ -114,7 +115,11 @@ void bind_runtime(nb::module_& m) {
       "_return_types", [] { return nb::steal<nb::dict>(return_types()); },
       "The types of several results with names, by operator.");
   m.def(
-      "get_num_threads", [] { return runtime::get_num_threads(); },
+      "get_num_threads",
+      [] {
+        tell_recorders("it asks for the number of threads");
+        return runtime::get_num_threads();
+      },
       "Threads that one operation may use: what `set_num_threads` said, else the smallest of the "
       "environment\n"
       "variables ADJOINT_NUM_THREADS and OMP_NUM_THREADS, of the processors that the process may run on, "
@@ -134,6 +139,7 @@ void bind_runtime(nb::module_& m) {
       "set_num_threads",
       [](int n) {
         if (n < 1) fail<ValueError>("set_num_threads(): expected at least one thread, but got ", n);
+        tell_recorders("it sets the number of threads");
         runtime::set_num_threads(n);
       },
       nb::arg("n"),
@@ -174,6 +180,7 @@ void bind_runtime(nb::module_& m) {
   m.def(
       "memory_statistics",
       [] {
+        tell_recorders("it asks how much memory is used");
         const runtime::MemoryStatistics s = runtime::memory_statistics();
         nb::dict d;
         d["allocated_bytes"] = s.allocated_bytes;

@@ -6,6 +6,7 @@
 #include "autograd/arithmetic.h"
 #include "bind/convert.h"
 #include "bind/object.h"
+#include "bind/replay.h"
 #include "dispatch/operator.h"
 #include "for_size.h"
 #include "ops/shape.h"
@@ -51,15 +52,20 @@ void node_dealloc(PyObject* o) {
   Py_DECREF(type);
 }
 PyObject* node_repr(PyObject* o) {
+  tell_recorders("it shows the address of a node");
   return PyUnicode_FromFormat("<%s object at %p>", of(o).name().c_str(), &of(o));
 }
-PyObject* node_name(PyObject* o, PyObject*) { return PyUnicode_FromString(of(o).name().c_str()); }
+PyObject* node_name(PyObject* o, PyObject*) {
+  graph_in_recorders(of(o));
+  return PyUnicode_FromString(of(o).name().c_str());
+}
 Py_hash_t node_hash(PyObject* o) { return static_cast<Py_hash_t>(reinterpret_cast<uintptr_t>(&of(o)) >> 4); }
 PyObject* node_compare(PyObject* a, PyObject* b, int how) {
   if (!PyObject_TypeCheck(b, node_type) || (how != Py_EQ && how != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
   return PyBool_FromLong((&of(a) == &of(b)) == (how == Py_EQ));
 }
 PyObject* node_next(PyObject* o, void*) {
+  graph_in_recorders(of(o));
   const auto edges = of(o).edges();
   PyObject* t = PyTuple_New(static_cast<Py_ssize_t>(edges.size()));
   for (size_t i = 0; t && i < edges.size(); ++i) {
@@ -194,6 +200,7 @@ PyObject* node_getattr(PyObject* o, PyObject* name) {
              saved = raw || std::strncmp(text, "_saved_", 7) == 0;
   if (saved || std::strcmp(text, "variable") == 0) {
     const char* wanted = text + (raw ? 11 : saved ? 7 : 0);
+    graph_in_recorders(of(o));
     try {
       for (SavedValue& v : of(o).saved()) {
         if (v.name != wanted) continue;

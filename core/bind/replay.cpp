@@ -7,6 +7,7 @@
 #include <cstring>
 #include <unordered_set>
 
+#include "autograd/engine.h"
 #include "autograd/meta.h"
 #include "autograd/views.h"
 #include "bind/computing.h"
@@ -113,6 +114,7 @@ struct Recorder {
   const uint64_t first_node = thread_state.sequence;
   explicit Recorder(Ref<Tracer> t) : tracer(std::move(t)) {
     tracer->hooks_before = hooks_set;
+    tracer->first_node = first_node;
     push(Ref<Observer>(tracer));
   }
   ~Recorder() {
@@ -243,6 +245,7 @@ std::shared_ptr<const Again> again_in_python(nb::handle call, size_t shares) {
 
 const char* reason_not_to_replay() {
   const ThreadState& s = thread_state;
+  if (detecting_anomalies.load(std::memory_order_relaxed)) return "anomalies are looked for";
   if (any_mode()) return "a mode of __torch_function__ is on";
   if (s.interpreter) return "a mode or autocast is on";
   if (s.observer) return "something else looks on";
@@ -257,7 +260,8 @@ const char* reason_not_to_replay() {
 
 int mode_of_replay() {
   const ThreadState& s = thread_state;
-  return int{s.grad} | int{s.inference} << 1 | static_cast<int>(default_dtype()) << 2;
+  return int{s.grad} | int{s.inference} << 1 | static_cast<int>(default_dtype()) << 2 |
+         int{s.inference && s.grad_asked} << 20;
 }
 
 namespace {
@@ -271,6 +275,11 @@ void each_tracer(F&& f) {
 
 void tell_recorders(const char* what) {
   each_tracer([&](Tracer& t) { t.refuse(what); });
+}
+void graph_in_recorders(const Node& node) {
+  each_tracer([&](Tracer& t) {
+    if (node.sequence < t.first_node) t.refuse("it looks at the graph of a tensor that existed before");
+  });
 }
 void hook_in_recorders() {
   each_tracer([](Tracer& t) {

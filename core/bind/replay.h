@@ -8,6 +8,9 @@ namespace adjoint::bind {
 
 /// A program asks for, or changes, what no replay would notice: it is not recorded.
 void tell_recorders(const char* what);
+/// It asks what this node is, what it leads to or what it keeps: a graph that existed before the call is not
+/// compared.
+void graph_in_recorders(const Node& node);
 /// A hook is set.
 void hook_in_recorders();
 /// The hook of this number runs.

@@ -45,7 +45,7 @@ PyObject* get_retains_grad(PyObject* s, void*) {
 }
 PyObject* get_output_nr(PyObject* s, void*) {
   return guard([&] {
-    history(unwrap(s));
+    if (const Node* const node = history(unwrap(s))) graph_in_recorders(*node);
     return PyLong_FromLong(unwrap(s)->output_nr);
   });
 }
@@ -56,7 +56,10 @@ PyObject* get_version(PyObject* s, void*) {
     return PyLong_FromUnsignedLong(version_of_both(unwrap(s)));
   });
 }
-PyObject* get_base(PyObject* s, void*) { return wrap(base_of(unwrap(s))); }
+PyObject* get_base(PyObject* s, void*) {
+  if (unwrap(s)->is(TensorImpl::kView)) tell_recorders("it asks for what a tensor is a view of");
+  return wrap(base_of(unwrap(s)));
+}
 PyObject* get_itemsize(PyObject* s, void*) { return PyLong_FromLongLong(unwrap(s).itemsize()); }
 PyObject* get_nbytes(PyObject* s, void*) {
   return PyLong_FromLongLong(unwrap(s).itemsize() * unwrap(s).numel());
@@ -89,6 +92,7 @@ PyObject* get_grad_fn(PyObject* s, void*) {
   return guard([&] {
     const Tensor& t = unwrap(s);
     Node* const node = history(t);
+    if (node) graph_in_recorders(*node);
     // What has taken the place of a replayed call's node is where hooks are to be set.
     return node ? wrap_node(resolved({Ref<Node>::share(node), t->output_nr}).node) : Py_NewRef(Py_None);
   });

@@ -281,7 +281,8 @@ void ReplayNode::apply(Gradients& in, Gradients& out) {
   if (is_replaced(*this) && (released_ || thread_state.grad)) return differentiate_replaced(in, out);
   Reading reading(*this, in);
   const Replay::Backward* pass =
-      thread_state.grad || thread_state.watched || thread_state.dual_level || thread_state.batch_level
+      thread_state.grad || thread_state.inference || thread_state.watched || thread_state.dual_level ||
+              thread_state.batch_level
           ? nullptr
           : replay_->pass_for(part(), in);
   const bool holds = !replay_->recording_->asks || (pass && again_ && again_->holds());

@@ -175,6 +175,8 @@ class Tracer final : public Observer {
     if (where_ && hooked_at_.empty()) hooked_at_ = where_();
   }
   const std::string& hooked_at() const { return hooked_at_; }
+  /// The number that the first node of the call gets.
+  uint64_t first_node = 0;
   /// The number of the last hook that was set before the call.
   uint64_t hooks_before = 0;
   /// Of those before, the numbers of such as may run in it; and whether any did.

@@ -55,6 +55,8 @@ LEFT = {
     "it calls": "autograd.gradcheck autograd.gradgradcheck adjoint.bug_report adjoint.from_file adjoint.show_config",
     "which cannot be looked into": "adjoint.from_numpy adjoint.frombuffer",
     "of a generator": "adjoint.get_rng_state adjoint.initial_seed",
+    # What is not compared at each call.
+    "it asks": "adjoint.get_num_threads adjoint.memory_statistics adjoint.is_anomaly_enabled adjoint.is_anomaly_check_nan_enabled",
 }
 #: What is no program by itself: it changes modes, files or types, or tells of the library.
 NO_PROGRAMS = set("save load compile manual_seed seed set_rng_state Generator".split())

@@ -131,7 +131,14 @@ def passes(
     cut = _C._Cut(roots, which, [inputs[i] for i in by], by, len(tensors), recorder.first_node)  # type: ignore[call-arg]
     if cut.tangled:
         raise Unfit("its result requires grad, and was recorded in another order than its graph has")
-    groups = _passes_of(recorder, cut, roots, len(by))
+    # The program has not run them: what a rule of its own draws there is drawn again.
+    generator = _C._default_generator()
+    state = generator.get_state() if made.clean else None
+    try:
+        groups = _passes_of(recorder, cut, roots, len(by))
+    finally:
+        if state is not None:
+            generator.set_state(state)
     if groups is None:
         if made.hooks:
             raise Unfit(f"it sets a hook on what it has freed{_line(recorder.hooked_at)}")

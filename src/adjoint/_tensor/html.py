@@ -17,6 +17,7 @@ def html_of(tensor: _C.Tensor) -> str:
 
     Tensors of more than two dimensions, and those without elements in memory, are shown as their text.
     """
+    _C._tell_recorders("it writes a tensor as text, and how may be set")
     said = [f"shape {tuple(tensor.shape)}", str(tensor.dtype).rpartition(".")[2], str(tensor.device)]
     if tensor.grad_fn is not None:
         said.append(f"grad_fn {tensor.grad_fn.name()}")

@@ -69,6 +69,7 @@ def set_printoptions(
     tensor([1.23])
     >>> ad.set_printoptions(profile="default")
     """
+    _C._tell_recorders("it sets how tensors are printed")
     if profile is not None:
         if profile not in _PROFILES:
             raise ValueError(
@@ -88,6 +89,7 @@ set_printoptions(profile="default")
 
 def text_of(tensor: Tensor, contents: Any = None) -> Any:
     """What `repr` gives for a tensor."""
+    _C._tell_recorders("it writes a tensor as text, and how may be set")
     batch = _C._batch_of(tensor)
     if batch is not None:
         # All samples, since no one of them is what the tensor stands for.
