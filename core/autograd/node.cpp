@@ -1,8 +1,6 @@
 #include "autograd/node.h"
 
 #include <cctype>
-#include <string_view>
-#include <utility>
 
 #include "autograd/engine.h"
 #include "autograd/saved.h"
@@ -71,43 +69,7 @@ void Node::destroy(Node* node) noexcept {
   pending = nullptr;
 }
 
-namespace {
-
-/// What torch records where a row of another name is recorded here: programs print the names of nodes.
-constexpr std::pair<std::string_view, const char*> kKnownAs[] = {
-    {"linear", "addmm"},
-    {"_cross_entropy", "nll_loss"},
-    {"_squared_distance", "mse_loss"},
-    {"layer_norm", "native_layer_norm"},
-    {"_gelu_none", "gelu"},
-    {"_gelu_tanh", "gelu"},
-    {"_prelu", "prelu_kernel"},
-    {"selu", "elu"},
-    {"relu6", "hardtanh"},
-    {"square", "pow"},
-    {"contiguous", "clone"},
-    {"_convolution_input", "convolution"},
-    {"_cross", "linalg_cross"},
-    {"_cholesky", "linalg_cholesky_ex"},
-    {"_det", "linalg_det"},
-    {"_eig", "linalg_eig"},
-    {"_eigh", "linalg_eigh"},
-    {"_householder_product", "linalg_householder_product"},
-    {"_inverse", "linalg_inv_ex"},
-    {"_lu_factor", "linalg_lu_factor_ex"},
-    {"_pinv", "linalg_pinv"},
-    {"_qr", "linalg_qr"},
-    {"_slogdet", "linalg_slogdet"},
-    {"_solve", "linalg_solve_ex"},
-    {"_solve_triangular", "linalg_solve_triangular"},
-    {"_svd", "linalg_svd"},
-};
-
-}  // namespace
-
 std::string backward_name(const char* op) {
-  for (const auto& [row, known] : kKnownAs)
-    if (row == op) op = known;
   std::string s;
   bool up = true;
   for (const char* c = op; *c; ++c) {

@@ -202,7 +202,7 @@ class ElementwiseNode final : public Node {
     }
     if constexpr (S > 0) saves_something();
   }
-  std::string name() const override { return backward_name(op_->name); }
+  std::string name() const override { return backward_name(op_->recorded_as ? op_->recorded_as : op_->name); }
   std::span<Edge> edges() override { return {edges_, A}; }
 
   void apply(Gradients& in, Gradients& out) override {

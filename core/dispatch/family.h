@@ -186,6 +186,7 @@ void add_elementwise(const char* family, int index) {
   info.keeps_type = Op::keeps_type;
   info.inplace = Op::inplace;
   info.samples = Op::samples;
+  if constexpr (requires { Op::recorded_as; }) info.recorded_as = Op::recorded_as;
   if constexpr (requires { &Op::check; }) info.check = &Op::check;
   if constexpr (requires { &Op::absent; }) info.absent = &Op::absent;
   set_input<Op, 0>(info);

@@ -185,6 +185,7 @@ struct ElementwiseInfo {
   Tensor (*recorded[3])(const Tensor& g, const Tensor* in, const Tensor& result, const double* parameters);
   Loops loops;
   const Operator* row;
+  const char* recorded_as;  // the name of its node, where that is another; else null
 };
 
 /// The row of a structured operator; set when its family is registered.

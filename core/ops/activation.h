@@ -48,6 +48,7 @@ struct Hardtanh : Activation {
 
 struct Relu6 : Activation {
   static constexpr auto name = "relu6";
+  static constexpr auto recorded_as = "hardtanh";
   static constexpr auto doc = "Each element limited to [0, 6]; the derivative at both is 0.";
   static constexpr Domain samples{-4, 9};
   static constexpr TypeSet types = types::real;
@@ -125,6 +126,7 @@ struct Elu : Activation {
 
 struct Selu : Activation {
   static constexpr auto name = "selu";
+  static constexpr auto recorded_as = "elu";
   static constexpr auto doc =
       "The scaled elu whose fixed point is mean 0 and variance 1 (Klambauer and others, 2017).";
   static constexpr double alpha = 1.6732632423543772848170429916717,
@@ -185,6 +187,7 @@ struct PreluSlope : Gate {
 
 struct Prelu : Gate {
   static constexpr auto name = "_prelu";
+  static constexpr auto recorded_as = "prelu_kernel";
   static constexpr auto doc = "self where it is positive, other * self elsewhere.";
   static constexpr TypeSet types = types::floating;
   template <class T>
@@ -223,6 +226,7 @@ struct Glu : Gate {
 struct GeluNone : Activation {
   static constexpr bool in_vectors = true;
   static constexpr auto name = "_gelu_none";
+  static constexpr auto recorded_as = "gelu";
   static constexpr auto doc = "x Φ(x) for each element x, Φ the normal distribution function.";
   template <class T>
   ADJOINT_INLINE static T forward(T x) {
@@ -240,6 +244,7 @@ struct Tanh;
 struct GeluTanh : Activation {
   static constexpr bool in_vectors = true;
   static constexpr auto name = "_gelu_tanh";
+  static constexpr auto recorded_as = "gelu";
   static constexpr auto doc = "x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2 for each element x: nearly x Φ(x).";
   static constexpr double a = 0.79788456080286535588, b = 0.044715;
   template <class T>

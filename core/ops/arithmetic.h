@@ -288,6 +288,7 @@ struct Reciprocal : FloatFunction {
 
 struct Square : Unary {
   static constexpr auto name = "square";
+  static constexpr auto recorded_as = "pow";
   static constexpr auto doc = "Square of each element.";
   static constexpr bool promotes_bool = true;
   static constexpr TypeSet types = types::numeric;

@@ -60,6 +60,7 @@ struct Convolution : ConvolutionRow {
 
 struct ConvolutionInput : ConvolutionRow {
   static constexpr auto name = "_convolution_input";
+  static constexpr auto recorded_as = "convolution";
   static void batch(BatchedCall& c, Batched<"self"> y, Batched<"weight"> w, Argument<IntList, "sizes"> sizes,
                     Argument<IntList, "stride"> stride, Argument<IntList, "padding"> padding,
                     Argument<IntList, "dilation"> dilation, Argument<int64_t, "groups"> groups);

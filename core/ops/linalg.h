@@ -52,6 +52,7 @@ struct LinearAlgebraRow : Structured {
 
 struct Cholesky : LinearAlgebraRow {
   static constexpr auto name = "_cholesky";
+  static constexpr auto recorded_as = "linalg_cholesky_ex";
   static constexpr auto batch = batching::leading;
   static constexpr auto doc =
       "L with A = L Lᴴ, from the lower triangles; info > 0 names the leading minor that is not positive.";
@@ -64,6 +65,7 @@ struct Cholesky : LinearAlgebraRow {
 
 struct SolveTriangular : LinearAlgebraRow {
   static constexpr auto name = "_solve_triangular";
+  static constexpr auto recorded_as = "linalg_solve_triangular";
   static constexpr auto batch = batching::leading;
   static constexpr auto doc = "X with A X = B, or X A = B where `left` is false; one triangle of A is read.";
   static constexpr auto signature = "self, B, upper, left=True, unitriangular=False";
@@ -81,6 +83,7 @@ struct SolveTriangular : LinearAlgebraRow {
 
 struct LuFactor : LinearAlgebraRow {
   static constexpr auto name = "_lu_factor";
+  static constexpr auto recorded_as = "linalg_lu_factor_ex";
   static constexpr auto batch = batching::leading;
   static constexpr auto doc =
       "L (below the diagonal) and U in one, LAPACK's pivots; info > 0 names the pivot that is zero.";
@@ -122,6 +125,7 @@ struct LuSolve : LinearAlgebraRow {
 
 struct Solve : LinearAlgebraRow {
   static constexpr auto name = "_solve";
+  static constexpr auto recorded_as = "linalg_solve_ex";
   static constexpr auto batch = batching::leading;
   static constexpr auto doc =
       "X with A X = B, and what A was factored into; info > 0 names the pivot that is zero.";
@@ -137,6 +141,7 @@ struct Solve : LinearAlgebraRow {
 
 struct Inverse : LinearAlgebraRow {
   static constexpr auto name = "_inverse";
+  static constexpr auto recorded_as = "linalg_inv_ex";
   static constexpr auto batch = batching::leading;
   static constexpr auto doc = "The inverse; info > 0 names the pivot that is zero.";
   static constexpr auto signature = "self";
@@ -149,6 +154,7 @@ struct Inverse : LinearAlgebraRow {
 
 struct Det : LinearAlgebraRow {
   static constexpr auto name = "_det";
+  static constexpr auto recorded_as = "linalg_det";
   static constexpr auto batch = batching::leading;
   static constexpr auto doc = "The determinant, and what the matrix was factored into.";
   static constexpr auto signature = "self";
@@ -162,6 +168,7 @@ struct Det : LinearAlgebraRow {
 
 struct Slogdet : LinearAlgebraRow {
   static constexpr auto name = "_slogdet";
+  static constexpr auto recorded_as = "linalg_slogdet";
   static constexpr auto batch = batching::leading;
   static constexpr auto doc =
       "Sign and logarithm of the absolute value of the determinant, and what the matrix was factored into.";
@@ -177,6 +184,7 @@ struct Slogdet : LinearAlgebraRow {
 
 struct Qr : LinearAlgebraRow {
   static constexpr auto name = "_qr";
+  static constexpr auto recorded_as = "linalg_qr";
   static constexpr auto batch = batching::leading;
   static constexpr auto doc =
       "Orthonormal columns Q and upper triangular R with A = Q R; all columns where `complete`.";
@@ -202,6 +210,7 @@ struct Geqrf : LinearAlgebraRow {
 
 struct HouseholderProduct : LinearAlgebraRow {
   static constexpr auto name = "_householder_product";
+  static constexpr auto recorded_as = "linalg_householder_product";
   static constexpr auto batch = batching::leading;
   static constexpr auto doc = "The first columns of the product of the reflectors below a's diagonal.";
   static constexpr auto signature = "self, tau";
@@ -211,6 +220,7 @@ struct HouseholderProduct : LinearAlgebraRow {
 
 struct Eigh : LinearAlgebraRow {
   static constexpr auto name = "_eigh";
+  static constexpr auto recorded_as = "linalg_eigh";
   static constexpr auto batch = batching::leading;
   static constexpr auto doc =
       "Ascending eigenvalues and orthonormal eigenvectors of Hermitian matrices, of which one triangle is "
@@ -227,6 +237,7 @@ struct Eigh : LinearAlgebraRow {
 
 struct Eig : LinearAlgebraRow {
   static constexpr auto name = "_eig";
+  static constexpr auto recorded_as = "linalg_eig";
   static constexpr auto batch = batching::leading;
   static constexpr auto doc = "Complex eigenvalues and right eigenvectors of length one.";
   static constexpr auto signature = "self, vectors=True";
@@ -241,6 +252,7 @@ struct Eig : LinearAlgebraRow {
 
 struct Svd : LinearAlgebraRow {
   static constexpr auto name = "_svd";
+  static constexpr auto recorded_as = "linalg_svd";
   static constexpr auto batch = batching::leading;
   static constexpr auto doc = "Singular values, descending, and vectors: A = U diag(S) Vh.";
   static constexpr auto signature = "self, full_matrices=False, vectors=True";
@@ -255,6 +267,7 @@ struct Svd : LinearAlgebraRow {
 
 struct PseudoInverse : LinearAlgebraRow {
   static constexpr auto name = "_pinv";
+  static constexpr auto recorded_as = "linalg_pinv";
   static constexpr auto doc =
       "The pseudoinverse: singular values up to the larger of atol and rtol times the largest count as zero. "
       "Of Hermitian matrices the lower triangle is read.";

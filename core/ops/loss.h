@@ -55,6 +55,7 @@ struct CrossEntropyBackward;
 
 struct ClassCrossEntropy : Structured {
   static constexpr auto name = "_cross_entropy";
+  static constexpr auto recorded_as = "nll_loss";
   static constexpr auto doc = "cross_entropy with class indices.";
   static constexpr auto signature = "input, target, weight, reduction, ignore_index, label_smoothing";
   static constexpr TypeSet types = types::floating;
@@ -170,6 +171,7 @@ struct MseLoss : Structured {
 
 struct SquaredDistance : Structured {
   static constexpr auto name = "_squared_distance";
+  static constexpr auto recorded_as = "mse_loss";
   static constexpr auto doc = "Sum or mean of (input - target)² for two tensors of one shape and type.";
   static constexpr auto signature = "input, target, mean";
   static constexpr TypeSet types = types::floating;

@@ -38,6 +38,7 @@ Tensors channel_norm(const Tensor& g, const ChannelNormCall& call, Needs<Channel
 
 struct LayerNorm : Structured {
   static constexpr auto name = "layer_norm";
+  static constexpr auto recorded_as = "native_layer_norm";
   static void batch(BatchedCall& c, Batched<"input"> input,
                     Argument<IntList, "normalized_shape"> normalized_shape, Batched<"weight"> weight,
                     Batched<"bias"> bias, Argument<double, "eps"> eps);

@@ -266,6 +266,7 @@ struct Addr : Structured {
 
 struct Cross : Structured {
   static constexpr auto name = "_cross";
+  static constexpr auto recorded_as = "linalg_cross";
   static constexpr auto batch = batching::leading;
   static constexpr auto doc = "The cross products of vectors of length three along a dimension.";
   static constexpr auto signature = "self, other, dim";
@@ -284,6 +285,7 @@ struct Cross : Structured {
 
 struct Linear : Structured {
   static constexpr auto name = "linear";
+  static constexpr auto recorded_as = "addmm";
   static void batch(BatchedCall& c, Batched<"input"> input, Batched<"weight"> weight, Batched<"bias"> bias);
   static constexpr auto doc = "input @ weight.T + bias, over the last dimension of the input.";
   static constexpr auto signature = "input, weight, bias=None";

@@ -164,6 +164,7 @@ struct Unflatten : Structured {
 
 struct Contiguous : Structured {
   static constexpr auto name = "contiguous";
+  static constexpr auto recorded_as = "clone";
   static constexpr auto batch = batching::leading;
   static constexpr auto doc = "The tensor itself where it lies in row-major order, else a copy that does.";
   static constexpr auto signature = "self";

@@ -18,9 +18,9 @@ Tensor scatter_source(const Tensor& g, IntList sizes, int64_t dim, const Tensor&
 /// The slices that were written, in the source's shape: a vector of one element may be written to a scalar.
 Tensor slices_source(const Tensor& g, IntList sizes, int64_t dim, const Tensor& index);
 Tensor scaled(const Tensor& t, const Scalar& by);
-/// Refuses a value that is not broadcast to the shape of what it is copied to.
 /// Says once that complex numbers become real ones by a conversion that the program asked for.
 void warn_of_lost_parts(DType from, DType to);
+/// Refuses a value that is not broadcast to the shape of what it is copied to.
 void need_copy_fits(IntList to, IntList from);
 /// Zeros: what was there before has no part in what is there now.
 Tensor overwritten(const Tensor& g);
