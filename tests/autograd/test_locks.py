@@ -16,8 +16,9 @@ def test_reading_a_gradient_while_a_pass_adds_to_it():
     done = run_python(
         "-c",
         """
-import faulthandler, threading
+import faulthandler, sys, threading
 faulthandler.dump_traceback_later(120, exit=True)
+sys.setswitchinterval(1e-5)  # who gives the interpreter away in a pass has it back soon
 import adjoint as ad
 from adjoint.autograd import graph
 
