@@ -286,13 +286,14 @@ void batched(const Tensor& a, const Tensor& b, const Tensor& start, const Tensor
   };
   const Tensor &left = x.tensor(), &right = y.tensor();
   const Dims a_steps = steps(left), b_steps = steps(right);
-  if (const int64_t down = rows_apart(x, m, k, a_steps, b_steps, batch);
-      down && (!from || m == 1 || from_step == m * from_down)) {
-    // One right factor: the rows of all left ones make one product.
-    multiply_one(left.data<T>(), {down, 1}, right.data<T>(), y, from, m == 1 ? from_step : from_down,
-                 from_across, out.data<T>(), count * m, n, k, true);
-    return;
-  }
+  if constexpr (has_blas<T>)
+    if (const int64_t down = rows_apart(x, m, k, a_steps, b_steps, batch);
+        down && (!from || m == 1 || from_step == m * from_down)) {
+      // One right factor: the rows of all left ones make one product.
+      multiply_one(left.data<T>(), {down, 1}, right.data<T>(), y, from, m == 1 ? from_step : from_down,
+                   from_across, out.data<T>(), count * m, n, k, true);
+      return;
+    }
   if constexpr (is_floating_v<T> && !is_half_v<T>) {
     if (batch.size() == 1 && count >= kMatrixLanes<T> && std::max({m, n, k}) <= kSmallProduct &&
         std::min({m, n, k}) > 0 && !from) {
