@@ -84,10 +84,12 @@ void write_dual(const Operator& op, DualCall& call, const Tensors& given, Result
     Tensors arguments = given;
     arguments[0] = settled_tangent(self, *level, true);
     if (written.get() != self.get()) set_tangent(written, *level, arguments[0], true);
+    // What is written may itself be the tangent of another operand, and has one of this level now.
     for (size_t i = 1; i < op.kinds.size(); ++i) {
       const size_t at = call.first[i];
       if (op.linear_terms >> i & 1 && at < call.first[i + 1])
-        arguments[at] = call.tangents[at].defined() ? call.tangents[at] : expanded_zero(given[at]);
+        arguments[at] = call.tangents[at].defined() ? without_tangents(call.tangents[at], level->number)
+                                                    : expanded_zero(given[at]);
     }
     Results r;
     op.boxed(call.with(arguments).data(), r);

@@ -213,3 +213,16 @@ def test_writes_that_forward_mode_allows():
 
     value, push = linearize(noisy, x)
     assert ad.equal(push(ad.ones(2)), value) and ad.equal(push(ad.ones(2)), value)
+
+
+def test_a_function_writes_to_the_tangent_that_was_given():
+    a, b = ad.tensor([0.5, 2.0]), ad.tensor([1.0, 3.0])
+
+    def f(z):
+        b.copy_(z)
+        return z * 2
+
+    value, tangent = ad.func.jvp(f, (a,), (b,))
+    assert value.tolist() == [1.0, 4.0]
+    assert tangent.tolist() == [1.0, 4.0]  # of what the given tangent is by then
+    assert b.tolist() == [0.5, 2.0]
