@@ -49,9 +49,7 @@ struct MaxPool : Structured {
 
 struct MaxPoolValues : Structured {
   static constexpr auto name = "_max_pool_values";
-  static constexpr auto recorded_as = [](Argument<IntList, "kernel"> kernel) {
-    return kernel.value.size() == 3 ? "max_pool3d_with_indices" : "max_pool2d_with_indices";
-  };
+  static constexpr auto recorded_as = MaxPool::recorded_as;
   static void batch(BatchedCall& c, Batched<"self"> self, Argument<IntList, "kernel"> kernel,
                     Argument<IntList, "stride"> stride, Argument<IntList, "padding"> padding,
                     Argument<IntList, "dilation"> dilation, Argument<IntList, "result"> result);

@@ -3,7 +3,6 @@ is put back after a failure, the graph of a call. What a function reads is in te
 """
 
 import gc
-import signal
 import threading
 
 import pytest
@@ -106,35 +105,6 @@ def rows_that_make_something_else(jit, see):
     for k in range(12):
         x = ad.tensor([1.0 if k % 6 < 4 else -1.0, 2, 3, 4])
         see(f(x), g(x), h(x))
-
-
-def test_an_interrupted_replay_takes_back_what_may_still_fail(monkeypatch):
-    """Contents and versions fit each other, whatever part of it has run."""
-    monkeypatch.setattr(threading, "excepthook", lambda _: None)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    state, w, rows = ad.zeros(200, 200), doubles(200, 200).float() / 14, ad.arange(200).flip(0)
-
-    def step(x):
-        state.add_(1)
-        for _ in range(40):
-            x = (x @ w).tanh()
-        return x.index_select(0, rows)
-
-    f, x = ad.jit(step), numbers(200, 200)
-    try:
-        for _ in range(4):
-            f(x)
-        for delay in (0.001, 0.003, 0.01, 0.02):
-            timer = threading.Timer(delay, signal.raise_signal, (signal.SIGINT,))
-            with pytest.raises(KeyboardInterrupt):
-                timer.start()
-                for _ in range(10_000):
-                    f(x)
-            timer.join()
-            assert bool((state == state[0, 0]).all()) and state._version == state[0, 0].item()
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert f.stats()["replayed"]
 
 
 # --- values ------------------------------------------------------------------------------------------------------------------
