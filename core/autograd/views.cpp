@@ -185,14 +185,34 @@ void before_first_view(const Tensor& base) {
   v.view_version.store(v.version(), std::memory_order_relaxed);
 }
 
+namespace {
+// The view as its base gives it now. A view that required a gradient before its base was detached goes on
+// requiring one, which nobody gets.
+Tensor recorded_again(const Tensor& base, const Tensor& view) {
+  if (!is_differentiable(view.dtype())) return {};
+  GradMode on(true);
+  const ViewPart part(base, view);
+  if (base.requires_grad()) return replay_view(base, part);
+  const Tensor tracked = alias(base);
+  tracked->set(TensorImpl::kRequiresGrad, true);
+  const Tensor again = replay_view(tracked, part);
+  const Node* end = gradient_edge(tracked).node.get();
+  for (Node* node = again->grad_fn; node;) {
+    Edge& next = node->edges()[0];
+    if (next.node.get() == end) next = {};
+    node = next.node.get();
+  }
+  return again;
+}
+}  // namespace
+
 void refresh_view(const Tensor& t) {
   const Tensor base = base_of(t);
   if (!base.defined()) return;
   const uint32_t now = t.version();
   if (t->grad_fn || base.requires_grad()) {
     if (t->flags & TensorImpl::kSpecialView) refuse_view(t, nullptr, true);
-    GradMode on(true);
-    const Tensor again = is_differentiable(t.dtype()) ? replay_view(base, ViewPart(base, t)) : Tensor();
+    const Tensor again = recorded_again(base, t);
     ViewImpl& v = as_view(t.get());
     Ref<Node> old;  // dies after the lock
     std::lock_guard lock(v.lock);
@@ -245,7 +265,7 @@ void check_history(const Tensor& t, const char* op) {
   if (t->is(TensorImpl::kView)) {
     if (t->flags & TensorImpl::kSpecialView) refuse_view(t, op, false);
     const Tensor base = base_of(t);
-    if (base.defined() && base->is(TensorImpl::kRequiresGrad) && !base->grad_fn)
+    if (base.defined() && !base->grad_fn && (base->is(TensorImpl::kRequiresGrad) || t->grad_fn))
       refuse_leaf("a view of a leaf Variable");
     history(t);
   }

@@ -409,3 +409,31 @@ def test_operands_may_overlap_the_tensor_that_is_written():
     assert x.tolist() == [0, 1, 3, 5, 7]
     x[:-1].copy_(x[1:])
     assert x.tolist() == [1, 3, 5, 7, 7]
+
+
+def base_detached_after_its_view(detach):
+    p = ad.ones(2, 2, requires_grad=True)
+    base = p * 2 if detach else p
+    view = base.t()
+    if detach:
+        base.detach_()
+    else:
+        base.requires_grad_(False)
+    base.mul_(3)
+    return p, base, view
+
+
+@pytest.mark.parametrize("detach", [True, False])
+@pytest.mark.parametrize("ask", ["grad_fn", "requires_grad", "is_leaf"])
+def test_a_view_goes_on_requiring_a_gradient_that_its_detached_base_does_not_get(detach, ask):
+    p, base, view = base_detached_after_its_view(detach)
+    getattr(view, ask)
+    assert (view.requires_grad, view.is_leaf, base.requires_grad) == (True, False, False)
+    assert view.grad_fn.name() == "AsStridedBackward0" and view.grad_fn.next_functions == ((None, 0),)
+    (view * 2).sum().backward()
+    assert p.grad is None and base.grad is None
+    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
+        view.mul_(2)
+    with ad.no_grad():
+        view.mul_(2)
+    assert base[0, 0].item() == (12 if detach else 6)
