@@ -63,7 +63,8 @@ bool is_fresh(const Tensor& t) {
          t->storage->refcount.load(std::memory_order_acquire) == 1;
 }
 
-void write_result(const Tensor& out, const Tensor& result, const char* name, bool converts, bool fresh);
+void check_result(const Tensor& out, const Tensor& result, const char* name, bool converts);
+void write_result(const Tensor& out, const Tensor& result, const char* name, bool fresh);
 
 /// A result takes the place of what a tensor held.
 void copy_over(const Tensor& to, const Tensor& from, const char* name) {
@@ -79,7 +80,7 @@ void copy_over(const Tensor& to, const Tensor& from, const char* name) {
 void perform_into(const Call& call, const std::vector<Value>& values) {
   const char* const name = call.op.name;
   const bool there = may_be_made_there(call);
-  Into::Given given{call.out};
+  Into::Given given{call.out, name, call.op.out_converts};
   Results r;
   if (there) r.into = Into(given);
   try {
@@ -92,6 +93,8 @@ void perform_into(const Call& call, const std::vector<Value>& values) {
   const std::span<Tensor> made = r.kind == Results::Kind::One ? std::span(&r.one, 1) : std::span(r.many);
   if (call.out.size() != made.size())
     fail<TypeError>(name, "(): out must be a tuple of ", made.size(), " Tensors");
+  for (size_t i = 0; i < made.size(); ++i)
+    if (made[i].defined()) check_result(call.out[i], made[i], name, call.op.out_converts);
   for (size_t i = 0; i < made.size(); ++i) {
     if (!made[i].defined()) continue;
     if (given.has_taken(i) && lies_in(made[i], call.out[i])) {
@@ -99,7 +102,7 @@ void perform_into(const Call& call, const std::vector<Value>& values) {
       continue;
     }
     if (given.has_taken(i) && overlap(made[i], call.out[i])) made[i] = copy_of(made[i]);
-    write_result(call.out[i], made[i], name, call.op.out_converts, is_fresh(made[i]));
+    write_result(call.out[i], made[i], name, is_fresh(made[i]));
   }
 }
 
@@ -199,25 +202,14 @@ void need_device(const char* op, Device device, const Tensor& out) {
          ", but cross-device copies are not allowed! ", op, "(): out= must be on the device of the result");
 }
 
-void need_out_type(DType type, DType out, const char* name, bool converts) {
-  const bool bytes =
-      type == DType::Bool && out == DType::UInt8;  // as whether something holds was written once
-  if (!converts && type != out && !bytes)
-    fail(name, "(): Expected out tensor to have dtype ", cpp_name_of(type), ", but got ", cpp_name_of(out),
-         " instead: expected scalar_type ", type_name_of(type), " but found ", type_name_of(out));
-  if (!can_cast(type, out))
-    fail("result type ", type_name_of(type), " can't be cast to the desired output type ", type_name_of(out),
-         " in ", name, "(out=): Expected result to be safely castable from ", type_name_of(type),
-         " dtype, but got result with dtype ", type_name_of(out));
-}
-
 void write_out(const Tensor& t, const Tensor& result, const char* name, bool converts) {
-  write_result(t, result, name, converts, false);
+  check_result(t, result, name, converts);
+  write_result(t, result, name, false);
 }
 
 namespace {
-/// As write_out. A `fresh` result gives its memory to a tensor that has to get another anyhow.
-void write_result(const Tensor& t, const Tensor& result, const char* name, bool converts, bool fresh) {
+/// Refuse what a result may not be written to.
+void check_result(const Tensor& t, const Tensor& result, const char* name, bool converts) {
   if ((t->flags | result->flags) & TensorImpl::kElsewhere) [[unlikely]]
     need_device(name, device_of(result), t);
   if (result.requires_grad() || (thread_state.grad && t.requires_grad()))
@@ -226,6 +218,11 @@ void write_result(const Tensor& t, const Tensor& result, const char* name, bool 
          "arguments requires grad.");
   need_out_type(result.dtype(), t.dtype(), name, converts);
   refuse_overlap(t, name);
+}
+
+/// As write_out, of what was checked. A `fresh` result gives its memory to a tensor that has to get another
+/// anyhow.
+void write_result(const Tensor& t, const Tensor& result, const char* name, bool fresh) {
   const auto fill = [&] {
     if (is_transformed(t) || is_transformed(result)) [[unlikely]] {
       write_transformed(t, result);

@@ -25,7 +25,5 @@ void write_out(const Tensor& out, const Tensor& result, const char* name, bool c
 
 /// Refuse an out= that is not where the result is.
 void need_device(const char* op, Device device, const Tensor& out);
-/// Refuse out= of a type that it may not have, where the result is of type `type`.
-void need_out_type(DType type, DType out, const char* name, bool converts);
 
 }  // namespace adjoint

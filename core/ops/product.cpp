@@ -109,7 +109,7 @@ Tensor matmul(Into into, const Tensor& a0, const Tensor& b0, const char* op, con
   if (!row) sizes.push_back(m);
   if (!column) sizes.push_back(n);
   const bool nothing = k == 0 && !start0.defined();
-  Tensor out = into.empty(sizes.span(), c);
+  Tensor out = into.empty_for(type, sizes.span(), c);
   if (nothing) zeroed(out);
   if (out.numel() != 0 && !nothing) {
     const Tensor start = start0.defined() ? dense_as(start0, c) : Tensor();

@@ -186,7 +186,7 @@ Tensor RandPerm::forward(Into into, int64_t n, DType dtype, OptionalGenerator ge
   const DeviceScope scope(thread_state.default_device);
   if (n < 0) fail("randperm(): n must be non-negative, but got ", n);
   const int64_t sizes[] = {n};
-  const Tensor t = into.empty(sizes, DType::Int64);
+  const Tensor t = into.empty_for(dtype, sizes, DType::Int64);
   on<&kernels::draw_permutation>(Out(t), chosen(generator));
   return as_dtype(into, t, dtype);
 }

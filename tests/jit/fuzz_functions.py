@@ -114,7 +114,7 @@ class Close:
 
 def failed(error):
     # Which node found it, and so which of several tensors it names, is another.
-    words = re.sub(r"\w+Backward\d*", "a node", str(error)).partition(". ")[0]
+    words = re.sub(r"\w+Backward\d*|(?<=^Output )\d+ of \w+", "a node", str(error)).partition(". ")[0]
     for phrase in ("modified by an inplace operation", "the size or type of one of the variables"):
         words = phrase if phrase in words else words
     return type(error).__name__, words[:80]

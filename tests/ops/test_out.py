@@ -121,6 +121,79 @@ def test_structured_results_are_made_in_out(row):
                 np.testing.assert_array_equal(array(t), array(r), err_msg=str(case))
 
 
+@pytest.mark.parametrize(
+    "row", [r for r in OPERATORS if r["function"] and not r["view"]], ids=lambda row: row["name"]
+)
+def test_a_refused_out_keeps_its_elements(row):
+    for dtype in {"float64", "complex128", "float16", "int64"} & set(row["types"]):
+        for case in cases(row, dtype):
+            wanted = case.call()
+            several = isinstance(wanted, tuple)
+            results = wanted if several else (wanted,)
+            if not all(isinstance(r, ad.Tensor) for r in results) or case.bound().get("requires_grad"):
+                continue
+            for other in (ad.float32, ad.float64, ad.complex64, ad.int64, ad.bool):
+                out = tuple(ad.ones(r.shape, dtype=other) for r in results)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    try:
+                        case.call(out=out if several else out[0])
+                        continue
+                    except (RuntimeError, TypeError):
+                        pass
+                assert all((t == 1).all() and t.dtype == other for t in out), (case, other)
+
+
+A = ad.tensor([[4.0, 1, 0], [1, 3, 1], [0, 1, 2]], dtype=ad.float64)
+#: Compositions with several results.
+SEVERAL = {
+    f.__name__: (f, args)
+    for f, *args in (
+        (ad.linalg.eigh, A),
+        (ad.linalg.eig, A),
+        (ad.linalg.svd, A),
+        (ad.linalg.qr, A),
+        (ad.linalg.lu, A),
+        (ad.linalg.slogdet, A),
+        (ad.linalg.inv_ex, A),
+        (ad.linalg.cholesky_ex, A),
+        (ad.linalg.solve_ex, A, A),
+        (ad.linalg.ldl_factor, A),
+        (ad.linalg.lu_factor, A),
+        (ad.triangular_solve, A, A),
+        (ad.geqrf, A),
+        (ad.frexp, A),
+        (ad.aminmax, A),
+        (ad.histogram, A, 4),
+        (ad.mode, A, 0),
+        (ad.nanmedian, A, 0),
+        (ad.unbind_copy, A),
+        (ad.split_copy, A, 1),
+    )
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_one_refused_out_of_several_keeps_the_others(name):
+    f, args = SEVERAL[name]
+    results = f(*args)
+    for k in range(len(results)):
+        out = [ad.full(r.shape, 7, dtype=ad.bool if i == k else r.dtype) for i, r in enumerate(results)]
+        kept = [t.tolist() for t in out]
+        with pytest.raises(RuntimeError):
+            f(*args, out=tuple(out))
+        assert [t.tolist() for t in out] == kept
+    out = [ad.empty_like(r) for r in results]
+    f(*args, out=tuple(out))
+    assert [t.tolist() for t in out] == [r.tolist() for r in results]
+
+
+def test_products_of_several_matrices_take_out():
+    out = ad.empty(0, dtype=ad.float64)
+    assert ad.chain_matmul(A, A, A, out=out) is out and out.tolist() == (A @ (A @ A)).tolist()
+    assert ad.chain_matmul(A, out=out) is out and out.tolist() == A.tolist()
+
+
 def test_no_memory_is_taken_for_a_result():
     x, out = ad.rand(1000, 500), ad.empty(1000, 500)
     ad.set_num_threads(1)

@@ -93,7 +93,7 @@ Tensor accumulate(Into into, const Tensor& self, int64_t dim, const OptionalType
   // First to the type asked for, then to the one computed in: what the former cannot hold is lost, as with
   // .to().
   const Tensor x = dense_as(dtype ? as_dtype(self, type) : self, scan_type(type));
-  Tensor out = into.empty(x.sizes(), x.dtype());
+  Tensor out = into.empty_for(type, x.sizes(), x.dtype());
   on<&accumulate_slices<Combine>>(Out(out), x, d, reverse, start);
   return as_dtype(into, out, type);
 }
@@ -167,7 +167,7 @@ Tensor logcumsumexp(Into into, const Tensor& self, int64_t dim, const char* op) 
                          "'; convert the input to a floating-point type");
   const int d = wrap_dim(dim, self.dim(), op);
   const Tensor x = dense_as(self, compute_dtype(self.dtype()));
-  Tensor out = into.empty(x.sizes(), x.dtype());
+  Tensor out = into.empty_for(self.dtype(), x.sizes(), x.dtype());
   on<&add_exponentials>(Out(out), x, d);
   return as_dtype(into, out, self.dtype());
 }
@@ -225,7 +225,8 @@ std::tuple<Tensor, Tensor> cumulative_extreme(Into into, const Tensor& self, int
                          "': complex numbers have no order");
   const int d = wrap_dim(dim, self.dim(), op);
   const Tensor x = dense_as(self, scan_type(self.dtype()));
-  Tensor values = into.empty(x.sizes(), x.dtype()), indices = into.empty(x.sizes(), DType::Int64, 1);
+  Tensor values = into.empty_for(self.dtype(), x.sizes(), x.dtype()),
+         indices = into.empty(x.sizes(), DType::Int64, 1);
   on<&find_extremes>(Out(values), Out(indices), x, d, max);
   return {as_dtype(into, values, self.dtype()), indices};
 }

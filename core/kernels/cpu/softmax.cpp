@@ -32,7 +32,7 @@ Tensor softmax(Into into, const Tensor& self, int64_t dim, const OptionalType& d
   const DType c = compute_dtype(type);
   // As in torch, results lie row by row.
   const Tensor x = dense_as(dtype && type != c ? as_dtype(self, type) : self, c);
-  Tensor y = into.empty(x.sizes(), c);
+  Tensor y = into.empty_for(type, x.sizes(), c);
   const Slices s(x, d);
   on<&softmax_slices>(Out(y), x, s, log);
   return as_dtype(into, y, type);

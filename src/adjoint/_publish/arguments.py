@@ -90,6 +90,15 @@ def scalar_type(t):
     return t.type().rpartition(".")[2].removesuffix("Tensor")
 
 
+def _need_out(out, result, name, converts):
+    if _C.is_grad_enabled() and any(_C._requires_grad_anywhere(t) for t in (result, out)):
+        raise RuntimeError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+    _C._need_out_type(result, out, name, converts)
+
+
 def give(out, result, name, stacklevel=3, *, converts=True, warns=True):
     """The result; written to `out` where there is one, which takes its shape.
 
@@ -102,12 +111,7 @@ def give(out, result, name, stacklevel=3, *, converts=True, warns=True):
     """
     if out is None:
         return result
-    if _C.is_grad_enabled() and any(_C._requires_grad_anywhere(t) for t in (result, out)):
-        raise RuntimeError(
-            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
-            "arguments requires grad."
-        )
-    _C._need_out_type(result, out, name, converts)
+    _need_out(out, result, name, converts)
     if out.shape == result.shape:
         return out.copy_(result)
     if warns and out.numel():
@@ -128,12 +132,15 @@ def give(out, result, name, stacklevel=3, *, converts=True, warns=True):
 
 
 def give_all(out, results, name, *, converts=True):
-    """A named tuple of results, written to a tuple of tensors where there is one."""
+    """A tuple of results, named or not, written to a tuple of tensors where there is one: to all or, where one is refused, none."""
     if out is None:
         return results
     if not isinstance(out, (tuple, list)) or len(out) != len(results):
         raise TypeError(f"{name}(): argument 'out' must be a tuple of {len(results)} Tensors")
-    return type(results)(*(give(to, result, name, 5, converts=converts) for to, result in zip(out, results)))
+    for to, result in zip(out, results):
+        _need_out(to, result, name, converts)
+    given = [give(to, result, name, 4, converts=converts) for to, result in zip(out, results)]
+    return type(results)(*given) if hasattr(results, "_fields") else tuple(given)
 
 
 #: The parameters of which a call has said that they have no effect.

@@ -141,13 +141,18 @@ def type_name(A):
     return A.type().split(".")[-1].removesuffix("Tensor")
 
 
-def give_cast(out, result, name, what="result", *, converts=True):
-    """Like `give`, for the functions that torch lets write to any type that can hold the result: with its words where not."""
+def need_cast(out, result, name, what="result"):
+    """Refuse an `out` whose type cannot hold the result, in torch's words."""
     if out is not None and not can_cast(result.dtype, out.dtype):
         raise RuntimeError(
             f"{called(name)}: Expected {what} to be safely castable from {type_name(result)} dtype, but got {what} with dtype "
             f"{type_name(out)}"
         )
+
+
+def give_cast(out, result, name, what="result", *, converts=True):
+    """Like `give`, for the functions that torch lets write to any type that can hold the result."""
+    need_cast(out, result, name, what)
     return give(out, result, name, converts=converts)
 
 

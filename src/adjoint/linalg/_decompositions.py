@@ -16,6 +16,7 @@ from adjoint.linalg._checks import (
     finite,
     give_cast,
     matrices,
+    need_cast,
     raise_where,
     square,
     tensor,
@@ -324,13 +325,9 @@ def eig(A: Tensor, *, out: Sequence[Tensor] | None = None) -> Any:
     tensor([1., 1.])
     """
     result = _eig(A, True, "linalg.eig")
-    if out is None:
-        return result
-    values, vectors = out
-    return return_types.linalg_eig(
-        give_cast(values, result[0], "torch.linalg.eig", "eigenvalues"),
-        give_cast(vectors, result[1], "torch.linalg.eig", "eigenvectors"),
-    )
+    for to, value, what in zip(out or (), result, ("eigenvalues", "eigenvectors")):
+        need_cast(to, value, "torch.linalg.eig", what)
+    return give_all(out, result, "linalg.eig")
 
 
 def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:

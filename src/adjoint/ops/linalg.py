@@ -271,12 +271,7 @@ def lu_unpack(
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Tensor | None = None) -> Any:
     """LU and pivots, as `linalg.lu_factor` gives them, which has taken its place: of singular matrices too."""
     result = _linalg().lu_factor_ex(A, pivot=pivot)
-    result = tuple(result) if get_infos else tuple(result[:2])
-    if out is None:
-        return result
-    if not isinstance(out, (tuple, list)) or len(out) != len(result):
-        raise TypeError(f"lu(): argument 'out' must be a tuple of {len(result)} Tensors")
-    return tuple(give(to, value, "lu") for to, value in zip(out, result))
+    return give_all(out, tuple(result) if get_infos else tuple(result[:2]), "lu")
 
 
 def _range_of(A, q, niter):
@@ -453,7 +448,7 @@ def trace(input: Tensor) -> Tensor:
 
 
 @composition(method=False)
-def chain_matmul(*matrices: Tensor) -> Tensor:
+def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     """The product of several matrices, in the order that costs the least; of one matrix, that matrix."""
     from adjoint import linalg
 
@@ -466,8 +461,8 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
                 "where the first or the last is a vector"
             )
     if len(matrices) == 1:
-        return matrices[0]
-    return linalg.multi_dot(matrices)
+        return give(out, matrices[0], "chain_matmul")
+    return linalg.multi_dot(matrices, out=out)
 
 
 @composition(method=False)

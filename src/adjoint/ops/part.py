@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._publish.arguments import dimension, give
+from adjoint._publish.arguments import dimension, give, give_all
 from adjoint._publish.register import composition
 from adjoint._switches import switches
 from adjoint._tensor.device import contiguous_format
@@ -121,10 +121,7 @@ def _copier(name: str, view: Callable[..., Any], several: bool = False) -> Calla
             return give(out, result.clone(memory_format=contiguous_format), name, converts=False)
         if out is None:
             return tuple(part.clone(memory_format=contiguous_format) for part in result)
-        if len(out) != len(result):
-            raise RuntimeError(f"{name}(): expected {len(result)} tensors in out, but got {len(out)}")
-        for to, part in zip(out, result):
-            give(to, part, name, 4, converts=False)
+        give_all(out, result, name, converts=False)
         return None
 
     copied.__name__ = copied.__qualname__ = name
