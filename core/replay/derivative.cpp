@@ -148,13 +148,16 @@ void Replay::add_backward(const Group& group, Part& part) const {
         if (n.slot < 0) n.step -= pass.steps.begin;
         ends.numbers.push_back(n);
       }
+    const auto first_seed = static_cast<ptrdiff_t>(ends.inputs.size());
     ends.inputs.insert(ends.inputs.end(), pass.seeds.begin(), pass.seeds.end());
     ends.spent_from = ends.inputs.size();
     for (const uint32_t k : part.kept) ends.inputs.push_back(kept_[k]);
     for (size_t i = 0; i < pass.gradients.size(); ++i) {
       Relation& r = ends.relations.emplace_back();
       const auto at = std::ranges::find(ends.inputs, pass.gradients[i]);
-      if (pass.gradients[i].slot >= 0 && at != ends.inputs.end()) {
+      // What was no view when it was given and is one now lies as it did, and is another tensor.
+      const bool is_seed = at - ends.inputs.begin() >= first_seed;
+      if (pass.gradients[i].slot >= 0 && at != ends.inputs.end() && !(is_seed && pass.bases[i].slot >= 0)) {
         r.same = static_cast<int32_t>(at - ends.inputs.begin());
       } else if (pass.bases[i].slot >= 0) {
         r.base_output = static_cast<int32_t>(ends.outputs.size());
