@@ -268,7 +268,6 @@ REFERENCES = {
     "_split_every": every,
     "_split_sizes": pieces,
     "chunk": lambda x, n, dim: every(x, max(-(-x.shape[dim] // n), 1), dim) if x.size else [x] * n,
-    "_split_sections": lambda x, n, dim: np.array_split(x, n, dim),
     "diagonal": np.diagonal,
     "unfold": windows,
     "real": np.real,

@@ -30,8 +30,7 @@ Tensor inverse_rule(const Tensor& g, const Tensor& inverse);
 Tensor det_rule(const Tensor& g, const Tensor& a, const Tensor& det, const Tensor& lu, const Tensor& pivots);
 Tensor slogdet_rule(const Tensor& g_sign, const Tensor& g_log, const Tensor& a, const Tensor& sign,
                     const Tensor& lu, const Tensor& pivots);
-Tensor qr_rule(const Tensor& g_q, const Tensor& g_r, const Tensor& a, const Tensor& q, const Tensor& r,
-               bool complete);
+Tensor qr_rule(const Tensor& g_q, const Tensor& g_r, const Tensor& q, const Tensor& r, bool complete);
 Tensor eigh_rule(const Tensor& g_values, const Tensor& g_vectors, const Tensor& values,
                  const Tensor& vectors);
 Tensor eig_rule(const Tensor& g_values, const Tensor& g_vectors, const Tensor& values, const Tensor& vectors,
@@ -193,8 +192,8 @@ struct Qr : LinearAlgebraRow {
   static constexpr auto returns = "Q, R";
   static linalg::Two forward(const Tensor& self, bool complete);
   static constexpr auto vjp =
-      Rules{[](GradOf<"Q"> g_q, GradOf<"R"> g_r, Input<"self"> a, Output<"Q"> q, Output<"R"> r,
-               Argument<bool, "complete"> complete) { return linalg::qr_rule(g_q, g_r, a, q, r, complete); }};
+      Rules{[](GradOf<"Q"> g_q, GradOf<"R"> g_r, Output<"Q"> q, Output<"R"> r,
+               Argument<bool, "complete"> complete) { return linalg::qr_rule(g_q, g_r, q, r, complete); }};
 };
 
 struct Geqrf : LinearAlgebraRow {

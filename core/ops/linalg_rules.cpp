@@ -269,10 +269,9 @@ Tensor slogdet_rule(const Tensor& g_sign, const Tensor& g_log, const Tensor& a, 
 
 // With M = R ḡ_Rᴴ - ḡ_Qᴴ Q, made Hermitian from its lower triangle: (ḡ_Q + Q M) R⁻ᴴ (S. Walter et al.,
 // Algorithmic differentiation of linear algebra functions, 2012). A wide A = [A₁ A₂] has R₂ = Qᴴ A₂.
-Tensor qr_rule(const Tensor& g_q, const Tensor& g_r, const Tensor& a, const Tensor& q, const Tensor& r,
-               bool complete) {
+Tensor qr_rule(const Tensor& g_q, const Tensor& g_r, const Tensor& q, const Tensor& r, bool complete) {
   if (!g_q.defined() && !g_r.defined()) return {};
-  const int64_t m = a.size(-2), n = a.size(-1);
+  const int64_t m = q.size(-2), n = r.size(-1);
   if (complete && m > n)
     fail(
         "linalg.qr: The QR decomposition is not differentiable when mode='complete' and nrows > ncols: use "
@@ -283,7 +282,7 @@ Tensor qr_rule(const Tensor& g_q, const Tensor& g_r, const Tensor& a, const Tens
     if (gr.defined()) {
       const Tensor gr2 = rest(gr, -1, m);
       outside = mm(q, gr2);
-      gq = add(gq, mm(rest(a, -1, m), adjoint_of(gr2)));
+      gq = add(gq, mm(mm(q, rest(r, -1, m)), adjoint_of(gr2)));
       gr = first(gr, -1, m);
     }
   }
@@ -295,7 +294,7 @@ Tensor qr_rule(const Tensor& g_q, const Tensor& g_r, const Tensor& a, const Tens
   k = call<Add>(call<Add>(below, adjoint_of(below)), on_diagonal(half(call<Add>(middle, conjugate(middle)))));
   Tensor ga = triangle_solve(adjoint_of(square), add(mm(q, k), gq), false, false);
   if (n > m) {
-    if (!outside.defined()) outside = call<Mul>(rest(alias(a), -1, m), wrap_number(Scalar(0.0), a.dtype()));
+    if (!outside.defined()) outside = call<Mul>(mm(q, rest(r, -1, m)), wrap_number(Scalar(0.0), q.dtype()));
     const Tensor both[] = {ga, outside};
     ga = call<Cat>(TensorList(both), int64_t{-1});
   }

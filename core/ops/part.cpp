@@ -233,21 +233,6 @@ Tensors Chunk::forward(const Tensor& self, int64_t chunks, Dim dim) {
   return cut(self, lengths(self.size(d), chunks).span(), d);
 }
 
-Dims SplitSections::lengths(int64_t size, int64_t sections) {
-  Dims out;
-  check_parts(sections, "tensor_split");
-  for (int64_t i = 0; i < sections; ++i) out.push_back(size / sections + (i < size % sections));
-  return out;
-}
-
-Tensors SplitSections::forward(const Tensor& self, int64_t sections, Dim dim) {
-  if (self.dim() == 0)
-    fail("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
-  const int d = cut_dim(self, dim, "tensor_split");
-  if (sections <= 0) fail("tensor_split(): number of sections must be larger than 0, got ", sections);
-  return cut(self, lengths(self.size(d), sections).span(), d);
-}
-
 namespace {
 
 /// The number of gradients that arrived, and the last of them.
@@ -327,7 +312,7 @@ Tensor as_strided_gradient(const Tensor& g, const LayoutOfInput& input, const Pa
   const Part in{input.sizes, input.strides, input.offset};
   const auto [in_low, in_high] = reach(in);
   const auto [low, high] = reach(part);
-  if (low == high) return {};  // no element was taken
+  if (low == high) return put_part(g, in.sizes.span(), {part.sizes, part.strides, 0});  // no element
   if (same(in.strides.span(), contiguous_strides(in.sizes.span()).span()) && low >= in_low && high <= in_high)
     return put_part(g, in.sizes.span(), {part.sizes, part.strides, part.offset - in_low});
   // Through the stretch of storage that both reach. An element of it that the input shows several times

@@ -166,21 +166,6 @@ struct Chunk : Structured {
   }};
 };
 
-struct SplitSections : Structured {
-  static constexpr auto name = "_split_sections";
-  static constexpr auto doc =
-      "Consecutive pieces along a dimension, as views: so many, whose sizes differ by one at most.";
-  static constexpr auto signature = "self, sections, dim=0";
-  static constexpr auto samples = Cases{"(5, 2), 3", "(2, 4), 2, dim=-1", "(0, 2), 2"};
-  static constexpr bool view = true;
-  static Dims lengths(int64_t size, int64_t sections);
-  static Tensors forward(const Tensor& self, int64_t sections, Dim dim);
-  static constexpr auto vjp =
-      Rules{[](Tensors gs, Shape<"self"> s, Argument<int64_t, "sections"> n, Argument<int64_t, "dim"> dim) {
-        return join_pieces(std::move(gs), s, lengths(s.sizes[wrap_dim(dim, s.dim(), name)], n).span(), dim);
-      }};
-};
-
 struct Diagonal : Structured {
   static constexpr auto name = "diagonal";
   static constexpr auto doc =
@@ -289,6 +274,6 @@ struct ViewAsComplex : Structured {
 };
 
 using PartOps = Family<TakeStrided, PutStrided, Select, Narrow, Unbind, SplitEvery, SplitSizes, Chunk,
-                       SplitSections, Diagonal, Unfold, AsStrided, Real, Imag, ViewAsReal, ViewAsComplex>;
+                       Diagonal, Unfold, AsStrided, Real, Imag, ViewAsReal, ViewAsComplex>;
 
 }  // namespace adjoint

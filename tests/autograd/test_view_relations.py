@@ -437,3 +437,28 @@ def test_a_view_goes_on_requiring_a_gradient_that_its_detached_base_does_not_get
     with ad.no_grad():
         view.mul_(2)
     assert base[0, 0].item() == (12 if detach else 6)
+
+
+@pytest.mark.parametrize(
+    "part", [lambda x: x.narrow(1, 0, 0), lambda x: x[2:], lambda x: x.as_strided((0, 3), (3, 1))]
+)
+@pytest.mark.parametrize("written", [False, True])
+def test_a_view_of_no_elements_gives_a_gradient_of_zeros(part, written):
+    x = ad.ones(2, 3, requires_grad=True)
+    y = part(x)
+    if written:
+        with ad.no_grad():
+            x.mul_(1)
+    y.sum().backward()
+    assert x.grad.tolist() == [[0, 0, 0], [0, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    "split", [lambda x: x.tensor_split(2), lambda x: x.tensor_split(ad.tensor(2)), lambda x: x.hsplit(2)]
+)
+def test_parts_of_a_tensor_split_may_be_written(split):
+    x = ad.arange(5.0, requires_grad=True)
+    parts = split((x * 1)[:4])
+    parts[0].mul_(3)
+    sum(p.sum() for p in parts).backward()
+    assert x.grad.tolist() == [3, 3, 1, 1, 0]

@@ -99,3 +99,20 @@ def test_qr_is_refused_where_a_derivative_does_not_exist_and_not_before():
         q.sum().backward()
     assert ad.linalg.qr(tall, mode="r").Q.numel() == 0
     assert ad.autograd.gradcheck(lambda a: ad.linalg.qr(a, mode="r").R, [square])
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (3, 3), (2, 4)])
+def test_the_gradient_of_qr_needs_its_factors_alone(shape):
+    ad.manual_seed(2)
+    a = ad.randn(shape, dtype=ad.float64, requires_grad=True)
+
+    def gradient(between):
+        Q, R = ad.linalg.qr(a)
+        between()
+        return ad.autograd.grad((Q * R.abs().sum()).square().sum() + R.exp().sum(), a)[0]
+
+    def write():
+        with ad.no_grad():
+            a.mul_(1)
+
+    assert ad.equal(gradient(write), gradient(lambda: None))

@@ -166,3 +166,17 @@ def test_repr():
     assert repr(nn.BatchNorm2d(3)) == f"BatchNorm2d(3, {text}"
     assert repr(nn.GroupNorm(1, 2)) == "GroupNorm(1, 2, eps=1e-05, affine=True, bias=True)"
     assert repr(nn.LocalResponseNorm(2)) == "LocalResponseNorm(2, alpha=0.0001, beta=0.75, k=1.0)"
+
+
+@pytest.mark.parametrize("layer", [nn.BatchNorm1d, nn.InstanceNorm1d])
+def test_statistics_that_move_after_a_call_by_them_do_not_reach_its_gradient(layer):
+    norm = layer(2, affine=True, track_running_stats=True, dtype=ad.float64).eval()
+    with ad.no_grad():
+        norm.running_mean.copy_(ad.tensor([1.0, -1.0]))
+        norm.running_var.copy_(ad.tensor([4.0, 0.25]))
+    x = tensor(normal(3, 2, 4), requires_grad=True)
+    wanted = ad.autograd.grad(norm(x).square().sum(), (x, norm.weight))
+    y = norm(x)
+    norm.train()(x.detach() * 5)
+    found = ad.autograd.grad(y.square().sum(), (x, norm.weight))
+    assert all(ad.equal(g, w) for g, w in zip(found, wanted))

@@ -11,6 +11,9 @@ from adjoint._tensor.device import contiguous_format
 from adjoint._types import Any, Callable, Ints, Sequence
 
 
+_MOST_PARTS = 2**24  # as in the core
+
+
 @composition
 def tensor_split(input: Tensor, indices_or_sections: Ints | Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Split along a dimension into views: a number of nearly equal ones, or at given indices."""
@@ -32,13 +35,24 @@ def tensor_split(input: Tensor, indices_or_sections: Ints | Tensor, dim: int = 0
                 "tensor_split(): argument 'indices_or_sections' (position 2) must be int or tuple of ints, not "
                 f"{type(indices_or_sections).__name__}"
             )
-        return _C._split_sections(input, indices_or_sections, dim)
+        if indices_or_sections <= 0:
+            raise RuntimeError(
+                f"tensor_split(): number of sections must be larger than 0, got {indices_or_sections}"
+            )
     if input.ndim == 0:
         raise RuntimeError(
             "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
         )
     size = input.size(dim)
-    cuts = [0, *(min(size, max(0, i + size if i < 0 else i)) for i in indices_or_sections), size]
+    if isinstance(indices_or_sections, int):
+        if indices_or_sections > _MOST_PARTS:
+            raise RuntimeError(
+                f"tensor_split(): {indices_or_sections} parts were asked for, but one call gives at most {_MOST_PARTS}"
+            )
+        each, longer = divmod(size, indices_or_sections)
+        cuts = [k * each + min(k, longer) for k in range(indices_or_sections + 1)]
+    else:
+        cuts = [0, *(min(size, max(0, i + size if i < 0 else i)) for i in indices_or_sections), size]
     return tuple(input.narrow(dim, a, max(0, b - a)) for a, b in zip(cuts, cuts[1:]))
 
 

@@ -129,6 +129,9 @@ def batch_norm(
             "Expected running_mean and running_var to be defined when training=False: batch_norm has no statistics"
         )
     x = _in_single(input)
+    if ad.is_grad_enabled() and (x.requires_grad or (weight is not None and weight.requires_grad)):
+        # The next call in training moves them, and the gradient is of what they are now.
+        running_mean, running_var = running_mean.clone(), running_var.clone()
     return ad._C._channel_norm(x, weight, bias, running_mean, running_var, 0, eps)[0].to(input.dtype)
 
 
