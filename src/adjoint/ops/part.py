@@ -10,7 +10,6 @@ from adjoint._switches import switches
 from adjoint._tensor.device import contiguous_format
 from adjoint._types import Any, Callable, Ints, Sequence
 
-
 _MOST_PARTS = 2**24  # as in the core
 
 
