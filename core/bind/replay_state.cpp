@@ -89,8 +89,12 @@ class State {
     for (nb::handle o : tensors) {
       if (!is_tensor(o.ptr())) continue;
       const Tensor& t = unwrap(o.ptr());
-      // Who wrote to a tensor in a graph gave it another history.
-      if (Py_TYPE(o.ptr()) == tensor_type && !t->is(TensorImpl::kView)) histories_.add(o);
+      // Who wrote to a tensor in a graph gave it another history, and its views theirs when they were asked.
+      if (t->is(TensorImpl::kView))
+        views_.push_back({nb::borrow(o), t->grad_fn ? Ref<Node>::share(t->grad_fn) : Ref<Node>(),
+                          t->output_nr, t->view_version.load(std::memory_order_acquire)});
+      else if (Py_TYPE(o.ptr()) == tensor_type)
+        histories_.add(o);
       // Tensors on one memory may count writes apart (`x.data`).
       if (!t->is(TensorImpl::kInference))
         marks_.push_back(
@@ -124,6 +128,16 @@ class State {
         if (counter) counter->version.store(m.version, std::memory_order_release);
     }
     histories_.put_back();
+    for (const View& v : views_) {
+      const Tensor& t = unwrap(v.tensor.ptr());
+      if (t->grad_fn != v.node.get()) {
+        if (v.node)
+          set_history(t, v.node, v.number);
+        else
+          forget_history(t);
+      }
+      t->view_version.store(v.recorded, std::memory_order_release);
+    }
     for (const Marks& m : marks_)
       if (const Tensor& t = unwrap(m.tensor.ptr()); m.leaf && t.requires_grad() != m.required)
         set_requires_grad(t, m.required);
@@ -160,6 +174,13 @@ class State {
     bool required, leaf;
   };
   std::vector<Marks> marks_;
+  /// Views as they stand, of which the base may know better: see `refresh_view`.
+  struct View {
+    nb::object tensor;
+    Ref<Node> node;
+    uint32_t number, recorded;
+  };
+  std::vector<View> views_;
   Histories histories_;
 };
 

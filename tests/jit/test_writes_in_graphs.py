@@ -465,3 +465,30 @@ def test_what_is_not_replayed_says_why():
     ):
         (reason,) = (r for r in f.stats()["reasons"] if what in r)
         assert code in lines[int(re.search(r"\(line (\d+) of .*test_writes_in_graphs", reason)[1]) - 1]
+
+
+def test_a_view_of_what_is_read_is_written_where_a_number_was_another():
+    def program(jit, see):
+        state = type("State", (), {})()
+        state.k, state.p, state.buffer, state.m = 0, ad.ones(3, 3, requires_grad=True), ad.ones(3, 3), False
+
+        @jit
+        def inner(b, n):
+            step = state.p * 0.1 * state.k
+            for _ in range(state.k):
+                b.sub_(step)
+            return b.softmax(-1)
+
+        @jit
+        def f(a, n):
+            if state.m:
+                a = state.buffer
+            ad.func.grad(lambda z: inner(a, 0.1 * state.k).abs().sum())(a)
+            return n + 1
+
+        for k in range(8):
+            state.k = int(k > 4)
+            a = state.buffer[:]
+            see(f(a, 0.3), a, state.buffer)
+
+    same(program)
