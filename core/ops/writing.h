@@ -150,6 +150,8 @@ struct Scatter : Structured {
             "(3, 4), 0, index(0, 4, below=3), (0, 4)", "(), 0, index(below=1), ()"};
   static Tensor forward(Into into, const Tensor& self, Dim dim, const Tensor& index, const Tensor& src,
                         std::optional<Text> reduce);
+  // Where several elements go to one place, their tangents do as they do: the last stays.
+  static constexpr auto linear = LinearIn<"self", "src">{};
   static constexpr auto vjp =
       Rules{[](Grad g, Argument<int64_t, "dim"> dim, Input<"index"> index,
                Argument<std::optional<Text>, "reduce"> reduce) {

@@ -125,3 +125,25 @@ def test_gather_errors(call, kind, phrase):
     with pytest.raises(kind, match=phrase):
         call(x)
     assert_same(x, numbered(3, 4))
+
+
+TWICE = ad.tensor([0, 0, 1])
+#: Several elements go to one place, of which the last stays.
+WRITTEN_TWICE = {
+    "scatter": lambda x, y: x.scatter(0, TWICE, y),
+    "scatter, added": lambda x, y: x.scatter(0, TWICE, y, reduce="add"),
+    "scatter_add": lambda x, y: x.scatter_add(0, TWICE, y),
+    "index_put": lambda x, y: x.index_put((TWICE,), y),
+    "index_copy": lambda x, y: x.index_copy(0, TWICE, y),
+    "put": lambda x, y: x.put(TWICE, y),
+    "max_unpool1d": lambda x, y: x + ad.nn.functional.max_unpool1d(y[None], TWICE[None], 1)[0],
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN_TWICE)
+def test_tangents_of_what_is_written_twice(name):
+    f = WRITTEN_TWICE[name]
+    x, y, dx, dy = (ad.tensor(t) for t in ([1.0, 2, 3], [4.0, 5, 6], [10.0, 20, 30], [40.0, 50, 60]))
+    result, tangent = ad.func.jvp(f, (x, y), (dx, dy))
+    # All of these are linear.
+    assert (result + tangent).tolist() == f(x + dx, y + dy).tolist()
