@@ -257,10 +257,10 @@ struct Addr : Structured {
   static constexpr auto vjp =
       Rules{[](Grad g, Argument<Scalar, "beta"> beta) { return scaled(g, beta.value.conj()); },
             [](Grad g, Input<"vec2"> b, Argument<Scalar, "alpha"> alpha) {
-              return scaled(call<Matmul>(g, conjugate(b)), alpha.value.conj());
+              return scaled(call<Matmul>(g, as_type(conjugate(b), g.dtype())), alpha.value.conj());
             },
             [](Grad g, Input<"vec1"> a, Argument<Scalar, "alpha"> alpha) {
-              return scaled(call<Matmul>(conjugate(a), g), alpha.value.conj());
+              return scaled(call<Matmul>(as_type(conjugate(a), g.dtype()), g), alpha.value.conj());
             }};
 };
 

@@ -5,6 +5,8 @@ fused rule against the recorded one; cotangents in any layout; half types; forms
 says so by name. Start reading at `test_first_derivative_of_each_input`.
 """
 
+import itertools
+
 import numpy as np
 import pytest
 from helpers import (
@@ -201,3 +203,45 @@ def test_without_a_derivative(op):
                 continue
             leaf = case.bound().get("requires_grad", False)
             assert all(r.grad_fn is None and r.requires_grad == leaf for r in results), case
+
+
+#: Whose mask adds, or chooses, by its type.
+BY_TYPES = {"_attention"}
+
+
+@pytest.mark.parametrize("row", [o for o in STRUCTURED if o["name"] not in BY_TYPES], ids=lambda r: r["name"])
+def test_inputs_of_several_types_get_gradients_of_theirs(row):
+    """Where a call takes inputs of several types, its rule does."""
+    for case in cases(row, "float64" if "float64" in row["types"] else row["types"][0])[:2]:
+        tensors = case.tensors()
+        places = [k for k, t in enumerate(tensors) if t.is_floating_point() or t.is_complex()]
+
+        def gradients(dtypes, case=case, tensors=tensors, places=places):
+            given = list(tensors)
+            for k, dtype in zip(places, dtypes, strict=True):
+                given[k] = tensors[k].detach().to(dtype).requires_grad_()
+            result = case.call(given)
+            roots = [r for r in (result if isinstance(result, (tuple, list)) else [result]) if r is not None]
+            roots = [r for r in roots if isinstance(r, ad.Tensor) and r.requires_grad]
+            ends, seeds = [given[k] for k in places], [ad.ones_like(r) for r in roots]
+            return ad.autograd.grad(roots, ends, seeds, allow_unused=True) if roots else ()
+
+        for first in itertools.product((ad.float16, ad.float64, ad.complex64), repeat=min(len(places), 3)):
+            if not places or len(set(first)) == 1:
+                continue
+            dtypes = [*first, *[first[0]] * (len(places) - len(first))]
+            try:
+                with ad.no_grad():
+                    gradients(dtypes)
+            except (RuntimeError, TypeError, NotImplementedError):
+                continue  # is refused
+            try:
+                found = gradients(dtypes)
+            except NotImplementedError:
+                continue
+            except RuntimeError as error:
+                with pytest.raises(type(error)):  # of one type, too
+                    gradients([ad.float64] * len(places))
+                continue
+            for k, dtype, g in zip(places, dtypes, found, strict=False):
+                assert g is None or (g.dtype, g.shape) == (dtype, tensors[k].shape), (case, dtypes)
