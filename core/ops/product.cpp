@@ -150,7 +150,7 @@ Tensor linear(Into into, const Tensor& input, const Tensor& weight, const Tensor
   Tensor out = matmul(into, input, w, "linear", starts ? bias : Tensor());
   if (starts || !bias.defined()) return out;
   const Tensor in[] = {out, bias};
-  return call_elementwise(info_of<Add>(), in, nullptr, &out, true);
+  return call_elementwise(info_of<Add>(), in, nullptr, nullptr, false);
 }
 
 Tensor add_product(Into into, const Tensor& t, const Tensor& a, const Tensor& b, const Scalar& beta,

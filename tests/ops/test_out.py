@@ -286,3 +286,23 @@ def test_an_expanded_or_read_only_out_is_refused_as_ever():
     with pytest.raises(ValueError, match="read-only"):
         ad.cumsum(ad.ones(3), 0, out=ad.from_numpy(a))
     assert a.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "row", [r for r in OPERATORS if r["function"] and not r["written"]], ids=lambda row: row["name"]
+)
+def test_results_that_are_made_have_not_been_written(row):
+    for dtype in {"float64", "float16", "int64"} & set(row["types"]):
+        for case in cases(row, dtype):
+            tensors = case.tensors()
+            given = {t.untyped_storage().data_ptr() for t in tensors}
+            result = case.call(tensors)
+            for r in result if isinstance(result, (tuple, list)) else [result]:
+                if isinstance(r, ad.Tensor) and r.untyped_storage().data_ptr() not in given:
+                    assert r._version == 0, case
+
+
+def test_a_product_with_a_vector_of_weights_and_a_bias_has_not_been_written():
+    x, w, b = ad.ones(2, 3), ad.ones(3), ad.ones(())
+    y = ad.nn.functional.linear(x, w, b)
+    assert y.tolist() == [4, 4] and y._version == 0 and b.item() == 1
