@@ -70,24 +70,33 @@ def counts(said: Iterable[str]) -> str:
 
 
 def tested(seen: dict[str, dict]) -> list[str]:
-    """Which tests ran, by folders; files with failures by themselves; what did not run where others did, by name."""
+    """Which tests ran, by folders; files with failures by themselves; what ran on no wheel of an emulated machine, by name."""
     lines: list[str] = []
-    for of in seen.values():
+    emulated: dict[str, set[str]] = {}
+    for name, of in seen.items():
         ran = of.get("tests", {})
         if not ran:
             continue
-        lines += [f"On `{of['wheel']}`, of commit {of.get('commit', 'unknown')}:", ""]
+        lines += ["", f"On `{of['wheel']}`, of commit {of.get('commit', 'unknown')}:", ""]
         lines += ["| folder | files | result |", "|---|---|---|"]
         failed = {path: said for path, said in ran.items() if FAILED.search(said)}
-        folders: dict[str, list[str]] = {}
-        for path in sorted(ran.keys() - failed.keys()):
-            folders.setdefault(path.rpartition("/")[0], []).append(path)
-        for folder, paths in folders.items():
-            lines.append(f"| `{folder}` | {names(paths)} | {counts(ran[path] for path in paths)} |")
+        lines += [
+            f"| `{folder}` | {names(paths)} | {counts(ran[path] for path in paths)} |"
+            for folder, paths in by_folders(ran.keys() - failed.keys()).items()
+        ]
         lines += [f"| | `{path}` | **{said}** |" for path, said in failed.items()]
         if "qemu" in of.get("where", ""):
-            lines += ["", *not_run(ran), ""]
-    return lines or ["None, in this release."]
+            emulated.setdefault(name.partition(" ")[0], set()).update(ran)
+    for machine, paths in emulated.items():
+        lines += not_run(machine, paths)
+    return lines[1:] or ["None, in this release."]
+
+
+def by_folders(paths: Iterable[str]) -> dict[str, list[str]]:
+    folders: dict[str, list[str]] = {}
+    for path in sorted(paths):
+        folders.setdefault(path.rpartition("/")[0], []).append(path)
+    return dict(sorted(folders.items()))
 
 
 def names(paths: Iterable[str]) -> str:
@@ -95,20 +104,17 @@ def names(paths: Iterable[str]) -> str:
     return ", ".join(f"`{re.sub(r'.*/(test_)?|[.]py$', '', path)}`" for path in paths)
 
 
-def not_run(ran: Iterable[str]) -> list[str]:
-    """What of tests/ did not run under emulation, and why."""
-    every = set(files_of(["tests"])) - set(ran)
-    lines = [
-        f"Left out, since they {why}: {names(f'tests/{name}' for name in listed.split())}."
-        for why, listed in LEFT_OUT.items()
-    ]
-    rest = sorted(every - left_out().keys())
-    folders = sorted({path.rpartition("/")[0] for path in rest})
+def not_run(machine: str, ran: set[str]) -> list[str]:
+    """What of tests/ ran on no wheel of a machine that is emulated, and why."""
+    lines = ["", f"Left out on {machine}:", "", "| why: they | files |", "|---|---|"]
     lines += [
-        f"Not run yet, of `{folder}`: {names(path for path in rest if path.rpartition('/')[0] == folder)}."
-        for folder in folders
+        f"| {why} | {names(f'tests/{name}' for name in listed.split())} |" for why, listed in LEFT_OUT.items()
     ]
-    return [line for each in lines for line in (each, "")][:-1]
+    rest = by_folders(set(files_of(["tests"])) - ran - left_out().keys())
+    if rest:
+        lines += ["", f"Not run on {machine} in this release:", "", "| folder | files |", "|---|---|"]
+        lines += [f"| `{folder}` | {names(paths)} |" for folder, paths in rest.items()]
+    return lines
 
 
 def installed(seen: dict[str, dict]) -> list[str]:
