@@ -177,7 +177,8 @@ void forget_history(const Tensor& t) {
   if (is_stale(t)) [[unlikely]]
     refresh_view(t);
   if (t->grad_fn) return {Ref<Node>::share(t->grad_fn), t->output_nr};
-  if (!t.requires_grad()) return {};
+  // A view made without a history has none to follow, and is no leaf of its own, whatever its base requires.
+  if (!t->is(TensorImpl::kRequiresGrad)) return {};
   AutogradMeta& m = make_meta(t.get());
   LeafNode* end = m.accumulator.load(std::memory_order_acquire);
   if (!end) [[unlikely]] {

@@ -70,6 +70,7 @@ void Node::destroy(Node* node) noexcept {
 }
 
 std::string backward_name(const char* op) {
+  if (*op == '=') return op + 1;
   std::string s;
   bool up = true;
   for (const char* c = op; *c; ++c) {

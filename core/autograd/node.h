@@ -267,7 +267,7 @@ inline void release_count(Node* node) noexcept {
 }
 
 /// "MulBackward0" from "mul", "Log1PBackward0" from "log1p", "SumBackward1" from "sum.1": form 1 of the
-/// function.
+/// function; "CopySlices" from "=CopySlices".
 std::string backward_name(const char* op);
 
 }  // namespace adjoint

@@ -62,7 +62,7 @@ void count_write_of_both(Storage& storage);
 uint32_t version_of_both(const Tensor& t);
 
 /// After a write by an operator: the version goes up. The history of the tensor stays right until it is given
-/// a new one.
+/// a new one; a view without one gets that of its base, if that has one by now.
 inline void count_write(const Tensor& t, const char* op) {
   Storage& storage = *t->storage;
   if (storage.kind != Storage::Kind::External)
@@ -70,7 +70,7 @@ inline void count_write(const Tensor& t, const char* op) {
   else if (counter_of(storage)) [[unlikely]]
     count_write_of_both(storage);
   // A view that may not be written has no history that could follow.
-  if (t->is(TensorImpl::kView) && !(t->flags & TensorImpl::kSpecialView) && !is_stale(t)) {
+  if (t->grad_fn && t->is(TensorImpl::kView) && !(t->flags & TensorImpl::kSpecialView) && !is_stale(t)) {
     storage.bump();
     t->view_version.store(t.version(), std::memory_order_release);
   } else if (!t->is(TensorImpl::kInference)) {

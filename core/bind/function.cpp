@@ -69,16 +69,21 @@ nb::object place(const Call& c, nb::object o, uint32_t number, Py_ssize_t count)
       c.node && is_differentiable(t.dtype()) && !among(ctx->non_differentiable, o.ptr());
   if (!differentiable) {
     if (!input) {
-      if (t.requires_grad() && c.node && !t->is(TensorImpl::kView)) forget_history(t);
+      if (t.requires_grad() && !t->is(TensorImpl::kView)) {
+        // What nobody recorded leads nowhere; the program's own tensor stays as it is.
+        if (!c.node) return nb::steal(wrap(detach(t)));
+        forget_history(t);
+      }
       // Once a write through it asks for gradients, they would have to pass the Function.
       if (t->is(TensorImpl::kView) && thread_state.grad) t->flags = made_here(t, count);
       return o;
     }
-    if (dirty && !(c.node && t.requires_grad())) {
+    const bool required = t.requires_grad();
+    if (dirty && !(c.node && required)) {
       count_dirty(t);
-      return o;
+      if (!required) return o;
     }
-    if (!t.requires_grad()) return another(o.ptr());
+    if (!required) return another(o.ptr());
     return nb::steal(wrap(detach(t)));
   }
   if (dirty) {

@@ -232,6 +232,13 @@ std::vector<size_t> uncommon(nb::list tensors, size_t returned) {
   return found;
 }
 
+/// Whether gradients go on from a tensor, or end there: not from a view that was made without recording,
+/// although it requires one where its base does.
+bool takes_gradients(const Tensor& t) {
+  if (!t->is(TensorImpl::kView) || t->is(TensorImpl::kRequiresGrad)) return t.requires_grad();
+  return t.requires_grad() && ((is_stale(t) && t->flags & TensorImpl::kSpecialView) || history(t));
+}
+
 }  // namespace
 
 Cut* cut_of(nb::handle graph) { return &nb::cast<CutGraph&>(graph).cut; }
@@ -239,6 +246,7 @@ Cut* cut_of(nb::handle graph) { return &nb::cast<CutGraph&>(graph).cut; }
 void bind_replay_graph(nb::module_& m) {
   m.def("_errors_of_graph", &errors_of_graph);
   m.def("_uncommon", &uncommon);
+  m.def("_takes_gradients", &takes_gradients);
   m.def("_look_at_graph", &look_at_graph);
   nb::class_<CutGraph>(m, "_Cut", "The graph of a recorded call's results, in groups.")
       .def("__init__",

@@ -67,7 +67,8 @@ PyObject* get_nbytes(PyObject* s, void*) {
 PyObject* get_grad(PyObject* s, void*) {
   return guard([&]() -> PyObject* {
     const Tensor& t = unwrap(s);
-    if (!is_leaf(t) && !t->is(TensorImpl::kRetainsGrad) && !gradient(t).defined()) {
+    // (A view whose history cannot follow a write to its base can still be asked.)
+    if (t->grad_fn && !t->is(TensorImpl::kRetainsGrad) && !gradient(t).defined()) {
       if (PyErr_WarnEx(
               PyExc_UserWarning,
               "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "

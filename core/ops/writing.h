@@ -27,6 +27,7 @@ Tensor overwritten(const Tensor& g);
 
 struct Copy : Structured {
   static constexpr auto name = "_copy";
+  static constexpr auto recorded_as = "=CopyBackwards";
   static void batch(BatchedCall& c, Batched<"self"> self, Batched<"src"> src);
   static constexpr auto doc = "Write another tensor's values, broadcast and converted.";
   static constexpr auto signature = "self, src";
@@ -81,6 +82,7 @@ struct ZeroBasic : Structured {
 
 struct SetBasic : Structured {
   static constexpr auto name = "_set_basic";
+  static constexpr auto recorded_as = "=CopySlices";
   static void batch(BatchedCall& c, Batched<"self"> self, Batched<"value"> value,
                     Argument<IntList, "spec"> spec);
   static constexpr auto doc = "Write a value, broadcast and converted, to the part that a basic index picks.";

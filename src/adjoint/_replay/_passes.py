@@ -99,11 +99,11 @@ def passes(
     results, of the inputs and of the results of earlier groups that they lead to, and passes; or results whose graph is spent.
     `inputs`: as they were before the call.
     """
-    which = [i for i, t in enumerate(tensors) if t.requires_grad]
+    which = [i for i, t in enumerate(tensors) if _C._takes_gradients(t)]
     if which:
         known = {id(t) for t in inputs}
         which = [i for i in which if id(tensors[i]) not in known]
-        by = [i for i, t in enumerate(inputs) if t is not None and t.requires_grad]
+        by = [i for i, t in enumerate(inputs) if t is not None and _C._takes_gradients(t)]
     if not which:
         return [], []
     if not _C.is_grad_enabled():
