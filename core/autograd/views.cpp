@@ -223,9 +223,7 @@ void refresh_view(const Tensor& t) {
     else
       forget_history(t);
     t->view_version.store(now, std::memory_order_release);
-    return;
-  }
-  t->view_version.store(now, std::memory_order_release);
+  }  // else it stays out of date: the base may require a gradient later
 }
 
 bool overlaps_itself(const Tensor& t) {

@@ -43,6 +43,17 @@ def test_a_view_follows_a_base_that_requires_a_gradient_since_once_it_is_written
     assert x.grad.tolist() == [[2, 2], [2, 2]]
 
 
+def test_a_view_follows_a_base_that_requires_a_gradient_after_it_was_written():
+    x = ad.ones(2, 2)
+    v = x.view(4)
+    x.mul_(3)
+    assert v.is_leaf and not v.requires_grad
+    x.requires_grad_()
+    assert not v.is_leaf and v.requires_grad
+    (v * 2).sum().backward()
+    assert x.grad.tolist() == [[2, 2], [2, 2]]
+
+
 def test_the_gradient_of_a_view_that_cannot_follow_its_base_can_be_asked():
     x = ad.ones(2, 2, requires_grad=True) * 1
     part, _ = x.chunk(2)
