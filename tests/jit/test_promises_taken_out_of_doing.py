@@ -2,6 +2,7 @@
 is put back after a failure, the graph of a call. What a function reads is in test_promises_taken_out.py. See `twice.same`.
 """
 
+import contextlib
 import gc
 import threading
 
@@ -41,6 +42,41 @@ def members_of_a_class_that_are_stored(jit, see):
     for k in range(8):
         Holder.count = 0
         see(f(numbers(2, seed=k)), Holder.last, Holder.count)
+
+
+@trap()
+def parts_that_cannot_be_written(jit, see):
+    """Eager refuses to write views that one call made several of, or that were made without a graph."""
+
+    def without_graph(x):
+        with ad.no_grad():
+            return (x[1:],)
+
+    functions = [jit(lambda x: x.unbind(0)), jit(lambda x: (x[1:],)), jit(without_graph)]
+    for k in range(8):
+        for f in functions:
+            x = numbers(3, 2, requires_grad=k % 4 < 2)
+            y = x * 1
+            for at in (x, y):
+                part = f(at)[0]
+                try:
+                    part.mul_(2)
+                    at.sum().backward()
+                except RuntimeError as error:
+                    see("view" in str(error))
+                see(part, at, x.grad)
+
+
+@trap()
+def parts_that_are_written_before_a_decision(jit, see):
+    def f(x):
+        x[0:2].add_(1)
+        x[2:4].add_(1)
+        return x * 2 if x[0] < 9 else x * 3
+
+    f, x = jit(f), ad.zeros(4)
+    for _ in range(18):
+        see(f(x), x)
 
 
 @trap()
@@ -214,6 +250,44 @@ def passes_that_first_run_where_another_device_is_asked_for(jit, see):
         with ad.device("meta"):
             y.backward()
         see(x.grad)
+
+
+class MakesItsOwn(ad.autograd.Function):
+    """What its rule makes follows the default dtype, the device that is asked for, and inference mode."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ad.full((3,), 0.1)
+
+
+@contextlib.contextmanager
+def another_default_dtype():
+    ad.set_default_dtype(ad.float64)
+    try:
+        yield
+    finally:
+        ad.set_default_dtype(ad.float32)
+
+
+@pytest.mark.parametrize("later", [0, 5])
+@pytest.mark.parametrize("mode", [another_default_dtype, lambda: ad.device("meta"), ad.inference_mode])
+def test_rules_run_in_the_modes_of_their_pass(mode, later):
+    """Whether the pass was planned before, or is planned in that mode."""
+
+    def program(jit, see):
+        f = jit(lambda x: MakesItsOwn.apply(x).sum())
+        for k in range(10):
+            x = doubles(3, seed=k).requires_grad_()
+            y = f(x)
+            with see.error(), mode() if k >= later and k % 3 != 1 else contextlib.nullcontext():
+                y.backward()
+            see(x.grad)
+
+    twice.same(program)
 
 
 @trap()
