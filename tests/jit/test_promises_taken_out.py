@@ -67,6 +67,25 @@ def true_where_one_was(jit, see):
 
 
 @trap()
+def attributes_of_a_function_that_is_not_called(jit, see):
+    def scaled(x, g):
+        try:
+            return x * g.scale
+        except AttributeError:
+            return x * 3
+
+    f = jit(scaled)
+    for k in range(12):
+
+        def g():
+            pass
+
+        if k % 6 >= 4:
+            g.scale = 2
+        see(f(numbers(2), g))
+
+
+@trap()
 def tensors_of_another_kind(jit, see):
     """Parameters, views, tensors of inference mode, and those that retain their gradient, where others were."""
 

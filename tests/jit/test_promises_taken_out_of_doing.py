@@ -147,6 +147,32 @@ def rows_that_make_something_else(jit, see):
 
 
 @trap()
+def a_flag_that_is_switched_where_a_number_decides(jit, see):
+    """The call is tried with the number tracked before it is made."""
+    p = ad.nn.Parameter(ad.ones(3), requires_grad=False)
+
+    def f(x, k):
+        required = p.requires_grad
+        if k > 9:
+            p.requires_grad_(True)
+        return x * k, required
+
+    f = jit(f)
+    for k in range(24):
+        p.requires_grad_(False)
+        see(f(ad.ones(3), k + 0.5), p)
+
+
+@trap(None)
+def a_number_that_is_returned_with_what_no_guard_sees(jit, see):
+    token = ad.zeros(())
+    f = jit(lambda x, k: (x * k, k + ad._C._version_of(token)))
+    for k in range(12):
+        ad._C._set_version(token, k * k)
+        see(f(numbers(2), k + 0.5))
+
+
+@trap()
 def numbers_that_python_refuses(jit, see):
     """Where C++ would give infinities and no numbers, Python raises, or gives complex numbers."""
     functions = [
@@ -288,6 +314,36 @@ def test_rules_run_in_the_modes_of_their_pass(mode, later):
             see(x.grad)
 
     twice.same(program)
+
+
+@trap()
+def a_second_run_of_what_uses_autocast_itself(jit, see):
+    def f(a, b):
+        with ad.autocast("cpu", dtype=ad.bfloat16):
+            return (a @ b).float().sin()
+
+    f = jit(f)
+    for k in range(8):
+        a, b = (numbers(3, 3, seed=n, requires_grad=True) for n in (k, k + 1))
+        y = f(a, b)
+        with ad.autocast("cpu", dtype=ad.float16):
+            see(ad.autograd.grad(y, a, numbers(3, 6)[:, ::2]))
+
+
+@trap()
+def a_second_run_after_a_write_while_something_looks_on(jit, see):
+    """The elements that were there are supplied by an observer; others do not see the second run."""
+    f = jit(lambda a, b: (a + b).sin())
+    for k in range(8):
+        a, b, seen = numbers(3, 3, seed=k, requires_grad=True), numbers(3, 3, seed=k + 1), []
+        y = f(a, b)
+        b.add_(1)
+        token = ad._C._push_observer(None, lambda *call: seen.append(str(call[0])), None)  # noqa: B023
+        try:
+            see(ad.autograd.grad(y, a, numbers(3, 6)[:, ::2]))
+        finally:
+            ad._C._pop_interpreter(token)
+        see(sorted(seen))
 
 
 @trap()
