@@ -86,6 +86,15 @@ def attributes_of_a_function_that_is_not_called(jit, see):
 
 
 @trap()
+def a_name_that_the_library_had_for_itself(jit, see):
+    """No attribute of the program's own is left out of what is compared, whatever it is called."""
+    f, box = jit(lambda x: x * box._steps_taken), Box(_steps_taken=1)
+    for k in range(12):
+        box._steps_taken = 1 + k // 6
+        see(f(numbers(2)))
+
+
+@trap()
 def tensors_of_another_kind(jit, see):
     """Parameters, views, tensors of inference mode, and those that retain their gradient, where others were."""
 

@@ -80,6 +80,20 @@ def parts_that_are_written_before_a_decision(jit, see):
 
 
 @trap()
+def results_that_count_writes_with_an_argument(jit, see):
+    """Two arguments on one memory count theirs apart."""
+    for function in (lambda x, d: d.detach(), lambda x, d: d[1:], lambda x, d: x.detach()):
+        f = jit(function)
+        for _ in range(8):
+            x = numbers(3)
+            d = x.data
+            y = f(x, d)
+            for t in (y, d, x):
+                t.add_(1)
+                see(x._version, d._version, y._version)
+
+
+@trap()
 def defaults_that_are_stored(jit, see):
     def helper(x, k=1):
         return x * k
@@ -344,6 +358,17 @@ def a_second_run_after_a_write_while_something_looks_on(jit, see):
         finally:
             ad._C._pop_interpreter(token)
         see(sorted(seen))
+
+
+@trap()
+def a_second_run_asks_whether_an_argument_is_a_leaf(jit, see):
+    """Nothing in the graph leads to it, and what made it is not kept."""
+    f = jit(lambda h, w: (h.detach() * w).sin().sum() * (2 if h.is_leaf else 3))
+    for k in range(8):
+        v, w = (numbers(3, seed=n, requires_grad=True) for n in (k, k + 1))
+        y = f(v * 1, w)
+        (g,) = ad.autograd.grad(y, w, create_graph=True)
+        see(g, ad.autograd.grad(g.sum(), w))
 
 
 @trap()
