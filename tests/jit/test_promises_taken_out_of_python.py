@@ -106,3 +106,20 @@ def results_with_a_graph_that_are_stored(jit, see):
         grad.sin().sum().backward()
         see(grad, w.grad, box.h)
         box.h = None
+
+
+def test_a_second_run_is_refused_where_what_it_stores_to_is_gone():
+    state, w = {}, numbers(3, requires_grad=True)
+
+    def stores(x):
+        state["box"].last = x * 2
+        return (x * w).sin()
+
+    f = ad.jit(stores)
+    for _ in range(6):
+        state["box"] = Box(last=None)
+        y = f(numbers(3))
+    assert f.stats()["replayed"]
+    state.clear()
+    with pytest.raises(RuntimeError, match="is gone"):
+        ad.autograd.grad(y.sum(), w, create_graph=True)
