@@ -252,7 +252,7 @@ const char* reason_not_to_replay() {
   if (s.dual_level) return "forward mode is on";
   if (s.batch_level) return "it runs inside of vmap()";
   if (s.saved_hooks) return "hooks for saved tensors are on";
-  if (s.device != Device::CPU || s.default_device != Device::CPU) return "the default device is not the CPU";
+  if (s.default_device != Device::CPU) return "the default device is not the CPU";
   if (s.holomorphic) return "gradients are holomorphic";
   if (s.parallel_backward) return "backward passes run in several threads";
   return nullptr;

@@ -124,10 +124,6 @@ void Collector::library(PyObject* dict, PyObject* read) {
 
 /// What must be found where `o` was found.
 void Collector::judge(Edge& e, PyObject* o) {
-  if (e.access == By::Attribute && (e.key.is(names().steps_taken) ||
-                                    (PyUnicode_Check(e.key.ptr()) && !PyUnicode_CHECK_INTERNED(e.key.ptr()) &&
-                                     PyUnicode_Compare(e.key.ptr(), names().steps_taken) == 0)))
-    return;
   if (guard_value(e, o)) return;
   PyTypeObject* const t = Py_TYPE(o);
   if (is_tensor(o)) {

@@ -292,7 +292,6 @@ paths::Store store_of(nb::handle s) {
   paths::Store store{paths::where_of(nb::object(s[0])), nb::cast<int32_t>(s[1]), nb::object(s[2]),
                      paths::Form::of(nb::object(s[3]))};
   store.removed = nb::cast<bool>(s[4]);
-  store.more = s[5];
   return store;
 }
 

@@ -13,8 +13,8 @@ namespace adjoint::bind::paths {
 
 namespace {
 
-constexpr const char* kWhere[] = {"attribute", "slot", "class attribute", "item",   "key", "global",
-                                  "cell",      "grad", "append",          "counter"};
+constexpr const char* kWhere[] = {"attribute", "slot", "class attribute", "item", "key", "global",
+                                  "cell",      "grad", "append"};
 
 void check(bool done) {
   if (!done) throw nb::python_error();
@@ -178,12 +178,6 @@ int Form::visit(visitproc visit, void* arg) const {
 }
 
 void Store::operator()(PyObject* of, std::span<PyObject* const> made) const {
-  if (where == Where::Counter) {
-    const nb::object now = stands(where, of, key.ptr());
-    const nb::object next = now.is_valid() ? nb::steal(PyNumber_Add(now.ptr(), more.ptr())) : more;
-    check(next.is_valid());
-    return put(where, of, key.ptr(), next.ptr());
-  }
   put(where, of, key.ptr(), removed ? nullptr : form.build(made).ptr());
 }
 

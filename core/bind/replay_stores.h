@@ -8,18 +8,7 @@
 namespace adjoint::bind::paths {
 
 /// The kinds of a `Change` that can be done again: see _replay/_paths.py.
-enum class Where : uint8_t {
-  Attribute,
-  Slot,
-  ClassAttribute,
-  Item,
-  Key,
-  Global,
-  Cell,
-  Grad,
-  Append,
-  Counter
-};
+enum class Where : uint8_t { Attribute, Slot, ClassAttribute, Item, Key, Global, Cell, Grad, Append };
 Where where_of(nb::handle kind);
 
 /// What stands at a place; null without an error where nothing does. Code of the program does not run.
@@ -47,9 +36,8 @@ struct Store {
   int32_t holder;
   nb::object key;
   Form form;
-  /// Whether nothing is left there; how far a counter goes on.
+  /// Whether nothing is left there.
   bool removed = false;
-  nb::object more = {};
 
   void operator()(PyObject* holder, std::span<PyObject* const> made) const;
 };

@@ -39,8 +39,7 @@ struct KnownNames {
            *step = PyUnicode_InternFromString("step");
   PyObject *factory = PyUnicode_InternFromString("default_factory"),
            *getattr = PyUnicode_InternFromString("__getattr__"),
-           *wrapped = PyUnicode_InternFromString("__wrapped__"),
-           *steps_taken = PyUnicode_InternFromString("_steps_taken");
+           *wrapped = PyUnicode_InternFromString("__wrapped__");
   PyObject* registries[5] = {PyUnicode_InternFromString("_parameters"),
                              PyUnicode_InternFromString("_buffers"), PyUnicode_InternFromString("_modules"),
                              PyUnicode_InternFromString("training"), PyUnicode_InternFromString("_hooks")};

@@ -41,6 +41,10 @@ Picture Pool::picture() const {
 
 Program::Outcome Pool::run(std::span<const Tensor> inputs, std::span<Tensor> outputs,
                            std::vector<Scalar>& numbers, const Program::Drop* drop) {
+  // Of a pass: what the program's own rules make follows these as they are when it runs.
+  if (default_dtype() != default_dtype_ || thread_state.default_device != Device::CPU ||
+      thread_state.inference != inference_)
+    return Program::Outcome::Undone;
   std::unique_ptr<Program> mine;
   bool timed;
   {
@@ -52,9 +56,7 @@ Program::Outcome Pool::run(std::span<const Tensor> inputs, std::span<Tensor> out
     }
   }
   if (!mine) {
-    if (hopeless_ || default_dtype() != default_dtype_ || thread_state.default_device != Device::CPU ||
-        thread_state.inference != inference_)
-      return Program::Outcome::Undone;
+    if (hopeless_) return Program::Outcome::Undone;
     try {
       mine = make();
     } catch (const runtime::Interrupted&) {

@@ -280,10 +280,10 @@ void ReplayNode::apply(Gradients& in, Gradients& out) {
   if (thread_state.grad) replace();  // where it could not be done before the pass, it fails here
   if (is_replaced(*this) && (released_ || thread_state.grad)) return differentiate_replaced(in, out);
   Reading reading(*this, in);
-  const Replay::Backward* pass = thread_state.grad || thread_state.inference || thread_state.watched ||
-                                         thread_state.dual_level || thread_state.batch_level
-                                     ? nullptr
-                                     : replay_->pass_for(part(), in);
+  const Replay::Backward* pass =
+      thread_state.grad || thread_state.watched || thread_state.dual_level || thread_state.batch_level
+          ? nullptr
+          : replay_->pass_for(part(), in);
   const bool holds = !replay_->recording_->asks || (pass && again_ && again_->holds());
   if (!pass || !holds || !run(*pass, in, out, reading.spends)) differentiate_again(in, out, reading.freed);
   reading.done();

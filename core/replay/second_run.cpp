@@ -129,9 +129,9 @@ struct Looking {
 struct AsAtCall {
   const ThreadState then = thread_state;
   AsAtCall() {
-    if (is_recording()) return;
     ThreadState& s = thread_state;
     s.grad = true;
+    if (is_recording()) return;
     s.inference = s.holomorphic = s.parallel_backward = s.within_composition = s.watched = false;
     s.interpreter = nullptr;
     s.observer = nullptr;

@@ -73,6 +73,18 @@ def argument_written_in_place(jit, w):
 
 
 @program
+def argument_written_by_what_was_made_of_it(jit, w):
+    """Its history leads to a node that saved it."""
+    f = jit(lambda y, z: y.mul_(z))
+
+    def step():
+        y = w * 2
+        f(y, y.cos())
+
+    return step
+
+
+@program
 def argument_by_name_written_in_place(jit, w):
     f = jit(lambda *, h: h.mul_(w).sin_())
     return lambda: f(h=w * 2)

@@ -350,6 +350,11 @@ DIFFER = {
         lambda: X.reshape(2, 2).cumsum(1),
         "an argument of cumsum",
     ),
+    "a sign of zero": (
+        lambda: X + ad.full((4,), complex(0, 0.0)),
+        lambda: X + ad.full((4,), complex(0, -0.0)),
+        "argument of|makes of numbers",
+    ),
     "a bool": (
         lambda: X.sum(0, keepdim=True),
         lambda: X.sum(0),

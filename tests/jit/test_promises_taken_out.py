@@ -6,11 +6,13 @@ import enum
 import types
 import weakref
 
+import numpy as np
 import pytest
 import twice
 from twice import numbers
 
 import adjoint as ad
+from adjoint import nn
 from adjoint._replay import traces
 
 TRAPS, trap = twice.table()
@@ -55,6 +57,86 @@ def another_base_of_a_class(jit, see):
     for k in range(12):
         Base.__bases__ = (One,) if k % 6 < 4 else (One, Two)
         see(f(numbers(2), child))
+
+
+@trap()
+def true_where_one_was(jit, see):
+    f = jit(lambda x, k: (x * 2, str(k)))
+    for k in range(12):
+        see(f(numbers(2), 1 if k % 6 < 4 else True))
+
+
+@trap()
+def attributes_of_a_function_that_is_not_called(jit, see):
+    def scaled(x, g):
+        try:
+            return x * g.scale
+        except AttributeError:
+            return x * 3
+
+    f = jit(scaled)
+    for k in range(12):
+
+        def g():
+            pass
+
+        if k % 6 >= 4:
+            g.scale = 2
+        see(f(numbers(2), g))
+
+
+@trap()
+def a_name_that_the_library_had_for_itself(jit, see):
+    """No attribute of the program's own is left out of what is compared, whatever it is called."""
+    f, box = jit(lambda x: x * box._steps_taken), Box(_steps_taken=1)
+    for k in range(12):
+        box._steps_taken = 1 + k // 6
+        see(f(numbers(2)))
+
+
+@trap()
+def tensors_of_another_kind(jit, see):
+    """Parameters, views, tensors of inference mode, and those that retain their gradient, where others were."""
+
+    def made(x, kind):
+        with ad.inference_mode(kind == "inference"):
+            p = x * 1
+        if kind == "parameter":
+            return nn.Parameter(p.detach())
+        if kind == "retains":
+            p.retain_grad()
+        return p[:] if kind == "view" else p
+
+    kinds = {
+        "parameter": lambda p: isinstance(p, nn.Parameter),
+        "view": lambda p: p._is_view(),
+        "inference": lambda p: p.is_inference(),
+        "retains": lambda p: p.retains_grad,
+    }
+    for kind, is_one in kinds.items():
+        f = jit(lambda x, p, is_one=is_one: x * (2 if is_one(p) else 3))
+        for k in range(12):
+            x = numbers(2, requires_grad=kind in ("parameter", "retains"))
+            p = made(x, kind if k % 6 >= 4 else "")
+            see(f(numbers(2), p.detach().requires_grad_() if kind == "parameter" and k % 6 < 4 else p))
+
+
+@trap()
+def memory_of_others_that_overlaps(jit, see):
+    """Equal operations are one where nothing is written between."""
+
+    def f(x, y):
+        s = y.sin()
+        x.add_(1)
+        return s + y.sin()
+
+    f = jit(f)
+    for k in range(12):
+        a = np.arange(6, dtype=np.float32)
+        x, y = numbers(4), numbers(4, seed=k)
+        if k % 6 >= 4:
+            x, y = ad.from_numpy(a[:4]), ad.from_numpy(a[2:])
+        see(f(x, y), x, y)
 
 
 @trap()

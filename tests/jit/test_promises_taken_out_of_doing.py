@@ -2,6 +2,7 @@
 is put back after a failure, the graph of a call. What a function reads is in test_promises_taken_out.py. See `twice.same`.
 """
 
+import contextlib
 import gc
 import threading
 
@@ -41,6 +42,55 @@ def members_of_a_class_that_are_stored(jit, see):
     for k in range(8):
         Holder.count = 0
         see(f(numbers(2, seed=k)), Holder.last, Holder.count)
+
+
+@trap()
+def parts_that_cannot_be_written(jit, see):
+    """Eager refuses to write views that one call made several of, or that were made without a graph."""
+
+    def without_graph(x):
+        with ad.no_grad():
+            return (x[1:],)
+
+    functions = [jit(lambda x: x.unbind(0)), jit(lambda x: (x[1:],)), jit(without_graph)]
+    for k in range(8):
+        for f in functions:
+            x = numbers(3, 2, requires_grad=k % 4 < 2)
+            y = x * 1
+            for at in (x, y):
+                part = f(at)[0]
+                try:
+                    part.mul_(2)
+                    at.sum().backward()
+                except RuntimeError as error:
+                    see("view" in str(error))
+                see(part, at, x.grad)
+
+
+@trap()
+def parts_that_are_written_before_a_decision(jit, see):
+    def f(x):
+        x[0:2].add_(1)
+        x[2:4].add_(1)
+        return x * 2 if x[0] < 9 else x * 3
+
+    f, x = jit(f), ad.zeros(4)
+    for _ in range(18):
+        see(f(x), x)
+
+
+@trap()
+def results_that_count_writes_with_an_argument(jit, see):
+    """Two arguments on one memory count theirs apart."""
+    for function in (lambda x, d: d.detach(), lambda x, d: d[1:], lambda x, d: x.detach()):
+        f = jit(function)
+        for _ in range(8):
+            x = numbers(3)
+            d = x.data
+            y = f(x, d)
+            for t in (y, d, x):
+                t.add_(1)
+                see(x._version, d._version, y._version)
 
 
 @trap()
@@ -108,6 +158,32 @@ def rows_that_make_something_else(jit, see):
 
 
 # --- values ------------------------------------------------------------------------------------------------------------------
+
+
+@trap()
+def a_flag_that_is_switched_where_a_number_decides(jit, see):
+    """The call is tried with the number tracked before it is made."""
+    p = ad.nn.Parameter(ad.ones(3), requires_grad=False)
+
+    def f(x, k):
+        required = p.requires_grad
+        if k > 9:
+            p.requires_grad_(True)
+        return x * k, required
+
+    f = jit(f)
+    for k in range(24):
+        p.requires_grad_(False)
+        see(f(ad.ones(3), k + 0.5), p)
+
+
+@trap(None)
+def a_number_that_is_returned_with_what_no_guard_sees(jit, see):
+    token = ad.zeros(())
+    f = jit(lambda x, k: (x * k, k + ad._C._version_of(token)))
+    for k in range(12):
+        ad._C._set_version(token, k * k)
+        see(f(numbers(2), k + 0.5))
 
 
 @trap()
@@ -214,6 +290,85 @@ def passes_that_first_run_where_another_device_is_asked_for(jit, see):
         with ad.device("meta"):
             y.backward()
         see(x.grad)
+
+
+class MakesItsOwn(ad.autograd.Function):
+    """What its rule makes follows the default dtype, the device that is asked for, and inference mode."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ad.full((3,), 0.1)
+
+
+@contextlib.contextmanager
+def another_default_dtype():
+    ad.set_default_dtype(ad.float64)
+    try:
+        yield
+    finally:
+        ad.set_default_dtype(ad.float32)
+
+
+@pytest.mark.parametrize("later", [0, 5])
+@pytest.mark.parametrize("mode", [another_default_dtype, lambda: ad.device("meta"), ad.inference_mode])
+def test_rules_run_in_the_modes_of_their_pass(mode, later):
+    """Whether the pass was planned before, or is planned in that mode."""
+
+    def program(jit, see):
+        f = jit(lambda x: MakesItsOwn.apply(x).sum())
+        for k in range(10):
+            x = doubles(3, seed=k).requires_grad_()
+            y = f(x)
+            with see.error(), mode() if k >= later and k % 3 != 1 else contextlib.nullcontext():
+                y.backward()
+            see(x.grad)
+
+    twice.same(program)
+
+
+@trap()
+def a_second_run_of_what_uses_autocast_itself(jit, see):
+    def f(a, b):
+        with ad.autocast("cpu", dtype=ad.bfloat16):
+            return (a @ b).float().sin()
+
+    f = jit(f)
+    for k in range(8):
+        a, b = (numbers(3, 3, seed=n, requires_grad=True) for n in (k, k + 1))
+        y = f(a, b)
+        with ad.autocast("cpu", dtype=ad.float16):
+            see(ad.autograd.grad(y, a, numbers(3, 6)[:, ::2]))
+
+
+@trap()
+def a_second_run_after_a_write_while_something_looks_on(jit, see):
+    """The elements that were there are supplied by an observer; others do not see the second run."""
+    f = jit(lambda a, b: (a + b).sin())
+    for k in range(8):
+        a, b, seen = numbers(3, 3, seed=k, requires_grad=True), numbers(3, 3, seed=k + 1), []
+        y = f(a, b)
+        b.add_(1)
+        token = ad._C._push_observer(None, lambda *call: seen.append(str(call[0])), None)  # noqa: B023
+        try:
+            see(ad.autograd.grad(y, a, numbers(3, 6)[:, ::2]))
+        finally:
+            ad._C._pop_interpreter(token)
+        see(sorted(seen))
+
+
+@trap()
+def a_second_run_asks_whether_an_argument_is_a_leaf(jit, see):
+    """Nothing in the graph leads to it, and what made it is not kept."""
+    f = jit(lambda h, w: (h.detach() * w).sin().sum() * (2 if h.is_leaf else 3))
+    for k in range(8):
+        v, w = (numbers(3, seed=n, requires_grad=True) for n in (k, k + 1))
+        y = f(v * 1, w)
+        (g,) = ad.autograd.grad(y, w, create_graph=True)
+        see(g, ad.autograd.grad(g.sum(), w))
 
 
 @trap()

@@ -60,11 +60,7 @@ def _vary(one: Recorded, other: Recorded, tracked: Recorded) -> str | None:
         for (c, f), (d, g) in zip(one.changes, other.changes, strict=True):
             if c.place != d.place:
                 return "it changes something else at each call"
-            if d.kind == "counter":
-                changes.append((d, g))
-                tracked_changes.pop(d.place, None)
-            else:
-                changes.append((d, merged(f, g, tracked_changes.pop(d.place)[1], returned, place)))
+            changes.append((d, merged(f, g, tracked_changes.pop(d.place)[1], returned, place)))
         # Numbers that were stored where they stood already.
         for c, f in tracked_changes.values():
             at = tracked.stood[c.place]

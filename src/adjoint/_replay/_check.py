@@ -92,11 +92,11 @@ def checked(
         raise differs(f"it returns {structure.form}, and a replay {form}")
     ours = {}
     for change in layout.changes():
-        ours[change.place] = _change(change, own)[1] if change.kind != "counter" else None
+        ours[change.place] = _change(change, own)[1]
     for change, form in trace.changes:
-        stored = with_numbers(form, trace.outputs, numbers) if change.kind != "counter" else None
+        stored = with_numbers(form, trace.outputs, numbers)
         # A number may be stored that is there already.
-        if change.place not in ours and stored and stored == _stands(change, function, args, kwargs):
+        if change.place not in ours and stored == _stands(change, function, args, kwargs):
             continue
         if ours.pop(change.place, "nothing") != stored:
             raise differs(f"it changes {change.where} otherwise than a replay, which stores {stored}")

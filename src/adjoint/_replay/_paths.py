@@ -48,8 +48,7 @@ class Change:
     kind : str
         ``attribute``, ``slot``, ``item``, ``key``, ``cell``, ``global``, ``class attribute``: something got another
         object, was added or, with `removed`, taken away; ``append``: a list got more items, `value` is the list of them;
-        ``counter``: what the library counts for itself, which a replay counts on, whatever the value, and no `match`
-        compares; ``grad``: the gradient of a tensor; and others, which have a `reason`.
+        ``grad``: the gradient of a tensor; and others, which have a `reason`.
     holder_path, key
         Where: the name of what holds it, and the attribute, name, position or key.
     before, value
@@ -71,19 +70,13 @@ class Change:
         "value",
     )
 
-    #: What the library counts for itself and nothing that computes reads.
-    _COUNTERS = frozenset(("_steps_taken",))
-    _AGAIN = frozenset(
-        ("attribute", "slot", "item", "key", "cell", "global", "class attribute", "append", "counter")
-    )
+    _AGAIN = frozenset(("attribute", "slot", "item", "key", "cell", "global", "class attribute", "append"))
 
     def __init__(self, layout: Layout, found: tuple[Any, ...]) -> None:
         self._layout = layout
         self.kind, self._node, self.holder_path, self.key, self.before, self.value, was, now = found
         self.added, self.removed = not was, not now
         self.reason = None
-        if self.kind == "attribute" and self.key in self._COUNTERS and was and now:
-            self.kind = "counter"
         if self.kind not in self._AGAIN and self.kind != "grad":
             self.reason = f"{self.where} changed: {_WHAT.get(self.kind, self.kind)}"
 
@@ -91,7 +84,7 @@ class Change:
     def where(self) -> str:
         """The path as source code: ``self.count``, ``cache['x']``."""
         path, key = self.holder_path, self.key
-        if self.kind in ("attribute", "slot", "class attribute", "counter"):
+        if self.kind in ("attribute", "slot", "class attribute"):
             return f"{path}.{key}" if path else str(key)
         if self.kind in ("item", "key"):
             return f"{path}[{key!r}]"
@@ -122,11 +115,10 @@ class Change:
         return self._layout._reach(self._node, function, args, kwargs)
 
     def store(self, form: tuple[Any, ...]) -> tuple[Any, ...]:
-        """How a replay does it again: where, what it leaves there (see `Structure`), and how far a counter goes on."""
+        """How a replay does it again: where, what it leaves there (see `Structure`)."""
         removed = self.removed and self.kind != "grad"
         tensor = self.key if self.kind == "grad" else self._node
-        more = self.value - self.before if self.kind == "counter" else None
-        return self.kind, tensor, self.key, form, removed, more
+        return self.kind, tensor, self.key, form, removed
 
     def __repr__(self) -> str:
         return f"Change({self.kind!r}, {self.holder_path!r}, {self.key!r}, {_short(self.value)})"

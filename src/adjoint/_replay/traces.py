@@ -396,8 +396,6 @@ class Trace(_C._Trace):
         state: Any,
     ) -> list[Any] | bool:
         """What a node calls where a pass asks for what was not recorded: see core/replay/derivative.h."""
-        from adjoint.autograd import enable_grad
-
         if inputs is None:
             return self.clean is None or self.clean.holds()
 
@@ -418,7 +416,6 @@ class Trace(_C._Trace):
             unchanged(self.changes, inputs, function, args, kwargs),
             drawing_from(state),
             with_default(self.dtype),
-            enable_grad(),
             # There were none at the call. (Of the core's modes core/replay/second_run.cpp thinks.)
             DisableTorchFunction() if _C._torch_function_modes() else contextlib.nullcontext(),
         ):
