@@ -462,3 +462,18 @@ def test_optimisers(name, scheduled):
         return call, lambda: (list(model.parameters()), optimizer.state_dict())
 
     compared(make, recorded=6, replayed=14)
+
+
+def test_an_argument_that_gets_another_tensor_while_a_number_is_tracked_is_given_back():
+    w = ad.ones(3, 3, requires_grad=True)
+
+    def f(a, n):
+        y = w * a  # a node has `a`, which gets a view
+        a.narrow(0, 1, 2)
+        return [a, a * n, y.detach()]
+
+    jitted = ad.jit(f)
+    for k in range(8):
+        a = ad.ones(3, 3)
+        assert jitted(a, (0.3, 0.7, 0.9)[k % 3])[0] is a
+    assert jitted.stats()["replayed"] >= 4 and not jitted.stats()["reasons"]

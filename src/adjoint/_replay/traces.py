@@ -145,6 +145,8 @@ def record(
     made.known = codes
     made.layout = layout = _reads(function, args, kwargs, codes, earlier)
     try:
+        # The program's objects, which may stand for other tensors after either call.
+        inputs = layout.tensors
         for one in earlier:
             which = numbers_of(one, layout)
             if which is not None and may_follow(layout):
@@ -154,7 +156,6 @@ def record(
         else:
             alike = [one.watched for one in earlier if one.layout is layout]
             made.watched = not alike or not all(alike)
-        inputs = layout.tensors  # the program's objects, which may stand for other tensors afterwards
         before = _C._Histories(inputs)  # type: ignore[call-arg]
         mode = _C._mode_of_replay()
         recorder, impure = _watched(made, function, args, kwargs, codes)
