@@ -163,8 +163,7 @@ nb::object tensor(nb::handle data, std::optional<DType> dtype, bool requires_gra
     const DeviceScope scope(thread_state.default_device);
     t = copy_of(t);
   }
-  if (requires_grad) set_requires_grad(t, true);
-  return nb::steal(wrap(std::move(t)));
+  return nb::steal(wrap(made(std::move(t), requires_grad)));
 }
 
 }  // namespace
