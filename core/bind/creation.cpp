@@ -179,6 +179,10 @@ Tensor as_tensor_like(PyObject* value, DType like) {
 void bind_creation(nb::module_& m) {
   m.def("tensor", &tensor, nb::arg("data").none(), nb::arg("dtype").none() = nb::none(),
         nb::arg("requires_grad") = false);
+  m.def("_as_leaf", [](nb::handle t) {
+    made(unwrap(t.ptr()), true);
+    return nb::borrow(t);
+  });
   m.def("_from_buffer", [](nb::handle o) {
     Tensor t = tensor_from_buffer(o.ptr(), false);
     if (!t.defined())
