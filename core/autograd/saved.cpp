@@ -111,7 +111,7 @@ void SavedTensor::pack(const Tensor& t, Node* owner, SavedHooks& hooks) {
   if (t.version() != before)
     fail(
         "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
-        "can not be modified by in-place operations as this can lead to unexpected side-effects. Write to a "
+        "cannot be modified by in-place operations as this can lead to unexpected side-effects. Write to a "
         "clone() instead. The tensor has shape ",
         t.sizes(), " and was saved by ", owner->name(), ".");
   NodeExtras& extras = owner->make_extras();

@@ -163,8 +163,7 @@ nb::object tensor(nb::handle data, std::optional<DType> dtype, bool requires_gra
     const DeviceScope scope(thread_state.default_device);
     t = copy_of(t);
   }
-  if (requires_grad) set_requires_grad(t, true);
-  return nb::steal(wrap(std::move(t)));
+  return nb::steal(wrap(made(std::move(t), requires_grad)));
 }
 
 }  // namespace
@@ -180,6 +179,10 @@ Tensor as_tensor_like(PyObject* value, DType like) {
 void bind_creation(nb::module_& m) {
   m.def("tensor", &tensor, nb::arg("data").none(), nb::arg("dtype").none() = nb::none(),
         nb::arg("requires_grad") = false);
+  m.def("_as_leaf", [](nb::handle t) {
+    made(unwrap(t.ptr()), true);
+    return nb::borrow(t);
+  });
   m.def("_from_buffer", [](nb::handle o) {
     Tensor t = tensor_from_buffer(o.ptr(), false);
     if (!t.defined())

@@ -32,7 +32,7 @@ PyObject* get_requires_grad(PyObject* s, void*) { return PyBool_FromLong(unwrap(
 int set_requires(PyObject* s, PyObject* v, void*) {
   return guard_set([&] {
     if (!v) fail("Deleting requires_grad is not allowed: set it to False");
-    if (!PyBool_Check(v)) fail<TypeError>("requires_grad must be a bool");
+    if (!PyBool_Check(v)) fail("requires_grad must be a bool");
     // Of a result it cannot be set at all, not even to what it is.
     set_requires_grad(unwrap(s), v == Py_True && is_leaf(unwrap(s)));
   });

@@ -15,12 +15,17 @@
 
 namespace adjoint {
 
-namespace {
-
 Tensor made(Tensor t, bool requires_grad) {
-  if (requires_grad) set_requires_grad(t, true);
+  if (!requires_grad) return t;
+  // With a capital, unlike the refusal of the flag itself: programs match both as torch writes them.
+  if (!is_differentiable(t.dtype()))
+    fail("Only Tensors of floating point and complex dtype can require gradients, but this one is ",
+         name_of(t.dtype()), " of shape ", t.sizes(), "; convert it first, for example with .to(float32)");
+  set_requires_grad(t, true);
   return t;
 }
+
+namespace {
 
 IntList checked(IntList sizes, const char* op) {
   for (int64_t n : sizes)

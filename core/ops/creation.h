@@ -11,6 +11,9 @@ namespace adjoint {
 /// Whether what Empty and EmptyLike give is filled: NaN, or the largest integer.
 extern std::atomic<bool> fill_uninitialized;
 
+/// `t`, which nobody has seen yet, as the leaf that `requires_grad=` asks for.
+Tensor made(Tensor t, bool requires_grad);
+
 /// A row that users reach through a function of their own.
 struct CreationRow : Structured {
   static constexpr bool differentiable = false;

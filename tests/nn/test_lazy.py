@@ -2,14 +2,13 @@
 
 import copy
 import pickle
+import warnings
 
 import pytest
 
 import adjoint as ad
 from adjoint import nn
 from adjoint.nn.parameter import is_lazy
-
-pytestmark = pytest.mark.filterwarnings("ignore:Lazy modules are a new feature")
 
 CASES = [
     (lambda: nn.LazyLinear(4), nn.Linear(3, 4), (2, 3)),
@@ -111,9 +110,10 @@ def test_errors():
         Forgetful()(ad.ones(1))
 
 
-def test_it_warns():
-    with pytest.warns(UserWarning, match="Lazy modules are a new feature under heavy development"):
-        nn.LazyLinear(2)
+def test_it_does_not_warn():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nn.LazyLinear(2)(ad.ones(1, 3))
 
 
 def test_materialize():

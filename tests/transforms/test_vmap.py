@@ -112,7 +112,7 @@ def test_an_empty_batch_has_a_shape():
         ),
         (lambda: vmap(lambda x: x, out_dims=(0, 0))(X), ValueError, "out_dims is not compatible"),
         (lambda: vmap(lambda x: x, out_dims=5)(X), IndexError, "Dimension out of range"),
-        (lambda: vmap(ad.sin, randomness="no"), ValueError, "Only allowed values for randomness"),
+        (lambda: vmap(ad.sin, randomness="no"), RuntimeError, "Only allowed values for randomness"),
         (lambda: vmap(ad.sin, chunk_size=0), ValueError, "chunk_size should be None or greater than 0"),
     ],
 )

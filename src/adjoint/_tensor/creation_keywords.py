@@ -67,7 +67,7 @@ def _made(function: Any, out: bool, like: bool, consults: bool, row: Any) -> Any
                         f"{name}(): cannot make a tensor of layout {layout}; use .to_sparse(layout={layout})"
                     )
                 made = made.zero_().to_sparse(layout=layout)
-            return made.requires_grad_() if requires_grad else made
+            return _C._as_leaf(made) if requires_grad else made
         if device is not None or like:
             place = args[0]._device_number if device is None else device_number(device)
             if takes_device:
@@ -103,7 +103,7 @@ def _made(function: Any, out: bool, like: bool, consults: bool, row: Any) -> Any
             raise RuntimeError(
                 f"dtype {_C._dtype(dtype)._type_name} does not match dtype of out parameter ({out.dtype._type_name})"
             )
-        return made.requires_grad_() if requires_grad else made
+        return _C._as_leaf(made) if requires_grad else made
 
     maker: Any = make
     for attribute in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):

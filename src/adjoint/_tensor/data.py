@@ -205,7 +205,7 @@ def asarray(
                 raise ValueError("asarray(): can't alias the given object without a copy; use copy=None")
     if not requires_grad or result.requires_grad:
         return result
-    return (result.detach() if result is obj else result).requires_grad_()
+    return _C._as_leaf(result.detach() if result is obj else result)
 
 
 def _is_plain(obj):
@@ -262,7 +262,7 @@ def frombuffer(
             f"greater than actual buffer length ({size} bytes)"
         )
     result = _C._reinterpret(_C._from_buffer(view[offset : offset + count * itemsize]), dtype)
-    return result.requires_grad_() if requires_grad else result
+    return _C._as_leaf(result) if requires_grad else result
 
 
 def from_file(

@@ -194,6 +194,6 @@ def refuse_complex(name, what, tree):
 def need_randomness(randomness) -> None:
     """Refuse an unknown value of `randomness`."""
     if randomness not in ("error", "different", "same"):
-        raise ValueError(
+        raise RuntimeError(
             f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
         )

@@ -36,8 +36,8 @@ def apply(cls, args: Any) -> Any:
     own = cls.vmap is not Function.vmap
     if own and cls.generate_vmap_rule:
         raise RuntimeError(
-            f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an overriden vmap "
-            f"staticmethod. Please set generate_vmap_rule=False or delete the overriden vmap staticmethod to avoid ambiguity."
+            f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an overridden vmap "
+            f"staticmethod. Please set generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid ambiguity."
         )
     if own:
         return _recorded(cls, args, lambda *xs: _by_rule(cls, xs, number, VmapInfo(size, randomness)))

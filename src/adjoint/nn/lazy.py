@@ -6,8 +6,6 @@ an ordinary one. Start reading at `LazyModuleMixin`.
 
 from __future__ import annotations
 
-import warnings
-
 import adjoint as ad
 from adjoint._types import Any, Device, DType, Tensor
 
@@ -85,11 +83,6 @@ class LazyModuleMixin(ModuleMembers):
         super().__init__(*args, **kwargs)
         self._load_hook = self._register_load_state_dict_pre_hook(self._lazy_load_hook)
         self._initialize_hook = self.register_forward_pre_hook(self._infer_parameters, with_kwargs=True)
-        warnings.warn(
-            "Lazy modules are a new feature under heavy development so changes to the API or functionality can happen at any "
-            "moment.",
-            stacklevel=3,
-        )
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
         for name, tensor in self._persistent_tensors():
