@@ -67,7 +67,6 @@ PyObject* get_nbytes(PyObject* s, void*) {
 PyObject* get_grad(PyObject* s, void*) {
   return guard([&]() -> PyObject* {
     const Tensor& t = unwrap(s);
-    // (A view whose history cannot follow a write to its base can still be asked.)
     if (t->grad_fn && !t->is(TensorImpl::kRetainsGrad) && !gradient(t).defined()) {
       if (PyErr_WarnEx(
               PyExc_UserWarning,

@@ -157,28 +157,6 @@ def test_full_infers():
     assert ad.full([1], 2j).dtype == ad.complex64
 
 
-def test_requires_grad():
-    assert ad.zeros(2, requires_grad=True).requires_grad
-    assert ad.tensor([1.0], requires_grad=True).is_leaf
-    # torch writes the factories' refusal with a capital, and that of the flag without.
-    refusal = "nly Tensors of floating point and complex dtype can require gradients"
-    for make in (
-        lambda: ad.tensor([1, 2], requires_grad=True),
-        lambda: ad.zeros(2, dtype=ad.int64, requires_grad=True),
-        lambda: ad.arange(3, requires_grad=True),
-        lambda: ad.randint(3, (2,), requires_grad=True),
-        lambda: ad.eye(2, dtype=ad.bool, requires_grad=True),
-        lambda: ad.asarray([1], requires_grad=True),
-        lambda: ad.zeros_like(ad.tensor([1]), requires_grad=True),
-    ):
-        with pytest.raises(RuntimeError, match="O" + refusal):
-            make()
-    with pytest.raises(RuntimeError, match="^o" + refusal):
-        ad.tensor([1]).requires_grad = True
-    with pytest.raises(RuntimeError, match="(?i)floating point"):
-        ad.zeros(2, dtype=ad.bool).requires_grad_()
-
-
 def test_like_and_new():
     x = ad.zeros(2, 3, dtype=ad.float64)
     assert ad.ones_like(x).dtype == ad.float64 and ad.zeros_like(x).shape == (2, 3)

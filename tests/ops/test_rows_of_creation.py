@@ -191,3 +191,25 @@ def test_a_range_of_integers_needs_ends_that_a_step_joins(dtype, given):
         RuntimeError, match=r"upper bound and lower bound inconsistent|unsupported range|must be nonzero"
     ):
         ad.arange(*given, dtype=dtype)
+
+
+def test_requires_grad():
+    assert ad.zeros(2, requires_grad=True).requires_grad
+    assert ad.tensor([1.0], requires_grad=True).is_leaf
+    # torch writes the factories' refusal with a capital, and that of the flag without.
+    refusal = "nly Tensors of floating point and complex dtype can require gradients"
+    for make in (
+        lambda: ad.tensor([1, 2], requires_grad=True),
+        lambda: ad.zeros(2, dtype=ad.int64, requires_grad=True),
+        lambda: ad.arange(3, requires_grad=True),
+        lambda: ad.randint(3, (2,), requires_grad=True),
+        lambda: ad.eye(2, dtype=ad.bool, requires_grad=True),
+        lambda: ad.asarray([1], requires_grad=True),
+        lambda: ad.zeros_like(ad.tensor([1]), requires_grad=True),
+    ):
+        with pytest.raises(RuntimeError, match="O" + refusal):
+            make()
+    with pytest.raises(RuntimeError, match="^o" + refusal):
+        ad.tensor([1]).requires_grad = True
+    with pytest.raises(RuntimeError, match="(?i)floating point"):
+        ad.zeros(2, dtype=ad.bool).requires_grad_()
