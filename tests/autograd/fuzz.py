@@ -21,11 +21,13 @@ from types import ModuleType
 
 import numpy as np
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.dirname(HERE), os.path.join(os.path.dirname(HERE), "jit")]
 
 from fuzz_generate import generate  # noqa: E402
 from fuzz_reference import Reference, refusal  # noqa: E402
 from fuzz_steps import OPS, Program, Step, show  # noqa: E402
+from side_by_side import side_by_side  # noqa: E402
 
 #: What a program may be refused with, and a word for it.
 PHRASES = {
@@ -411,12 +413,15 @@ def count(counts: collections.Counter, outcome: Outcome) -> None:
         counts[f"programs refused: {word}"] += 1
 
 
-def _worker(first: int, last: int) -> None:
+def _worker(seeds: range, threads: int) -> None:
     """Print, for each seed, that it starts, and its outcome."""
-    for seed in range(first, last):
-        print("seed", seed, flush=True)
-        outcome, failure = run_seed(seed)
-        print(repr((outcome, failure)), flush=True)
+
+    def work(seed):
+        print(f"seed {seed}\n", end="", flush=True)  # a line at once, beside those of other threads
+        return run_seed(seed)
+
+    for _, outcome in side_by_side(work, seeds, threads):
+        print(f"{outcome!r}\n", end="", flush=True)
 
 
 def main() -> int:
@@ -427,16 +432,16 @@ def main() -> int:
     parser.add_argument(
         "--jit", action="store_true", help="as functions, under jit and not: both must show the same"
     )
+    parser.add_argument("--threads", type=int, default=1, help="programs at once")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     seeds = range(given.seed, given.seed + given.programs)
     if given.jit:
-        sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "jit"))
         from test_jit_fuzz import compare
 
-        return compare(seeds)
+        return compare(seeds, given.threads)
     if given.worker:
-        _worker(seeds.start, seeds.stop)
+        _worker(seeds, given.threads)
         return 0
     if given.show:
         print(*(generate(seed).source() for seed in seeds), sep="\n\n")
@@ -444,14 +449,15 @@ def main() -> int:
     started, counts, failures = time.time(), collections.Counter[str](), 0
     at = seeds.start
     while at < seeds.stop:  # in processes of their own, so that a crash is one result among others
-        arguments = ["--worker", "--seed", str(at), "--programs", str(min(seeds.stop - at, 1000))]
+        arguments = ["--worker", f"--threads={given.threads}"]
+        arguments += [f"--seed={at}", f"--programs={min(seeds.stop - at, 1000)}"]
         done = subprocess.run(
             [sys.executable, __file__, *arguments], capture_output=True, text=True, check=False
         )
         before = at
         for line in done.stdout.splitlines():
             if line.startswith("seed "):
-                at = int(line[5:]) + 1
+                at = max(at, int(line[5:]) + 1)
                 continue
             outcome, failure = eval(line)
             if outcome is not None:

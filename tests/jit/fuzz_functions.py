@@ -10,7 +10,7 @@ Start reading at `run`.
 
 Passes outside keep the graph: the results of a replayed call share nodes, which a pass frees together.
 
-    python tests/jit/fuzz_functions.py FIRST LAST
+    python tests/jit/fuzz_functions.py FIRST LAST [THREADS]
 """
 
 import contextlib
@@ -316,4 +316,4 @@ def small(seed):
 
 
 if __name__ == "__main__":
-    sys.exit(bool(each_seed(int(sys.argv[1]), int(sys.argv[2]), small)))
+    sys.exit(bool(each_seed(small, *sys.argv[1:])))

@@ -213,4 +213,4 @@ def difference(seed, ways=()):
 
 if __name__ == "__main__":
     first, last, *ways = sys.argv[1:]
-    sys.exit(bool(twice.each_seed(int(first), int(last), lambda seed: difference(seed, ways or WAYS))))
+    sys.exit(bool(twice.each_seed(lambda seed: difference(seed, ways or WAYS), first, last)))

@@ -5,7 +5,7 @@ with optimiser and scheduler); and what happens between its calls: other shapes,
 weights, hooks, flags, threads. Seen are results, errors, parameters with gradients and versions, buffers, attributes,
 options, and the generator. Start reading at `run`.
 
-    python tests/jit/fuzz_steps_of_training.py FIRST LAST
+    python tests/jit/fuzz_steps_of_training.py FIRST LAST [THREADS]
 """
 
 import contextlib
@@ -462,4 +462,4 @@ def difference(seed):
 
 
 if __name__ == "__main__":
-    sys.exit(bool(each_seed(int(sys.argv[1]), int(sys.argv[2]), difference)))
+    sys.exit(bool(each_seed(difference, *sys.argv[1:])))

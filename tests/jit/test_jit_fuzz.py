@@ -22,6 +22,7 @@ import pytest  # noqa: E402
 import twice  # noqa: E402
 from fuzz_generate import generate  # noqa: E402
 from fuzz_steps import show  # noqa: E402
+from side_by_side import side_by_side  # noqa: E402
 
 import adjoint as ad  # noqa: E402
 
@@ -118,11 +119,10 @@ def test_views_and_writes_under_vmap(piece):
         assert not fuzz_vmap.check(seed, programs.replayed)
 
 
-def compare(seeds):
+def compare(seeds, threads):
     """By hand: how many of these programs differ."""
     wrong = replays = 0
-    for seed in seeds:
-        words, again = difference(seed)
+    for _, (words, again) in side_by_side(difference, seeds, threads):
         replays += again
         if words:
             wrong += 1

@@ -10,6 +10,7 @@ import threading
 import warnings
 
 import pytest
+from side_by_side import side_by_side
 
 import adjoint as ad
 from adjoint._replay._check import checking
@@ -54,11 +55,11 @@ def where(a, b, path=""):
     return "" if a == b else f"{path}: {b!r}, expected {a!r}"
 
 
-def each_seed(first, last, difference):
+def each_seed(difference, first, last, threads=1):
     """Print the programs that differ, and how many: `difference` gives (words, how many calls were replayed) of a seed."""
+    first, last = int(first), int(last)
     wrong = replayed = 0
-    for seed in range(first, last):
-        words, again = difference(seed)
+    for _, (words, again) in side_by_side(difference, range(first, last), int(threads)):
         replayed += again
         if words:
             wrong += 1

@@ -1,6 +1,12 @@
 """What runs a fuzz test by hand: `main`, for a function that checks the program of a seed."""
 
 import argparse
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from side_by_side import side_by_side  # noqa: E402
 
 
 def called(f, *args):
@@ -27,11 +33,13 @@ def main(check, description):
     parser.add_argument("--programs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jit", action="store_true", help="under jit, by what is replayed")
+    parser.add_argument("--threads", type=int, default=1, help="programs at once")
     options = parser.parse_args()
+    call, seeds = replayed if options.jit else called, range(options.seed, options.seed + options.programs)
     wrong = checked = 0
-    for seed in range(options.seed, options.seed + options.programs):
+    for _, message in side_by_side(lambda seed: check(seed, call), seeds, options.threads):
         checked += 1
-        if message := check(seed, replayed if options.jit else called):
+        if message:
             wrong += 1
             print(message)
             if wrong >= 20:
