@@ -4,6 +4,7 @@ Random programs alternate operations on whole tensors, on a number for each row,
 many lengths and numbers of them, on one thread and on several, with infinities and NaN. Start reading at `test_programs`.
 """
 
+import platform
 import random
 
 import numpy as np
@@ -172,7 +173,8 @@ def test_what_is_written_by_hand_is_one_chain(f, shape):
             x, g = x.to(dtype), g.to(dtype)
             assert twice.picture(jitted(x, g)) == twice.picture(run(x, g)), str(ad.jit.explain(jitted))
         text = str(ad.jit.explain(jitted))
-        if 2 <= shape[1] <= 32768 and shape[0] > 1:
+        # Elsewhere sums of two NaN keep another one in what vectors leave over, so that they are no part of a chain.
+        if 2 <= shape[1] <= 32768 and shape[0] > 1 and platform.machine() in ("x86_64", "AMD64"):
             assert text.count("blocks of") == by_rows(jitted) == 1, text
             assert "launch" not in text, text
 
