@@ -71,7 +71,7 @@ nb::object described(const BatchLevel* level) {
   if (!level) return nb::none();
   static const char* const names[] = {"error", "different", "same"};
   return nb::make_tuple(level->number, level->size, names[static_cast<int>(level->randomness)], level->strict,
-                        level->records, level->wrote_outside);
+                        level->records.load(), level->wrote_outside.load());
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ class Walk;
 void convert_strided(char* to, DType to_type, int64_t to_stride, const char* from, DType from_type,
                      int64_t from_stride, int64_t n);
 /// Copies between the two operands of a planned walk, of elements of `item` bytes.
-void move_planes(const Walk& walk, int64_t item);
+void move_planes(Walk& walk, int64_t item);
 /// Fill `to` with the elements of `from`, broadcast to its shape. Handles overlap only when both are the
 /// same.
 void copy_into(const Tensor& to, const Tensor& from);

@@ -109,6 +109,12 @@ class Walk {
     return false;
   }
 
+  /// Exchange two dimensions: the same runs, in another order.
+  void swap(size_t a, size_t b) {
+    std::swap(shape_[a], shape_[b]);
+    for (int k = 0; k < count_; ++k) std::swap(strides_[k][a], strides_[k][b]);
+  }
+
   const Dims& shape() const { return shape_; }
   int64_t stride(int operand, size_t dimension) const { return strides_[operand][dimension]; }
 

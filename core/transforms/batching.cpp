@@ -96,7 +96,7 @@ Tensor batched(Tensor samples, uint64_t number) {
   t->set(TensorImpl::kContiguous, false);
   t->flags |= TensorImpl::kBatched | (samples->flags & TensorImpl::kInference);
   if (samples.requires_grad())
-    if (BatchLevel* level = open_batch_level(number)) level->records = true;
+    if (BatchLevel* level = open_batch_level(number)) level->records.store(true, std::memory_order_relaxed);
   // As a node would that saved them: a write through the batched tensor leaves them as they were, with their
   // history.
   samples->storage->mark(Storage::kSaved);
@@ -221,7 +221,7 @@ void renew_samples(const Tensor& t, const Tensor& written) {
 /// Note that a tensor is written, for those levels that it was there before.
 void note_write_from_inside(const Tensor& t) {
   for (BatchLevel* level = thread_state.batch_level; level; level = level->outer)
-    level->wrote_outside |= !t->storage->made_inside(level->number);
+    if (!t->storage->made_inside(level->number)) level->wrote_outside.store(true, std::memory_order_relaxed);
 }
 
 /// While samples are computed: the tangents of levels inside of their batch have been made, of the batched

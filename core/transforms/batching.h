@@ -12,6 +12,7 @@
 // a rule is found: dispatch/batched_call.h. See Note: batching. Start reading at `BatchLevel`.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <span>
 #include <string>
@@ -38,10 +39,11 @@ struct BatchLevel {
   uint64_t dual_outside;
   /// The first of the nodes that are recorded inside.
   uint64_t first_node;
+  // Calls say these, of a pass inside from several threads.
   /// Some sample needs a gradient outside: what the program differentiates inside must be recorded there too.
-  bool records = false;
+  std::atomic<bool> records = false;
   /// Memory from outside was written: the program cannot be run again.
-  bool wrote_outside = false;
+  std::atomic<bool> wrote_outside = false;
   BatchLevel* outer;
 };
 

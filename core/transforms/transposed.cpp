@@ -135,6 +135,7 @@ Tensors transposed_tangents(const DualCall& call) {
   BackwardOptions options;
   options.create_graph = recorded;
   options.accumulate = false;
+  options.parallel = false;
   Tensors found = run_backward(roots, std::move(seeds), ends, options);
   for (size_t i = 0; i < found.size(); ++i) tangents[which[i]] = std::move(found[i]);
   return tangents;

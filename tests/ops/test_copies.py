@@ -147,3 +147,17 @@ def test_transposes_beyond_the_first_caches(rows, columns, dtype):
     wide[:, 1:-2] = ad.tensor(x).T
     np.testing.assert_array_equal(wide.numpy()[:, 1:-2], x.T)
     assert not wide[:, 0].any() and not wide[:, -2:].any()
+
+
+@pytest.mark.parametrize("few", [1, 2, 3, 7])
+@pytest.mark.parametrize("many", [2, 9, 64])
+@pytest.mark.parametrize("run", [1, 5, 64, 300])
+def test_planes_of_few_rows_between_many(few, many, run):
+    """Repeated rows, flips, and heads that are laid side by side, near and far beyond a cache."""
+    lead = 1 if few * many * run < 10000 else 12
+    x = np.arange(lead * many * few * run, dtype=np.float32).reshape(lead, many, few, run)
+    t = ad.from_numpy(x)
+    assert (t.flip(2).numpy() == x[:, :, ::-1]).all()
+    assert (t.transpose(1, 2).contiguous().numpy() == x.swapaxes(1, 2)).all()
+    assert (t.repeat(2, 1, 2, 3).numpy() == np.tile(x, (2, 1, 2, 3))).all()
+    assert (t[:, :, :1].expand(x.shape).clone().numpy() == x[:, :, :1]).all()

@@ -2,6 +2,7 @@
 ``python -m tests.transforms.fuzz_transforms --programs 10000``, and ``fuzz_vmap`` likewise."""
 
 import os
+import subprocess
 import sys
 
 import pytest
@@ -33,3 +34,10 @@ def test_the_loop_finds_what_is_wrong(monkeypatch):
     vmap = fuzz_vmap.func.vmap
     monkeypatch.setattr(fuzz_vmap.func, "vmap", lambda f: lambda *xs: vmap(f)(*xs) * 1.001)
     assert any(fuzz_vmap.check(seed) for seed in range(10))
+
+
+def test_programs_in_several_threads_wait_for_each_other_in_no_circle():
+    """Tangents of an operator that goes through its reversed rule are a pass within a call, which holds the interpreter's lock."""
+    command = [sys.executable, "-W", "ignore", fuzz_vmap.__file__, "--programs", "1000", "--threads", "4"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert "1000 programs, 0 wrong" in done.stdout, done.stdout + done.stderr

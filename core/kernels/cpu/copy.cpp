@@ -61,7 +61,7 @@ void convert_strided(char* to, DType to_type, int64_t to_stride, const char* fro
 }
 
 /// Elements of one type: planes of the two innermost dimensions.
-void move_planes(const Walk& walk, int64_t item) {
+void move_planes(Walk& walk, int64_t item) {
   const auto plane = best_variant<PlaneTable>().plane;
   const size_t inner = walk.shape().size() - 1;
   const int64_t n = walk.shape()[inner];
@@ -70,6 +70,12 @@ void move_planes(const Walk& walk, int64_t item) {
     return walk.run(32768, [&](char* const* p, const int64_t* strides, int64_t m) {
       move(p[0], strides[0], p[1], strides[1], m, item);
     });
+  // Planes of few bytes between others, as of what is repeated and of heads that are laid side by side: the
+  // larger ones. (Where memory is far, what is written in order is quicker.)
+  if (const int64_t few = walk.shape()[inner - 1]; inner > 1 && !transposed &&
+                                                   walk.shape()[inner - 2] > few && few * n * item < 4096 &&
+                                                   walk.numel() <= (int64_t{1} << 21) / item)
+    walk.swap(inner - 2, inner - 1);
   const int64_t rows = walk.numel() / n;
   runtime::parallel_for(0, rows, std::max<int64_t>(1, 32768 / n), [&](int64_t b, int64_t e) {
     Walk::Row at(walk, b);
