@@ -95,9 +95,8 @@ class Pass {
     reached.roots = roots;
     for (const Edge& root : roots)
       if (root) many_ ? discover<true>(target(root).node.get()) : discover<false>(root.node.get());
-    const int threads = thread_state.parallel_backward && options_.parallel && !options_.create_graph
-                            ? runtime::get_num_threads()
-                            : 1;
+    const int threads =
+        thread_state.parallel_backward && !options_.create_graph ? runtime::get_num_threads() : 1;
     if (threads > 1) put_in_order();
     for (size_t i = 0; i < roots.size(); ++i) {
       if (!roots[i]) continue;

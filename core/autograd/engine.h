@@ -24,9 +24,6 @@ struct BackwardOptions {
   bool create_graph = false;
   /// Add to `.grad` of the leaves (backward) or only capture (grad).
   bool accumulate = true;
-  /// In several threads, where the program asks for that. Not within a call, whose caller may hold a lock
-  /// that others wait for.
-  bool parallel = true;
 };
 
 /// Run the graph from `roots` with the given cotangents. With `inputs`, only what leads to them runs, and

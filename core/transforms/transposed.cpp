@@ -135,7 +135,11 @@ Tensors transposed_tangents(const DualCall& call) {
   BackwardOptions options;
   options.create_graph = recorded;
   options.accumulate = false;
-  options.parallel = false;
+  // In this thread alone: the caller may hold a lock that others wait for.
+  struct InOneThread {
+    bool before = std::exchange(thread_state.parallel_backward, false);
+    ~InOneThread() { thread_state.parallel_backward = before; }
+  } in_one_thread;
   Tensors found = run_backward(roots, std::move(seeds), ends, options);
   for (size_t i = 0; i < found.size(); ++i) tangents[which[i]] = std::move(found[i]);
   return tangents;
