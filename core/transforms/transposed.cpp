@@ -4,6 +4,8 @@
 // g; and a reverse pass through what that recorded, from the rule's results with the inputs' tangents t to
 // the placeholder, is t ↦ (Jᴴ)ᴴ t = J t. What the rule read of the inputs keeps its history, so that the
 // tangent can be differentiated as well.
+#include <utility>
+
 #include "autograd/arithmetic.h"
 #include "autograd/engine.h"
 #include "autograd/meta.h"
