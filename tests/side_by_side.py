@@ -9,6 +9,20 @@ import threading
 
 import adjoint as ad
 
+_drawing = threading.local()
+
+
+def thread_of(target):
+    """A thread that a program starts: it draws from what the program draws from, which is one thread's alone here."""
+    own = getattr(_drawing, "generator", None)
+
+    def run():
+        if own is not None:
+            ad._C._use_generator(own)
+        target()
+
+    return threading.Thread(target=run)
+
 
 def side_by_side(work, seeds, threads):
     """(seed, work(seed)) of each seed, as they end; an error of `work` is raised here. One thread is this one."""
@@ -19,7 +33,9 @@ def side_by_side(work, seeds, threads):
     waiting, done = iter(seeds), queue.SimpleQueue()
 
     def run():
-        own = ad.Generator()  # what a program draws is its own; the core keeps no reference
+        own = _drawing.generator = (
+            ad.Generator()
+        )  # what a program draws is its own; the core keeps no reference
         ad._C._use_generator(own)
         with ad.autograd.set_parallel_backward(True):
             for seed in waiting:

@@ -19,7 +19,6 @@ import pathlib
 import random
 import re
 import sys
-import threading
 import warnings
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
@@ -28,6 +27,7 @@ for _folder in (TESTS, TESTS / "jit"):
         sys.path.insert(0, str(_folder))
 
 from drawn_functions import ARGUMENTS, Drawn, first, space_of, tensors_of  # noqa: E402
+from side_by_side import thread_of  # noqa: E402
 from twice import each_seed, picture, where  # noqa: E402
 
 import adjoint as ad  # noqa: E402
@@ -237,7 +237,7 @@ def run(drawn, wrap, calls=11):
                 outcome.append(failed(error))
 
         if in_thread:
-            thread = threading.Thread(target=call)
+            thread = thread_of(call)
             thread.start()
             thread.join()
         else:

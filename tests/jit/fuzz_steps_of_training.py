@@ -13,7 +13,6 @@ import pathlib
 import random
 import re
 import sys
-import threading
 import warnings
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
@@ -22,6 +21,7 @@ for _folder in (TESTS, TESTS / "jit"):
         sys.path.insert(0, str(_folder))
 
 from drawn_functions import Doubled  # noqa: E402
+from side_by_side import thread_of  # noqa: E402
 from twice import each_seed, picture, where  # noqa: E402
 
 import adjoint as ad  # noqa: E402
@@ -420,7 +420,7 @@ def once(world, step, x, way):
                 failed(error)
 
     if world.threaded:
-        thread = threading.Thread(target=call)
+        thread = thread_of(call)
         thread.start()
         thread.join()
     else:
