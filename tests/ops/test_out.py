@@ -188,6 +188,13 @@ def test_one_refused_out_of_several_keeps_the_others(name):
     assert [t.tolist() for t in out] == [r.tolist() for r in results]
 
 
+def test_a_warning_names_the_line_that_gives_several_outs():
+    out = tuple(ad.ones(2, dtype=r.dtype) for r in ad.linalg.lu_factor(A))
+    with pytest.warns(UserWarning, match="was resized") as seen:
+        ad.linalg.lu_factor(A, out=out)
+    assert [w.filename for w in seen] == [__file__] * 2
+
+
 def test_products_of_several_matrices_take_out():
     out = ad.empty(0, dtype=ad.float64)
     assert ad.chain_matmul(A, A, A, out=out) is out and out.tolist() == (A @ (A @ A)).tolist()

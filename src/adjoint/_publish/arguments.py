@@ -112,6 +112,11 @@ def give(out, result, name, stacklevel=3, *, converts=True, warns=True):
     if out is None:
         return result
     _need_out(out, result, name, converts)
+    return _put(out, result, stacklevel + 1, warns)
+
+
+def _put(out, result, stacklevel, warns=True):
+    """The result in an `out` that may have it."""
     if out.shape == result.shape:
         return out.copy_(result)
     if warns and out.numel():
@@ -139,7 +144,11 @@ def give_all(out, results, name, *, converts=True):
         raise TypeError(f"{name}(): argument 'out' must be a tuple of {len(results)} Tensors")
     for to, result in zip(out, results):
         _need_out(to, result, name, converts)
-    given = [give(to, result, name, 4, converts=converts) for to, result in zip(out, results)]
+    given = []
+    for to, result in zip(
+        out, results
+    ):  # a comprehension would be a frame of its own in some Pythons, which a warning counts
+        given.append(_put(to, result, 4))
     return type(results)(*given) if hasattr(results, "_fields") else tuple(given)
 
 
