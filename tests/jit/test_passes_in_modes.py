@@ -22,16 +22,6 @@ def packing(log):
         yield
 
 
-class Names(ad.overrides.TorchFunctionMode):
-    def __init__(self, log):
-        super().__init__()
-        self.log = log
-
-    def __torch_function__(self, function, types, args=(), kwargs=None):
-        self.log.append(getattr(function, "__name__", ""))
-        return function(*args, **(kwargs or {}))
-
-
 @contextlib.contextmanager
 def looking_on(log):
     """An observer, who sees all calls that compute."""
@@ -45,7 +35,7 @@ def looking_on(log):
 MODES = {
     "anomalies": lambda log: ad.autograd.detect_anomaly(),
     "saved tensors": packing,
-    "functions": Names,
+    "functions": twice.Names,
     "calls": looking_on,
     "autocast": lambda log: ad.autocast("cpu", dtype=ad.bfloat16),
     "inference": lambda log: ad.inference_mode(),

@@ -9,6 +9,7 @@ import weakref
 import numpy as np
 import pytest
 import twice
+from stores import Box
 from twice import numbers
 
 import adjoint as ad
@@ -21,11 +22,6 @@ TRAPS, trap = twice.table()
 @pytest.mark.parametrize("program, replays", TRAPS)
 def test_program(program, replays):
     twice.same(program, replays)
-
-
-class Box:
-    def __init__(self, **values):
-        vars(self).update(values)
 
 
 # --- what the function reads is known ----------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import pytest
 import twice
+from stores import Box
 from twice import numbers
 
 import adjoint as ad
@@ -14,28 +15,13 @@ def test_program(program, replays):
     twice.same(program, replays)
 
 
-class Box:
-    def __init__(self, **values):
-        vars(self).update(values)
-
-
-class Names(ad.overrides.TorchFunctionMode):
-    def __init__(self, log):
-        super().__init__()
-        self.log = log
-
-    def __torch_function__(self, function, types, args=(), kwargs=None):
-        self.log.append(getattr(function, "__name__", ""))
-        return function(*args, **(kwargs or {}))
-
-
 @trap()
 def a_second_run_that_a_mode_would_see(jit, see):
     f = jit(lambda a, b: (a @ b).sin())
     for k in range(8):
         a, b = (numbers(3, 3, seed=n, requires_grad=True) for n in (k, k + 1))
         y, log = f(a, b), []
-        with Names(log):
+        with twice.Names(log):
             ad.autograd.backward([y], [numbers(3, 6)[:, ::2]])
         see(a.grad, log)
 

@@ -201,3 +201,15 @@ def rounded(g):
 
 def doubles(*shape, seed=0):
     return numbers(*shape, seed=seed, dtype=ad.float64)
+
+
+class Names(ad.overrides.TorchFunctionMode):
+    """A mode that notes the names of the functions that it sees."""
+
+    def __init__(self, log):
+        super().__init__()
+        self.log = log
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        self.log.append(getattr(function, "__name__", ""))
+        return function(*args, **(kwargs or {}))
