@@ -255,7 +255,6 @@ void bind_replay_graph(nb::module_& m) {
              Cut cut(edges_to(roots), std::move(numbers), edges_to(ends), std::move(by), outputs, before);
              new (c) CutGraph{std::move(roots), std::move(cut)};
            })
-      .def_prop_ro("tangled", [](const CutGraph& c) { return c.cut.tangled; })
       .def_prop_ro("groups", [](const CutGraph& c) { return c.cut.groups; })
       .def("run", &pass_of_group);
 }

@@ -19,7 +19,6 @@ Cut::Cut(std::vector<Edge> results, std::vector<uint32_t> numbers, std::vector<E
   for (const Edge& e : ends_)
     if (e) end_nodes_.insert(e.node.get());
   visit();
-  if (tangled) return;
   std::vector<uint32_t> order(points.size());
   for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
   std::ranges::stable_sort(
@@ -63,7 +62,8 @@ void Cut::visit() {
     for (uint32_t k = 0; k < edges.size(); ++k) {
       const Edge& e = edges[k];
       if (!e || is_end(e)) continue;
-      tangled = tangled || e.node->sequence >= nodes_[n].node->sequence;
+      if (e.node->sequence >= nodes_[n].node->sequence)
+        fail("the graph of its results was recorded in another order than it has");
       if (at_.emplace(e.node.get(), 0).second)
         nodes_.push_back({e.node.get(), 0, static_cast<int32_t>(n), k});
     }

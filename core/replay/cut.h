@@ -22,14 +22,13 @@ class Cut {
   /// `numbers` are those of the results, and `by` those of the ends, in the recording; `outputs` is how many
   /// it has.
   /// `before`: the number of the first node that the call recorded, or would have.
+  /// Fails where a node leads to one that was recorded after it, so that no cut has one side after the other.
   Cut(std::vector<Edge> results, std::vector<uint32_t> numbers, std::vector<Edge> ends,
       std::vector<uint32_t> by, uint32_t outputs, uint64_t before);
   /// Of each group its points: results, as they were recorded, and then tensors inside, as places in
   /// `points`.
   std::vector<std::vector<uint32_t>> groups;
   std::vector<Edge> points;
-  /// Whether a node leads to one that was recorded after it, so that no cut has one side after the other.
-  bool tangled = false;
   size_t ends() const { return ends_.size(); }
   size_t results() const { return numbers_.size(); }
 

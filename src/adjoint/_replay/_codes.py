@@ -6,6 +6,7 @@ reading at `CodeFacts`.
 
 from __future__ import annotations
 
+import builtins
 import dis
 import os
 import sys
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-__all__ = ["LIBRARY", "CodeFacts", "Codes", "facts_of", "gather", "modules"]
+__all__ = ["LIBRARY", "CodeFacts", "Codes", "facts_of", "gather"]
 
 #: Code in here is the library's own: its globals are known by their version, and what it reads of a program's objects it
 #: reads by names that its code holds.
@@ -73,6 +74,9 @@ _INSIDE = frozenset(
 _LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
 #: Functions that tell objects in the places of numbers from numbers, or add them up in another way: see _tracked.py.
 _TELLS = frozenset(("type", "sum"))
+#: And so does an operator, where a number may stand on either side, and what `operator` has for it.
+_SAME = frozenset(("is_", "is_not"))
+_IS, _LOADS_CONSTANT = dis.opmap["IS_OP"], dis.opmap["LOAD_CONST"]
 #: Of the standard library, what asks so of other things than numbers: a statement that imports, say.
 _TELLS_NOT = ("contextlib.py", "<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>")
 #: LOAD_GLOBAL holds one more bit since 3.11, LOAD_ATTR since 3.12.
@@ -81,7 +85,8 @@ _SHIFT_OF_ATTRIBUTE = 1 if sys.version_info >= (3, 12) else 0
 
 
 class CodeFacts:
-    """The attributes, globals and imported modules that code names; and whether it may read any attribute.
+    """The attributes, globals and imported modules that code names; and whether it may read any attribute. `compared`: the right
+    operands of `is` that are no constants, as ways: empty where it is no global or attribute of one.
 
     Of code that is not the program's own also `through`: ways that begin at a global, or at a module that it imports, and
     lead on by attributes, which lead through modules.
@@ -92,6 +97,7 @@ class CodeFacts:
     __slots__ = (
         "any",
         "attributes",
+        "compared",
         "globals",
         "imports",
         "inside",
@@ -111,12 +117,16 @@ class CodeFacts:
         imports = set()
         through: dict[tuple[str, ...], None] = {}
         way: tuple[str, ...] = ()
-        raw, extended, matches = code.co_code, 0, False
+        compared: dict[tuple[str, ...], None] = {}
+        raw, extended, matches, constant = code.co_code, 0, False, False
         for i in range(0, len(raw), 2):
             op, arg = raw[i], raw[i + 1] | extended
             extended = arg << 8 if op == _EXTENDS else 0
             if op in (_CACHES, _EXTENDS):
                 continue
+            if op == _IS and not constant:
+                compared[way] = None
+            constant = op == _LOADS_CONSTANT and type(code.co_consts[arg]) not in (int, float)
             if op in _LOADS_ATTRIBUTE and way:
                 way = (*way, named[arg >> _SHIFT_OF_ATTRIBUTE if op == _LOAD_ATTR else arg])
                 through[way] = None
@@ -151,6 +161,7 @@ class CodeFacts:
             elif self.library and type(const) is str and const.isidentifier():
                 names[const] = None
         self.imports = frozenset(imports)
+        self.compared = tuple(compared) if self.own else ()
         self.through = tuple(through) if not self.own else ()
         path = getattr(code, "co_qualname", code.co_name)  # since 3.11
         if "<" not in path:
@@ -174,6 +185,16 @@ def facts_of(code: types.CodeType) -> CodeFacts:
     return facts
 
 
+def _may_be_number(way: tuple[str, ...], namespace: dict[str, Any] | None) -> bool:
+    """Whether this way from a global may lead to a number: one that goes through modules and classes may be known not to."""
+    found: Any = 0
+    for root in way[:1]:
+        found = (namespace or {}).get(root, vars(builtins).get(root, 0))
+    for name in way[1:]:
+        found = vars(found).get(name, 0) if isinstance(found, (types.ModuleType, type)) else 0
+    return type(found) in (int, float)
+
+
 #: The facts of all code that ran, by the addresses of code, which they hold, and of globals: those of the last lists.
 _gathered: dict[Any, Any] = {}
 
@@ -187,8 +208,8 @@ class Codes(list):
 
 
 def gather(codes):
-    """What the walk is to know of the code that ran, but for the globals themselves: dict of facts, names by globals, imports, what it
-    reads through modules, the code, which its address stands for, and what `Watching` need not note.
+    """What the walk is to know of the code that ran, but for the globals themselves: dict of facts, names by globals, names of
+    modules that it imports, what it reads through modules, the code, which its address stands for, and what `Watching` need not note.
     """
     if (known := getattr(codes, "gathered", None)) is not None:
         return known
@@ -216,7 +237,8 @@ def gather(codes):
         any_attribute = any_attribute or facts.any
         inside = inside or facts.inside
         if not facts.library and not code.co_filename.endswith(_TELLS_NOT):
-            tells = tells or not _TELLS.isdisjoint(facts.globals)
+            tells = tells or not _TELLS.isdisjoint(facts.globals) or not _SAME.isdisjoint(facts.attributes)
+            tells = tells or any(_may_be_number(way, namespace) for way in facts.compared)
         registries = registries or code.co_name in ("__instancecheck__", "__subclasscheck__")
         nested.update(map(id, facts.nested))
         if not facts.library or code.co_freevars:
@@ -244,7 +266,7 @@ def gather(codes):
     if len(_gathered) > 64:
         _gathered.clear()
     seen = _C._Known([(id(code), id(names), facts_of(code).library) for code, names in codes])  # type: ignore[call-arg]
-    _gathered[key] = known = gathered, spaces, imports, _Through(), [code for code, _ in codes], seen
+    _gathered[key] = known = gathered, spaces, _paths(imports), _Through(), [code for code, _ in codes], seen
     return known
 
 
@@ -301,18 +323,16 @@ class _Through:
         self.found = [(names, tuple(used)) for names, used in found.values()]
 
 
-def modules(imports):
-    """The modules that code imports as it runs, from pairs of a name and the package of who imports."""
-    found = {}
+def _paths(imports: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """The names in `sys.modules` that code looks for as it imports, from pairs of a name and the package of who imports."""
+    found: dict[str, None] = {}
     for name, package in imports:
         for start in _prefixes(package):
             path = f"{start}.{name}" if start and name else start or name
             while path:
-                module = sys.modules.get(path)
-                if isinstance(module, types.ModuleType):
-                    found[id(module)] = module
+                found[path] = None
                 path = path.rpartition(".")[0]
-    return list(found.values())
+    return tuple(found)
 
 
 def _prefixes(package):

@@ -129,8 +129,6 @@ def passes(
     if is_spent:
         return [], _spent(tensors, which, inputs, by)
     cut = _C._Cut(roots, which, [inputs[i] for i in by], by, len(tensors), recorder.first_node)  # type: ignore[call-arg]
-    if cut.tangled:
-        raise Unfit("its result requires grad, and was recorded in another order than its graph has")
     # The program has not run them: what a rule of its own draws there is drawn again.
     generator = _C._default_generator()
     state = generator.get_state() if made.clean else None

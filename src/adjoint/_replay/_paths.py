@@ -11,10 +11,11 @@ are in C++ (core/bind/replay_paths.h). Start reading at `collect`.
 from __future__ import annotations
 
 import functools
+import sys
 import types
 
 from adjoint._C import Tensor, _Layout
-from adjoint._replay._codes import LIBRARY, gather, modules
+from adjoint._replay._codes import LIBRARY, gather
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -189,9 +190,9 @@ def collect(
     own = {
         "codes": codes,
         "spaces": spaces,
-        "through": through.now(codes),
+        "through": [*through.now(codes), (sys.modules, imports)] if imports else through.now(codes),
         "parameters": _parameters(function),
-        "imports": modules(imports) if imports else (),
+        "imports": [m for m in map(sys.modules.get, imports) if isinstance(m, types.ModuleType)],
     }
     layout._collect(function, args, kwargs, facts, own)
     return layout

@@ -94,7 +94,7 @@ def merged(
     gives a form for each, and `returned` gets which, and the value in the first recording. Unfit where they differ.
     """
     if tracked[0] == "number":
-        if one[0] != "plain" or other != tracked[2] or one[1] is not other[1]:
+        if one[0] != "plain" or other != tracked[2]:
             raise Unfit("it returns or stores something else at each call")
         returned.append((tracked[1], one[3]))
         return of_number(tracked[1])

@@ -290,8 +290,6 @@ def _look_at(odd: list[int], tensors: Tensors, returned: int, inputs: list[Any],
         if base is not None and id(base) not in known:
             if (number := tensors.number(base)) == len(tensors) - 1:
                 made.bases.setdefault(number, k)
-        elif base is None and t._is_view():
-            raise Unfit("it makes a view of an unknown tensor")
 
 
 def _with_line(reason: str, recorder: Any) -> str:
