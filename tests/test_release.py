@@ -37,7 +37,7 @@ def releasing(monkeypatch):
 
 @pytest.fixture
 def wheel(releasing, monkeypatch, tmp_path):
-    pytest.importorskip("deflate")
+    pytest.importorskip("zopfli")
     monkeypatch.setattr(releasing.wheel, "bill_of_materials", lambda *_: b"{}")
     monkeypatch.setattr(
         releasing.wheel, "tracked", lambda name: [ROOT / "LICENSE"] if name == "LICENSE" else []

@@ -3,6 +3,7 @@
 #include "autograd/engine.h"
 #include "autograd/many.h"
 #include "autograd/meta.h"
+#include "for_size.h"
 
 namespace adjoint {
 

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "autograd/engine.h"
+#include "for_size.h"
 
 namespace adjoint {
 

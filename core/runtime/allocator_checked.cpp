@@ -19,6 +19,7 @@
 #include <cstring>
 #include <deque>
 
+#include "for_size.h"
 #include "runtime/allocator_centre.h"
 #include "runtime/system.h"
 

@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 
+#include "for_size.h"
 #include "runtime/system.h"
 
 namespace adjoint::runtime {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "for_size.h"
 #include "runtime/allocator_centre.h"
 #include "runtime/counted.h"
 
