@@ -36,10 +36,10 @@ template <int A>
   return true;
 }
 
-/// Whether an input lies in the first one's storage otherwise than element by element.
+/// Whether an input lies in the first one's memory otherwise than element by element.
 bool shares_part(const ElementwiseInfo& op, const Tensor* in) {
   for (int i = 1; i < op.arity; ++i)
-    if (in[i]->storage == in[0]->storage && !(in[i]->data == in[0]->data && in[i].dim() == in[0].dim()))
+    if (may_share_memory(in[i], in[0]) && !(in[i]->data == in[0]->data && in[i].dim() == in[0].dim()))
       return true;
   return false;
 }
@@ -112,8 +112,8 @@ void check_out(const ElementwiseInfo& op, const Resolved& r, const Tensor& out, 
 /// element by element.
 bool reads_own_result(const ElementwiseInfo& op, const Tensor* in, const Tensor& out) {
   return std::any_of(in, in + op.arity, [&](const Tensor& t) {
-    return t->storage == out->storage && !(t->data == out->data && same(t.sizes(), out.sizes()) &&
-                                           same(t.strides(), out.strides()) && t.dtype() == out.dtype());
+    return may_share_memory(t, out) && !(t->data == out->data && same(t.sizes(), out.sizes()) &&
+                                         same(t.strides(), out.strides()) && t.dtype() == out.dtype());
   });
 }
 
@@ -206,10 +206,10 @@ bool reads_own_result(const ElementwiseInfo& op, const Tensor* in, const Tensor&
 void call_aside(const Call& call, Results& results) {
   std::vector<Value> values(call.arguments.begin(), call.arguments.end());
   Tensor kept[kMostInputs];
-  const Storage* const written = (*values[0].tensor)->storage;
+  const Tensor& written = *values[0].tensor;
   for (uint32_t mask = call.op.tensors; mask && thread_state.grad; mask &= mask - 1) {
     const int i = std::countr_zero(mask);
-    if (values[i].present && (*values[i].tensor)->storage == written)
+    if (values[i].present && may_share_memory(*values[i].tensor, written))
       values[i].tensor = &(kept[i] = owned(*values[i].tensor));
   }
   call.op.boxed(values.data(), results);

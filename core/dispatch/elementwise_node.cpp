@@ -368,7 +368,7 @@ void capture_before_write(const ElementwiseInfo& op, const Tensor* in, Before& b
       takes |= op.takes[i];
     }
   for (int k = 0; k < op.arity; ++k) {
-    if (!(takes >> k & 1) || in[k]->storage != in[0]->storage) continue;
+    if (!(takes >> k & 1) || !may_share_memory(in[k], in[0])) continue;
     Tensor& copy = before.kept[k] = copy_of(in[k]);
     announce_kept(copy, in[k]);
     if (before.edges[k])

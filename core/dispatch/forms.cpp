@@ -26,11 +26,6 @@ void write_elementwise(const Call& call, Results& results) {
   results.one = call_elementwise(c.op, c.in, c.parameters, inplace ? &c.in[0] : &call.out[0], inplace);
 }
 
-bool overlap(const Tensor& a, const Tensor& b) {
-  return a->storage == b->storage || (a->storage->data < b->storage->data + b->storage->nbytes &&
-                                      b->storage->data < a->storage->data + a->storage->nbytes);
-}
-
 /// Whether results may be made in the tensors given as out=: they are row-major and may be written as they
 /// are, and nothing that the call reads lies there.
 bool may_be_made_there(const Call& call) {
@@ -42,11 +37,12 @@ bool may_be_made_there(const Call& call) {
         (thread_state.grad && t.requires_grad()))
       return false;
     for (const Tensor& other : call.out)
-      if (&other != &t && overlap(t, other)) return false;
+      if (&other != &t && may_share_memory(t, other)) return false;
   }
   const auto harmless = [&](const Tensor& x) {
     if (x->flags & TensorImpl::kCarries || (thread_state.grad && x.requires_grad())) return false;
-    return std::none_of(call.out.begin(), call.out.end(), [&](const Tensor& t) { return overlap(x, t); });
+    return std::none_of(call.out.begin(), call.out.end(),
+                        [&](const Tensor& t) { return may_share_memory(x, t); });
   };
   return !find_tensor(call.op, call.arguments.data(), [&](const Tensor& x) { return !harmless(x); });
 }
@@ -101,7 +97,7 @@ void perform_into(const Call& call, const std::vector<Value>& values) {
       count_write(call.out[i], name);
       continue;
     }
-    if (given.has_taken(i) && overlap(made[i], call.out[i])) made[i] = copy_of(made[i]);
+    if (given.has_taken(i) && may_share_memory(made[i], call.out[i])) made[i] = copy_of(made[i]);
     write_result(call.out[i], made[i], name, is_fresh(made[i]));
   }
 }
@@ -128,7 +124,7 @@ bool is_dense(const Tensor& t) {
 
 /// Refuse to read `x` where `t` is written, unless they are the same elements and `same` may be.
 void refuse_shared(const Tensor& t, const Tensor& x, bool same_too) {
-  if (!t.numel() || !x.numel() || !t->storage || !x->storage || !overlap(t, x)) return;
+  if (!t.numel() || !x.numel() || !t->storage || !x->storage || !may_share_memory(t, x)) return;
   const char *a = t->data, *b = x->data;
   const char *a_end = a + t.numel() * t.itemsize(), *b_end = b + x.numel() * x.itemsize();
   if (a >= b_end || b >= a_end) return;

@@ -265,7 +265,7 @@ void put_at(const Tensor& self, const Tensor& values, TensorList indices, bool a
     if (!single && is_meta(self)) return;
     const int64_t count[] = {single ? 1 : count_true(mask)};
     const Tensor v = single ? values : fitted(values, count, "");
-    const bool apart = v->storage != self->storage && mask->storage != self->storage;
+    const bool apart = !may_share_memory(v, self) && !may_share_memory(mask, self);
     return expand_into(self, mask, v.dtype() == self.dtype() && apart ? dense(v) : copy_of(v, self.dtype()),
                        false, single);
   }

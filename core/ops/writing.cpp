@@ -28,7 +28,7 @@ Tensor zero_like(const Tensor& t) { return scalar_tensor(Scalar(0), t.dtype()); 
 
 /// Values that may lie in the memory that is about to be written.
 Tensor unaliased(const Tensor& values, const Tensor& from) {
-  return values->storage == from->storage ? copy_of(values) : values;
+  return may_share_memory(values, from) ? copy_of(values) : values;
 }
 
 Tensor scattered(Into into, const Tensor& self, int64_t dim, const Tensor& index, const Tensor* src,

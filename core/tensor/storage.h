@@ -89,6 +89,11 @@ Ref<Storage> external_storage(void* data, size_t nbytes, void (*deleter)(void*),
 Ref<Storage> recounted_storage(Ref<Storage> bytes, uint32_t version, Ref<Storage> counter);
 /// The storage that owns the bytes of one made by `recounted_storage`; itself for others.
 Storage* owner_of_bytes(Storage* storage);
+/// Whether two have bytes in common: they are one, or count their writes apart, or somebody else's bytes
+/// overlap.
+inline bool overlap(const Storage& a, const Storage& b) {
+  return &a == &b || (a.data < b.data + b.nbytes && b.data < a.data + a.nbytes);
+}
 /// Whose writes such a storage counts too; null for others.
 Storage* counter_of(const Storage& storage);
 

@@ -72,7 +72,7 @@ struct Values {
     single = given.numel() == 1;
     const Tensor& from = single ? given : wide;
     const bool as_it_is =
-        from.dtype() == self.dtype() && from.is_contiguous() && from->storage != self->storage;
+        from.dtype() == self.dtype() && from.is_contiguous() && !may_share_memory(from, self);
     tensor = as_it_is ? from : copy_of(from, self.dtype());
     step = single ? 0 : 1;
   }

@@ -7,7 +7,7 @@ Start reading at `jacrev`.
 
 from __future__ import annotations
 
-from adjoint import Tensor, cat, eye, zeros
+from adjoint import cat, eye, zeros
 from adjoint._publish.arguments import wraps
 from adjoint._types import Any, Callable
 from adjoint.func._arguments import chosen, need_randomness, refuse_complex
@@ -15,7 +15,6 @@ from adjoint.func._forward import _JVP, Transposed, pushed, writes_to_saved
 from adjoint.func._reverse import Recorded
 from adjoint.func._vmap import vmap
 from adjoint.tree import flatten_arguments
-from adjoint.tree import leaves as tree_leaves
 
 __all__ = ["hessian", "jacfwd", "jacrev"]
 
@@ -156,10 +155,10 @@ def jacfwd(
 def hessian(
     func: Callable[..., Any], argnums: Any = 0, *, chunk_size: int | None = None
 ) -> Callable[..., Any]:
-    """The function that computes the Hessian of `func`, by passes backward through its gradient.
+    """The function that computes the Hessian of `func`: ``jacfwd(jacrev(func))``.
 
-    It is ``jacrev(jacrev(func))`` where all arguments are of one type: here a recorded pass backward is cheaper than forward mode over it, keeps the function's values
-    once and not once per column, and needs no forward derivatives. ``jacfwd(jacrev(func))`` gives the same.
+    Where `func` gives one number, that is passes backward through its recorded gradient, which are cheaper than forward mode over it; where
+    it gives many, the gradient is pushed forward, in as many passes as there are inputs.
 
     Parameters
     ----------
@@ -188,22 +187,7 @@ def hessian(
     tensor([[ 6.,  0.],
             [ 0., 12.]])
     """
-    gradient = jacrev(func, argnums)
-    backward = jacrev(gradient, argnums, chunk_size=chunk_size)
-    forward = jacfwd(gradient, argnums, chunk_size=chunk_size)
-
-    @wraps(func)
-    def second(*args, **kwargs):
-        # A pass backward ends in each argument's type, which may hold less than that of the gradient.
-        chosen_args = [
-            args[i]
-            for i in ((argnums,) if isinstance(argnums, int) else argnums)
-            if -len(args) <= i < len(args)
-        ]
-        types = {t.dtype for t in tree_leaves(chosen_args) if isinstance(t, Tensor)}
-        return (forward if len(types) > 1 else backward)(*args, **kwargs)
-
-    return second
+    return jacfwd(jacrev(func, argnums), argnums, chunk_size=chunk_size)
 
 
 def _columns(func, tree, replaced, kwargs, has_aux, chunk_size):
