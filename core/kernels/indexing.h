@@ -126,23 +126,6 @@ Tensor compress(const Tensor& self, const Tensor& mask);
 /// Write values in order where a mask holds, and zeros elsewhere if `clear`. A single value, where `fill`,
 /// goes everywhere.
 void expand_into(const Tensor& out, const Tensor& mask, const Tensor& values, bool clear, bool fill);
-/// Call f(TypeTag<U>{}) with an unsigned type of the given size, or a pair of them.
-template <class F>
-void visit_size(int64_t item, F&& f) {
-  switch (item) {
-    case 1:
-      return f(TypeTag<uint8_t>{});
-    case 2:
-      return f(TypeTag<uint16_t>{});
-    case 4:
-      return f(TypeTag<uint32_t>{});
-    case 8:
-      return f(TypeTag<uint64_t>{});
-    default:
-      return f(TypeTag<Complex<double>>{});
-  }
-}
-
 template <class T>
 T added(T a, T b) {
   if constexpr (std::is_same_v<T, bool>)

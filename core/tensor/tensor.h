@@ -196,6 +196,9 @@ Tensor alias_for_view(const Tensor& base);
 /// A tensor over given bytes. It can be a view.
 Tensor over(Ref<Storage> storage, DType dtype, IntList sizes, IntList strides, int64_t offset);
 
+/// Refuse a tensor of another shape than what is said to be of this one.
+void need_shape(const Tensor& t, IntList sizes, const char* what, const char* op);
+
 /// Refuse to take the memory of `t` for its elements, where it stands for a batch.
 void need_own_memory(const Tensor& t, const char* what);
 // Of a tensor that stands for a batch, defined in transforms/, which alone knows what that is: the refusal;

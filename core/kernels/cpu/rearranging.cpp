@@ -97,21 +97,9 @@ static void shuffle_words(char* out, const char* in, int64_t planes, int64_t h, 
 
 static void shuffle_all(const Tensor& out, const Tensor& self, int64_t planes, int64_t h, int64_t w,
                         int64_t r, bool to_pixels) {
-  const auto run = [&]<class Word>(Word) {
+  visit_size(self.itemsize(), [&]<class Word>(TypeTag<Word>) {
     shuffle_words<Word>(out.bytes(), self.bytes(), planes, h, w, r, to_pixels);
-  };
-  switch (self.itemsize()) {
-    case 1:
-      return run(uint8_t{});
-    case 2:
-      return run(uint16_t{});
-    case 4:
-      return run(uint32_t{});
-    case 8:
-      return run(uint64_t{});
-    default:
-      return run(Complex<double>{});
-  }
+  });
 }
 
 void shuffle_pixels(const Tensor& out, const Tensor& self, IntList sizes, int64_t r, bool to_pixels) {
