@@ -20,7 +20,7 @@ namespace adjoint {
 /// then used.
 inline int64_t read_once(const int64_t* at) { return __atomic_load_n(at, __ATOMIC_RELAXED); }
 /// IndexError for an index that was right when it was looked at first.
-[[noreturn, gnu::cold]] void refuse_changed_index(const char* op);
+[[noreturn, gnu::cold]] void refuse_changed_index();
 
 struct IndexPlan {
   /// Checks every index against the size of its dimension; `wrap` lets negative ones count from the end. No
@@ -62,7 +62,7 @@ struct IndexPlan {
     int64_t v = read_once(entries_[0].index.data<int64_t>() + p);
     v += v < 0 ? slots : 0;
     if (static_cast<uint64_t>(v) >= static_cast<uint64_t>(slots)) [[unlikely]]
-      refuse_changed_index("");
+      refuse_changed_index();
     return v;
   }
 
