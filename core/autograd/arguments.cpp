@@ -67,23 +67,6 @@ Tensor made_argument(Tensor t, const Tensor& x, bool continued) {
   return t;
 }
 
-/// For its scope, calls are recorded, whatever the program has switched: it does not see this graph.
-struct OwnRecording {
-  const ThreadState before = thread_state;
-  OwnRecording() {
-    thread_state.grad = true;
-    thread_state.inference = false;
-    thread_state.flags_of_new &= ~uint32_t{TensorImpl::kInference};
-    if (!before.grad) thread_state.saved_hooks = nullptr;
-  }
-  ~OwnRecording() {
-    thread_state.grad = before.grad;
-    thread_state.inference = before.inference;
-    thread_state.flags_of_new = before.flags_of_new;
-    thread_state.saved_hooks = before.saved_hooks;
-  }
-};
-
 /// For its scope, gradients have the history that they have.
 struct WithinComposition {
   const bool before = std::exchange(thread_state.within_composition, true);

@@ -40,6 +40,23 @@ bool asks_for_gradients(const Tensor& t);
 /// not `continued`; and its tangents likewise.
 Tensor result_of(const Tensor& t, TensorList own, bool continued);
 
+/// For its scope, calls are recorded, whatever the program has switched: it does not see this graph.
+struct OwnRecording {
+  const ThreadState before = thread_state;
+  OwnRecording() {
+    thread_state.grad = true;
+    thread_state.inference = false;
+    thread_state.flags_of_new &= ~uint32_t{TensorImpl::kInference};
+    if (!before.grad) thread_state.saved_hooks = nullptr;
+  }
+  ~OwnRecording() {
+    thread_state.grad = before.grad;
+    thread_state.inference = before.inference;
+    thread_state.flags_of_new = before.flags_of_new;
+    thread_state.saved_hooks = before.saved_hooks;
+  }
+};
+
 /// The gradients of f by those of its arguments that are `wanted` (bits), from those of its results, of which
 /// some may be undefined. Where recording is on, they are recorded, as functions of arguments and
 /// `cotangents`. f gets all arguments, and calls operators.

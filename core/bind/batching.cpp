@@ -111,10 +111,7 @@ void bind_batching(nb::module_& m) {
       },
       "Begin a vmap() in this thread; returns the number of its level.");
   m.def(
-      "_leave_batching",
-      [](uint64_t number) {
-        if (!leave_batch_level(number)) fail("this vmap() does not run in this thread");
-      },
+      "_leave_batching", [](uint64_t number) { leave_batch_level(level_of(number)); },
       "End it, and those inside of it.");
   m.def(
       "_batching", [] { return described(thread_state.batch_level); },

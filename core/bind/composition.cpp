@@ -146,18 +146,6 @@ PyObject* create(PyTypeObject* type, PyObject* args, PyObject* kw) {
   return reinterpret_cast<PyObject*>(self);
 }
 
-void destroy(PyObject* o) {
-  auto* self = reinterpret_cast<Composition*>(o);
-  PyTypeObject* type = Py_TYPE(o);
-  PyObject_GC_UnTrack(o);
-  Py_CLEAR(self->function);
-  Py_CLEAR(self->explain);
-  Py_CLEAR(self->asked_as);
-  Py_CLEAR(self->dict);
-  Py_CLEAR(self->row);
-  type->tp_free(o);
-  Py_DECREF(type);
-}
 int traverse(PyObject* o, visitproc visit, void* arg) {
   auto* self = reinterpret_cast<Composition*>(o);
   Py_VISIT(self->function);
@@ -174,6 +162,15 @@ int clear(PyObject* o) {
   Py_CLEAR(self->asked_as);
   Py_CLEAR(self->dict);
   return 0;
+}
+void destroy(PyObject* o) {
+  auto* self = reinterpret_cast<Composition*>(o);
+  PyTypeObject* type = Py_TYPE(o);
+  PyObject_GC_UnTrack(o);
+  clear(o);
+  Py_CLEAR(self->row);
+  type->tp_free(o);
+  Py_DECREF(type);
 }
 
 PyObject* bound(PyObject* self, PyObject* instance, PyObject*) {

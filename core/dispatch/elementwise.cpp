@@ -93,18 +93,12 @@ void check_out(const ElementwiseInfo& op, const Resolved& r, const Tensor& out, 
   if (!inplace) {
     need_out_type(r.result_type, out.dtype(), op.name, op.row->out_converts);
   } else {
-    if (!can_cast(r.result_type, out.dtype()))
-      fail("result type ", type_name_of(r.result_type), " can't be cast to the desired output type ",
-           type_name_of(out.dtype()), " in ", op.name, "_(): keep the result of ", op.name,
-           "() instead, or convert the tensor first, with .to(", name_of(r.result_type), ")");
+    need_castable(r.result_type, out.dtype(), op.name);
     if (!same(out.sizes(), r.sizes))
       fail(op.name, "_(): output with shape ", out.sizes(), " doesn't match the broadcast shape ",
            to_string(r.sizes));
   }
-  if (!inplace && (r.tracked || (thread_state.grad && out.requires_grad())))
-    fail(op.name,
-         "(): functions with out=... arguments don't support automatic differentiation, but one of the "
-         "arguments requires grad.");
+  if (!inplace && (r.tracked || (thread_state.grad && out.requires_grad()))) refuse_recorded_out(op.name);
   check_writable(out, op.name, inplace && r.tracked);
 }
 

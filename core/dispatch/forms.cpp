@@ -208,10 +208,7 @@ namespace {
 void check_result(const Tensor& t, const Tensor& result, const char* name, bool converts) {
   if ((t->flags | result->flags) & TensorImpl::kElsewhere) [[unlikely]]
     need_device(name, device_of(result), t);
-  if (result.requires_grad() || (thread_state.grad && t.requires_grad()))
-    fail(name,
-         "(): functions with out=... arguments don't support automatic differentiation, but one of the "
-         "arguments requires grad.");
+  if (result.requires_grad() || (thread_state.grad && t.requires_grad())) refuse_recorded_out(name);
   need_out_type(result.dtype(), t.dtype(), name, converts);
   refuse_overlap(t, name);
 }
@@ -266,13 +263,22 @@ void write_result(const Tensor& t, const Tensor& result, const char* name, bool 
 }
 }  // namespace
 
+void need_castable(DType result, DType to, const char* name) {
+  if (!can_cast(result, to))
+    fail("result type ", type_name_of(result), " can't be cast to the desired output type ", type_name_of(to),
+         " in ", name, "_(): keep the result of ", name, "() instead, or convert the tensor first, with .to(",
+         name_of(result), ")");
+}
+void refuse_recorded_out(const char* name) {
+  fail(name,
+       "(): functions with out=... arguments don't support automatic differentiation, but one of the "
+       "arguments requires grad.");
+}
+
 void become_result(const Tensor& self, const Tensor& result, const char* name) {
   if (!same(self.sizes(), result.sizes()))
     fail(name, "_(): output with shape ", self.sizes(), " doesn't match the result's shape ", result.sizes());
-  if (!can_cast(result.dtype(), self.dtype()))
-    fail("result type ", type_name_of(result.dtype()), " can't be cast to the desired output type ",
-         type_name_of(self.dtype()), " in ", name, "_(): keep the result of ", name,
-         "() instead, or convert the tensor first, with .to(", name_of(result.dtype()), ")");
+  need_castable(result.dtype(), self.dtype(), name);
   // A result without history leaves none of what was there before. An interpreter sees a copy.
   if ((thread_state.grad && self.requires_grad() && !history(result)) ||
       (thread_state.watched && thread_state.interpreter) || is_transformed(self) || is_transformed(result)) {

@@ -23,6 +23,10 @@ void become_result(const Tensor& self, const Tensor& result, const char* name);
 /// of another type if `converts`.
 void write_out(const Tensor& out, const Tensor& result, const char* name, bool converts);
 
+/// Refuse a result that elements of `to` cannot hold for the form in place, and one that is recorded for
+/// out=.
+void need_castable(DType result, DType to, const char* name);
+[[noreturn]] void refuse_recorded_out(const char* name);
 /// Refuse an out= that is not where the result is.
 void need_device(const char* op, Device device, const Tensor& out);
 

@@ -12,8 +12,7 @@ namespace {
 [[noreturn, gnu::cold]] void refuse_type(const ElementwiseInfo& op, DType type) {
   if (type == DType::Bool)
     fail(op.name, "(): not supported on a bool tensor; convert it first, for example with .to(int64)");
-  fail<NotImplemented>(op.name, "(): not implemented for '", name_of(type),
-                       "'; convert the input first, for example with .to(float32)");
+  refuse_dtype(type, op.name, "; convert the input first, for example with .to(float32)");
 }
 
 bool any_requires_grad(const ElementwiseInfo& op, const Tensor* in) {

@@ -154,7 +154,7 @@ void IndexPlan::offsets(int64_t begin, int64_t n, int64_t* to) const {
     const int64_t* index = e.index.data<int64_t>();
     if (e.index.numel() == positions) {
       if (!table.offsets(to, index + begin, 1, n, e.size, e.step, add)) [[unlikely]]
-        refuse_changed_index("");
+        refuse_changed_index();
       add = true;
       continue;
     }
@@ -168,17 +168,18 @@ void IndexPlan::offsets(int64_t begin, int64_t n, int64_t* to) const {
         rest /= common_[i];
       }
       if (!table.offsets(to + (p - begin), index + at, stride, run, e.size, e.step, add)) [[unlikely]]
-        refuse_changed_index("");
+        refuse_changed_index();
       p += run;
     }
     add = true;
   }
 }
 
-void refuse_changed_index(const char* op) {
-  fail<IndexError>(op, op[0] ? "(): " : "",
-                   "an index is out of bounds that was within them before: another thread writes the index "
-                   "tensor (through a NumPy array, for example) while it is used. Index by a clone() of it");
+void refuse_changed_index() {
+  fail<IndexError>(
+      "an index is out of bounds that was within them before: another thread writes the index tensor "
+      "(through "
+      "a NumPy array, for example) while it is used. Index by a clone() of it");
 }
 
 IndexPlan along_dimension(const Tensor& self, int d, const Tensor& index, const char* op, bool wrap,

@@ -20,7 +20,7 @@ namespace adjoint {
 /// then used.
 inline int64_t read_once(const int64_t* at) { return __atomic_load_n(at, __ATOMIC_RELAXED); }
 /// IndexError for an index that was right when it was looked at first.
-[[noreturn, gnu::cold]] void refuse_changed_index(const char* op);
+[[noreturn, gnu::cold]] void refuse_changed_index();
 
 struct IndexPlan {
   /// Checks every index against the size of its dimension; `wrap` lets negative ones count from the end. No
@@ -62,7 +62,7 @@ struct IndexPlan {
     int64_t v = read_once(entries_[0].index.data<int64_t>() + p);
     v += v < 0 ? slots : 0;
     if (static_cast<uint64_t>(v) >= static_cast<uint64_t>(slots)) [[unlikely]]
-      refuse_changed_index("");
+      refuse_changed_index();
     return v;
   }
 
@@ -126,23 +126,6 @@ Tensor compress(const Tensor& self, const Tensor& mask);
 /// Write values in order where a mask holds, and zeros elsewhere if `clear`. A single value, where `fill`,
 /// goes everywhere.
 void expand_into(const Tensor& out, const Tensor& mask, const Tensor& values, bool clear, bool fill);
-/// Call f(TypeTag<U>{}) with an unsigned type of the given size, or a pair of them.
-template <class F>
-void visit_size(int64_t item, F&& f) {
-  switch (item) {
-    case 1:
-      return f(TypeTag<uint8_t>{});
-    case 2:
-      return f(TypeTag<uint16_t>{});
-    case 4:
-      return f(TypeTag<uint32_t>{});
-    case 8:
-      return f(TypeTag<uint64_t>{});
-    default:
-      return f(TypeTag<Complex<double>>{});
-  }
-}
-
 template <class T>
 T added(T a, T b) {
   if constexpr (std::is_same_v<T, bool>)

@@ -70,8 +70,7 @@ void need_one_type(const Tensor& a, const Tensor& b, const char* op) {
 }
 void need_results(const Tensor& g, const kernel::Geometry& s, size_t rank, const char* op) {
   const Dims expected = with_spatial(s.images, s.groups * s.out, s.result, rank - 2);
-  if (!same(g.sizes(), expected.span()))
-    fail(op, "(): expected results of shape ", to_string(expected.span()), ", but got ", g.sizes());
+  need_shape(g, expected.span(), "results", op);
 }
 
 /// Half types are computed in float32.

@@ -33,7 +33,7 @@ Tensor minus(const Tensor& a) { return call<Neg>(a); }
 Tensor half(const Tensor& a) { return call<Mul>(a, wrap_number(Scalar(0.5), a.dtype())); }
 Tensor diagonal(const Tensor& t) { return call<Diagonal>(t, int64_t{0}, int64_t{-2}, int64_t{-1}); }
 Tensor on_diagonal(const Tensor& t) { return call<DiagEmbed>(t, int64_t{0}, int64_t{-2}, int64_t{-1}); }
-Tensor lower(const Tensor& t, int64_t k = 0) { return call<Tril>(t, k); }
+Tensor lower(const Tensor& t, int64_t k) { return call<Tril>(t, k); }
 Tensor upper_of(const Tensor& t, int64_t k = 0) { return call<Triu>(t, k); }
 Tensor first(const Tensor& t, int64_t dim, int64_t n) { return call<Narrow>(t, dim, int64_t{0}, n); }
 Tensor rest(const Tensor& t, int64_t dim, int64_t n) { return call<Narrow>(t, dim, n, t.size(dim) - n); }

@@ -62,7 +62,6 @@ Tensor cross_entropy(const Tensor& self, const Tensor& target, const Tensor& wei
   if (!self.is_floating() || !target.is_floating())
     fail(op, "(): Expected floating point type for target with class probabilities, got ",
          name_of(target.dtype()), " beside input of ", name_of(self.dtype()));
-  if (ignore >= 0) fail(op, "(): ignore_index is not supported for floating point target, but got ", ignore);
   if (!(smoothing >= 0 && smoothing <= 1))
     fail(op, "(): label_smoothing must be between 0.0 and 1.0. Got: ", smoothing);
   const int64_t dim = self.dim() == 1 ? 0 : 1, classes = self.size(dim);

@@ -79,8 +79,7 @@ Tensor matmul(Into into, const Tensor& a0, const Tensor& b0, const char* op, con
   if (a0.dtype() != b0.dtype())
     fail(op, "(): expected m1 and m2 to have the same dtype, but got: ", cpp_name_of(a0.dtype()),
          " != ", cpp_name_of(b0.dtype()), "; convert one of them, as in x.to(", name_of(b0.dtype()), ")");
-  if (a0.dtype() == DType::Bool)
-    fail<NotImplemented>(op, "(): not implemented for 'bool'; convert first, for example with .to(int64)");
+  if (a0.dtype() == DType::Bool) refuse_dtype(a0.dtype(), op, "; convert first, for example with .to(int64)");
   const int64_t k = a0.size(-1), kb = b0.dim() == 1 ? b0.size(0) : b0.size(-2);
   if (k != kb) {
     if (a0.dim() == 1 && b0.dim() == 1)

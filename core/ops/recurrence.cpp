@@ -65,8 +65,7 @@ Steps steps_of(IntList sizes, IntList heights, bool reverse, Kind kind, IntList 
 }
 
 void need(const Tensor& t, const Tensor& like, IntList sizes, const char* what, const char* op) {
-  if (!same(t.sizes(), sizes))
-    fail(op, "(): expected ", what, " of shape ", to_string(sizes), ", but got shape ", t.sizes());
+  need_shape(t, sizes, what, op);
   if (t.dtype() != like.dtype())
     fail(op, "(): expected one dtype, but the input is of ", name_of(like.dtype()), " and ", what, " of ",
          name_of(t.dtype()));
@@ -74,7 +73,7 @@ void need(const Tensor& t, const Tensor& like, IntList sizes, const char* what, 
 /// The first state and the parameters of the recurrence.
 void check_parameters(const Steps& s, const Tensor& x, const Tensor& hidden, const Tensor& cell,
                       const Tensor& weight, const Tensor& bias, const char* op) {
-  if (!x.is_floating()) fail<NotImplemented>(op, "(): not implemented for '", name_of(x.dtype()), "'");
+  need_floating(x.dtype(), op);
   const int64_t wide = kernel::gates_of(s.kind) * s.hidden;
   const int64_t state[] = {s.batch, s.hidden}, product[] = {wide, s.hidden}, each[] = {wide};
   need(hidden, x, state, "a hidden state", op);

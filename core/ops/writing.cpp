@@ -257,10 +257,7 @@ Tensor IndexAdd::forward(Into into, const Tensor& self, Dim dim, const Tensor& i
 }
 
 Tensor IndexFill::forward(Into into, const Tensor& self, Dim dim, const Tensor& index, const Tensor& value) {
-  if (value.dim() != 0)
-    fail("index_fill(): only supports a 0-dimensional value tensor, but got tensor with ", value.dim(),
-         " dimension(s)");
-  if (!is_meta(value)) refuse_overflow(item(value), self.dtype(), name);
+  refuse_fill(name, value, self.dtype());
   const AlongDimension s(into, self, dim, index, name, true);
   copy_into(s.out, self);
   write_at(s.line, s.plan, value);

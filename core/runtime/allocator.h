@@ -62,7 +62,6 @@ void empty_cache();
 /// Bounds `reserved_bytes`; 0 means no limit. An allocation that would exceed it empties the cache first, and
 /// throws OutOfMemory if that does not suffice.
 void set_memory_limit(size_t bytes);
-size_t memory_limit();
 
 /// count * item_size, or OutOfMemory when the product is negative or cannot be addressed.
 size_t checked_bytes(int64_t count, size_t item_size);

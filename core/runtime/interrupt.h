@@ -29,16 +29,4 @@ class Uninterrupted {
   Uninterrupted(const Uninterrupted&) = delete;
 };
 
-/// Counts the calls of a long loop and asks every 1024th time.
-class InterruptCheck {
- public:
-  void operator()() {
-    if ((++count_ & 1023) == 0) [[unlikely]]
-      check_interrupt();
-  }
-
- private:
-  unsigned count_ = 0;
-};
-
 }  // namespace adjoint::runtime

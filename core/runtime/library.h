@@ -22,7 +22,7 @@ class Library {
   }
 
   /// Not open if it cannot be; `reason` then says why.
-  static Library try_open(const std::string& path, std::string* reason = nullptr);
+  static Library try_open(const std::string& path, std::string* reason);
 
   explicit operator bool() const { return handle_ != nullptr; }
   const std::string& path() const { return path_; }

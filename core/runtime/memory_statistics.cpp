@@ -104,9 +104,4 @@ void set_memory_limit(size_t bytes) {
   centre.limit = bytes;
 }
 
-size_t memory_limit() {
-  detail::Lock lock(centre.mutex);
-  return centre.limit;
-}
-
 }  // namespace adjoint::runtime

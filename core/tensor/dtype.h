@@ -135,6 +135,23 @@ decltype(auto) visit(DType dtype, F&& f) {
   return f(TypeTag<Complex<double>>{});
 }
 
+/// Call f(TypeTag<U>{}) with a type of as many bytes, an unsigned one or a pair of numbers.
+template <class F>
+void visit_size(int64_t item, F&& f) {
+  switch (item) {
+    case 1:
+      return f(TypeTag<uint8_t>{});
+    case 2:
+      return f(TypeTag<uint16_t>{});
+    case 4:
+      return f(TypeTag<uint32_t>{});
+    case 8:
+      return f(TypeTag<uint64_t>{});
+    default:
+      return f(TypeTag<Complex<double>>{});
+  }
+}
+
 template <class T>
 inline constexpr DType dtype_of = [] {
   if constexpr (std::is_same_v<T, bool>)
@@ -246,6 +263,16 @@ constexpr DType promote(DType a, DType b) {
   if (a == DType::UInt8) return b == DType::Int8 ? DType::Int16 : b;
   if (a == DType::Float16 && b == DType::BFloat16) return DType::Float32;
   return b;
+}
+
+/// NotImplementedError: an operator that is not there for a type; `why`, or what to do, begins with what
+/// parts it from the type.
+[[noreturn]] void refuse_dtype(DType type, const char* op, const char* why = "");
+inline void need_floating(DType type, const char* op) {
+  if (!is_floating(type)) refuse_dtype(type, op, "; convert the input to a floating-point type");
+}
+inline void need_order(DType type, const char* op) {
+  if (is_complex(type)) refuse_dtype(type, op, ": complex numbers have no order");
 }
 
 /// What a write of `from` into `to` may lose: only a step down in category is refused.

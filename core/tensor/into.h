@@ -31,8 +31,8 @@ class Into {
     return given_ ? there(sizes, dtype, dtype, i) : adjoint::empty(sizes, dtype);
   }
   /// The same where the result is computed in `dtype` and then converted to `type`.
-  Tensor empty_for(DType type, IntList sizes, DType dtype, size_t i = 0) const {
-    return given_ ? there(sizes, dtype, type, i) : adjoint::empty(sizes, dtype);
+  Tensor empty_for(DType type, IntList sizes, DType dtype) const {
+    return given_ ? there(sizes, dtype, type, 0) : adjoint::empty(sizes, dtype);
   }
 
  private:

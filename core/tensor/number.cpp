@@ -40,6 +40,10 @@ constexpr const char* kElementNames[kDTypes] = {"bool",
 
 }  // namespace
 
+void refuse_dtype(DType type, const char* op, const char* why) {
+  fail<NotImplemented>(op, "(): not implemented for '", name_of(type), "'", why);
+}
+
 double largest_of(DType type) {
   switch (real_dtype(type)) {
     case DType::Float16:

@@ -356,6 +356,11 @@ bool base_requires_grad(const TensorImpl* view) {
   return over_with(impl, std::move(storage), dtype, sizes, strides, offset);
 }
 
+void need_shape(const Tensor& t, IntList sizes, const char* what, const char* op) {
+  if (!same(t.sizes(), sizes))
+    fail(op, "(): expected ", what, " of shape ", to_string(sizes), ", but got shape ", t.sizes());
+}
+
 void need_own_memory(const Tensor& t, const char* what) {
   if (t->is(TensorImpl::kBatched)) [[unlikely]]
     refuse_memory_of_batch(t, what);

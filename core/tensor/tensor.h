@@ -199,6 +199,9 @@ Tensor over(Ref<Storage> storage, DType dtype, IntList sizes, IntList strides, i
 /// Whether two tensors may have elements in the same bytes.
 inline bool may_share_memory(const Tensor& a, const Tensor& b) { return overlap(*a->storage, *b->storage); }
 
+/// Refuse a tensor of another shape than what is said to be of this one.
+void need_shape(const Tensor& t, IntList sizes, const char* what, const char* op);
+
 /// Refuse to take the memory of `t` for its elements, where it stands for a batch.
 void need_own_memory(const Tensor& t, const char* what);
 // Of a tensor that stands for a batch, defined in transforms/, which alone knows what that is: the refusal;

@@ -51,16 +51,14 @@ BatchLevel* open_batch_level(uint64_t number) {
   return level;
 }
 
-bool leave_batch_level(uint64_t number) {
-  if (!open_batch_level(number)) return false;
+void leave_batch_level(const BatchLevel& left) {
   for (bool found = false; !found;) {
     BatchLevel* level = thread_state.batch_level;
-    found = level->number == number;
+    found = level == &left;
     thread_state.batch_level = level->outer;
     mark_new(level->outer);
     delete level;
   }
-  return true;
 }
 
 namespace {

@@ -56,8 +56,8 @@ struct PerSample : Error {
 };
 
 BatchLevel& enter_batch_level(int64_t size, Randomness randomness, bool strict);
-/// Leave a level and those inside of it; false where it is not open in this thread.
-bool leave_batch_level(uint64_t number);
+/// Leave a level that is open in this thread, and those inside of it.
+void leave_batch_level(const BatchLevel& left);
 /// The level of that number in this thread; null where it is not open.
 BatchLevel* open_batch_level(uint64_t number);
 

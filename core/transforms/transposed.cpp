@@ -6,6 +6,7 @@
 // tangent can be differentiated as well.
 #include <utility>
 
+#include "autograd/arguments.h"
 #include "autograd/arithmetic.h"
 #include "autograd/engine.h"
 #include "autograd/meta.h"
@@ -30,28 +31,14 @@ Ref<Node> placeholder(const Tensor& t) {
   return node;
 }
 
-/// Recording on, and what a program does with its own graph off. Who looks on goes on, and may be taken out
+/// What a program does with its own graph is off as well. Who looks on goes on, and may be taken out
 /// meanwhile.
-class OwnGraph {
- public:
-  OwnGraph() : before_(thread_state) {
-    thread_state.grad = true;
-    thread_state.inference = false;
-    thread_state.flags_of_new &= ~uint32_t{TensorImpl::kInference};
+struct OwnGraph : OwnRecording {
+  OwnGraph() {
     thread_state.holomorphic = false;
     thread_state.saved_hooks = nullptr;
   }
-  ~OwnGraph() {
-    thread_state.grad = before_.grad;
-    thread_state.inference = before_.inference;
-    thread_state.flags_of_new = before_.flags_of_new;
-    thread_state.holomorphic = before_.holomorphic;
-    thread_state.saved_hooks = before_.saved_hooks;
-  }
-  OwnGraph(const OwnGraph&) = delete;
-
- private:
-  const ThreadState before_;
+  ~OwnGraph() { thread_state.holomorphic = before.holomorphic; }
 };
 
 }  // namespace

@@ -21,7 +21,7 @@ struct Mapped {
   BatchLevel& level;
   const uint64_t number = level.number;
   explicit Mapped(int64_t size) : level(enter_batch_level(size, Randomness::Error, true)) {}
-  ~Mapped() { leave_batch_level(number); }
+  ~Mapped() { leave_batch_level(level); }
 };
 
 Tensor cube(const Tensor& x) { return call<Mul>(call<Square>(x), x); }

@@ -316,4 +316,5 @@ def small(seed):
 
 
 if __name__ == "__main__":
+    ad.set_memory_limit(1 << 30)  # a statement that takes more (a Jacobian in two vmaps) is not drawn
     sys.exit(bool(each_seed(small, *sys.argv[1:])))

@@ -1,5 +1,5 @@
 """Ways that serve the usual case apart from others give what those give: limits that are numbers, rows by a vector, modes by counting,
-short rows together, transforms of few points."""
+short rows together, transforms of few points, triangles of small matrices."""
 
 import itertools
 
@@ -177,3 +177,29 @@ def test_normal_numbers_around_a_tensor():
     )
     with pytest.raises(RuntimeError, match="std >= 0"):
         ad.normal(mean, -1.0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128", "int16", "bool"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (4096, 1, 1),
+        (1000, 2, 5),
+        (999, 5, 2),
+        (600, 7, 3),
+        (201, 16, 16),
+        (33, 1, 3),
+        (9, 1, 40),
+        (3, 4, 4),
+        (40, 45, 45),
+        (2, 70, 70),
+    ],
+)
+def test_triangles_of_many_small_matrices(dtype, shape):
+    x = (np.arange(np.prod(shape)) % 251 - 3).reshape(shape).astype(dtype)
+    if dtype[0] in "fc":
+        x.flat[:: max(1, x.size // 40)] = nan
+        x.flat[1 :: max(2, x.size // 40)] = -inf
+    for k in (-100, -3, -1, 0, 1, 2, 50):
+        assert_same(ad.tensor(x).tril(k), np.tril(x, k))
+        assert_same(ad.tensor(x).triu(k), np.triu(x, k))

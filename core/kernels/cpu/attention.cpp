@@ -381,14 +381,13 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& g, const Tenso
                                                     const Options& options, Wanted wanted, const char* op) {
   const Problem p(q, k, v, mask, options, op);
   const Dims sums = p.shape(p.queries, p.values), rows = p.shape(p.queries, -1);
-  const auto need = [&](const Tensor& t, const Dims& sizes) {
-    if (t.defined() && !same(t.sizes(), sizes.span()))
-      fail(op, "(): expected shape ", to_string(sizes.span()), ", but got ", t.sizes());
+  const auto need = [&](const Tensor& t, const Dims& sizes, const char* what) {
+    if (t.defined()) need_shape(t, sizes.span(), what, op);
   };
-  need(g, sums);
-  need(result, sums);
-  need(log_sum, rows);
-  need(g_log_sum, rows);
+  need(g, sums, "a gradient");
+  need(result, sums, "a result");
+  need(log_sum, rows, "sums");
+  need(g_log_sum, rows, "gradients of sums");
   if (wanted.mask && (!mask.defined() || !is_floating(mask.dtype())))
     fail(op, "(): a mask that is no term has no gradient");
   if (needs_result(wanted) && !result.defined()) fail(op, "(): these gradients need the result");
@@ -428,8 +427,7 @@ static void write_factors(const Tensor& out, const Options& options) {
 
 Tensor factors(const Tensor& weights, const Options& options) {
   const DType type = weights.dtype();
-  if (type != DType::Float32 && type != DType::Float64)
-    fail("_attention_factors(): not implemented for '", name_of(type), "'");
+  if (type != DType::Float32 && type != DType::Float64) refuse_dtype(type, "_attention_factors");
   const Tensor out = empty(weights.sizes(), type);
   on<&write_factors>(Out(out), options);
   return out;

@@ -127,9 +127,7 @@ Tensor prepared(const Tensor& t, DType c) {
 void check(const Tensor& self, int64_t groups, const char* op) {
   if (self.dim() < 2)
     fail(op, "(): expected at least 2 dimensions (N, C, …), but got input of size ", self.sizes());
-  if (!self.is_floating())
-    fail<NotImplemented>(op, "(): not implemented for '", name_of(self.dtype()),
-                         "'; convert the input to a floating-point type");
+  need_floating(self.dtype(), op);
   if (groups < 0 || (groups > 0 && self.size(1) % groups))
     fail(op,
          "(): Expected number of channels in input to be divisible by num_groups, but got input of shape ",

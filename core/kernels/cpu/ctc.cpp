@@ -203,8 +203,7 @@ Tensor ctc_loss_backward(const Tensor& gradient, const Tensor& log_probs, const 
   const Call s(log_probs, targets, how, op);
   const DType c = compute_dtype(log_probs.dtype());
   const Dims sizes = sizes_of_losses(log_probs);
-  if (!same(gradient.sizes(), sizes.span()))
-    fail(op, "(): expected a gradient of shape ", to_string(sizes.span()), ", but got ", gradient.sizes());
+  need_shape(gradient, sizes.span(), "a gradient", op);
   const Tensor to = zeros(log_probs.sizes(), c);
   on<&lose_backward>(Out(to), dense_as(gradient, c), dense_as(log_probs, c), letters_of(targets, s, how), s,
                      how.steps, how.letters, how.blank, how.zero_infinity);

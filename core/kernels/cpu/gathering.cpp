@@ -6,8 +6,6 @@
 #include <thread>
 
 #include "kernels/copy.h"
-#include "kernels/cpu/indexing.h"
-#include "kernels/cpu/variants.h"
 #include "kernels/indexing.h"
 #include "kernels/launch.h"
 #include "runtime/function_ref.h"
@@ -132,50 +130,25 @@ class Lines {
   bool across_ = false;
 };
 
-[[noreturn, gnu::cold]] void refuse_index(const char* at, int64_t stride, int64_t n, int64_t low,
-                                          int64_t high, int64_t d, const char* op) {
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t v = *reinterpret_cast<const int64_t*>(at + i * stride);
-    if (v >= low && v < high) continue;
-    if (low < 0)
-      fail<IndexError>(op, "(): out of range: tried to access index ", v, " on a tensor of ", high,
-                       " elements.");
-    fail(op, "(): index ", v, " is out of bounds for dimension ", d, " with size ", high);
-  }
-  refuse_changed_index(op);
+[[noreturn, gnu::cold]] void refuse_index(int64_t v, int64_t low, int64_t high, int64_t d, const char* op) {
+  if (low < 0)
+    fail<IndexError>(op, "(): out of range: tried to access index ", v, " on a tensor of ", high,
+                     " elements.");
+  fail(op, "(): index ", v, " is out of bounds for dimension ", d, " with size ", high);
 }
 
-/// Refuses indices of a run that are not in [low, high).
-class Bounds {
- public:
-  Bounds(int64_t low, int64_t high, int64_t d, const char* op)
-      : low_(low), high_(high), d_(d), op_(op), table_(best_variant<IndexTable>()) {}
-  void check(const char* at, int64_t stride, int64_t n) const {
-    bool fine = true;
-    if (stride == sizeof(int64_t)) {
-      fine = table_.within(reinterpret_cast<const int64_t*>(at), n, low_, high_);
-    } else {
-      for (int64_t i = 0; i < n; ++i) {
-        const int64_t v = *reinterpret_cast<const int64_t*>(at + i * stride);
-        fine &= v >= low_ && v < high_;
-      }
-    }
-    if (!fine) [[unlikely]]
-      refuse_index(at, stride, n, low_, high_, d_, op_);
-  }
+/// Indices are in [low, high). Each is looked at on its way into an address, since another thread may write
+/// it.
+struct Bounds {
+  int64_t low, high, d;
+  const char* op;
 
-  /// An index on its way into an address, once more: another thread may have written it.
   [[gnu::always_inline]] int64_t used(const int64_t* at) const {
     const int64_t v = read_once(at);
-    if (v < low_ || v >= high_) [[unlikely]]
-      refuse_index(reinterpret_cast<const char*>(&v), 0, 1, low_, high_, d_, op_);
+    if (v < low || v >= high) [[unlikely]]
+      refuse_index(v, low, high, d, op);
     return v;
   }
-
- private:
-  int64_t low_, high_, d_;
-  const char* op_;
-  const IndexTable& table_;
 };
 
 /// move(i, v) for the indices v of a run. `Quick`: with a loop of its own for indices side by side.
@@ -228,7 +201,6 @@ void scatter_with(const Lines& lines, const Bounds& bounds, const Begin& begin, 
       if (done && std::this_thread::get_id() == caller) runtime::check_interrupt();
       const int64_t n = std::min(kLong, total - done);
       const char* const at = first[0] + done * steps[0];
-      bounds.check(at, steps[0], n);
       char* const to = first[1] + done * steps[1];
       const int64_t across = steps[1], stride = fixed ? 0 : steps[2];
       const char* const from = fixed ? reinterpret_cast<const char*>(&value) : first[2] + done * stride;
@@ -286,7 +258,7 @@ static void gather_all(const Tensor& out, const Tensor& self, int64_t d, const T
                        const char* op) {
   const Lines lines(index, self, d, out);
   const int64_t size = lines.size(), step = lines.step();
-  const Bounds bounds(flat ? -size : 0, size, d, op);
+  const Bounds bounds{flat ? -size : 0, size, d, op};
   visit_size(self.itemsize(), [&](auto tag) {
     using U = typename decltype(tag)::type;
     lines.run(
@@ -346,7 +318,7 @@ static void scatter_all(const Tensor& out, const Tensor& base, int64_t d, const 
   }
   const Lines lines(index, out, d, src);
   const Begin begin(out, base, lines.whole_lines(out) && (!base.defined() || base.is_contiguous()));
-  const Bounds bounds(0, lines.size(), d, op);
+  const Bounds bounds{0, lines.size(), d, op};
   const bool fixed = !src.defined();
   if (how == Scattering::Write) {
     alignas(16) char bits[16] = {};

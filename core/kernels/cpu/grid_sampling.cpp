@@ -141,8 +141,7 @@ Tensor grid_sample_transposed(const Tensor& gradient, const Tensor& places, IntL
   check_types(gradient, places, op);
   const IntList leading = leading_of(gradient, sizes.size());
   const Call s(leading, sizes, places, how, op);
-  if (!same(gradient.sizes(), s.read.span()))
-    fail(op, "(): expected a gradient of shape ", to_string(s.read.span()), ", but got ", gradient.sizes());
+  need_shape(gradient, s.read.span(), "a gradient", op);
   const DType c = compute_dtype(gradient.dtype());
   Dims shape(leading);
   for (const int64_t size : sizes) shape.push_back(size);
@@ -169,8 +168,8 @@ Tensor grid_sample_slopes(const Tensor& gradient, const Tensor& image, const Ten
   check_types(image, places, op);
   const IntList leading = leading_of(image, dims_of(places));
   const Call s(leading, image.sizes().subspan(leading.size()), places, how, op);
-  if (!same(gradient.sizes(), s.read.span()) || gradient.dtype() != image.dtype())
-    fail(op, "(): expected a gradient of shape ", to_string(s.read.span()), ", but got ", gradient.sizes());
+  check_types(gradient, image, op);
+  need_shape(gradient, s.read.span(), "a gradient", op);
   const DType c = compute_dtype(image.dtype());
   const Tensor g = dense_as(gradient, c), x = dense_as(image, c), grid = dense_as(places, c),
                to = empty(places.sizes(), c);

@@ -208,7 +208,7 @@ struct BySlot {
     for (int64_t p = 0; p < plan.positions; ++p) {
       const auto s = static_cast<size_t>(plan.only_slot(p));
       if (next[s] == start[s + 1]) [[unlikely]]
-        refuse_changed_index("");
+        refuse_changed_index();
       order[static_cast<size_t>(next[s]++)] = p;
     }
   }

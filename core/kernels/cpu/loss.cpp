@@ -54,9 +54,7 @@ bool check_each(const Tensor&, const Classes& c) {
 Classes classes_of(IntList sizes, DType dtype, const Tensor& target, const Tensor& weight,
                    const ClassLoss& options, bool logits, const char* op) {
   Classes c;
-  if (!is_floating(dtype))
-    fail<NotImplemented>(op, "(): not implemented for '", name_of(dtype),
-                         "'; convert the input to a floating-point type");
+  need_floating(dtype, op);
   if (sizes.empty())
     fail<ValueError>(op, "(): Expected input to have at least 1 dimension (the classes), but it has none");
   if (!is_integral(target.dtype()) || target.dtype() == DType::Bool)

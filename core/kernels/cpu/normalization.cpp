@@ -41,9 +41,7 @@ Tensor layer_norm(const Tensor& self, IntList normalized_shape, const Tensor& we
   if (rank < dims || !same(self.sizes().subspan(rank - dims), normalized_shape))
     fail(op, "(): Given normalized_shape=", to_string(normalized_shape), ", expected input with shape [*, ",
          to_string(normalized_shape).substr(1), ", but got input of size ", self.sizes());
-  if (!self.is_floating())
-    fail<NotImplemented>(op, "(): not implemented for '", name_of(self.dtype()),
-                         "'; convert the input to a floating-point type");
+  need_floating(self.dtype(), op);
   for (const Tensor* t : {&weight, &bias})
     if (t->defined() && !same(t->sizes(), normalized_shape))
       fail(op, "(): Expected ", t == &weight ? "weight" : "bias",
@@ -108,7 +106,7 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& g, const Te
                                                        const Tensor& weight, int64_t dims, double eps,
                                                        WantedOfNorm wanted, bool centred) {
   const char* const op = centred ? "_layer_norm_backward" : "_rms_norm_backward";
-  if (!self.is_floating()) fail<NotImplemented>(op, "(): not implemented for '", name_of(self.dtype()), "'");
+  need_floating(self.dtype(), op);
   if (!has_last(self, dims, weight) || !same(g.sizes(), self.sizes()))
     fail(op, "(): expected a gradient like the input and a weight of its last ", dims,
          " dimensions, but the input has shape ", self.sizes(), " and the gradient ", g.sizes());
@@ -139,7 +137,7 @@ static void normalize_rows_twice(const Tensor& out, const Tensor& v, const Tenso
 
 Tensor layer_norm_twice(const Tensor& v, const Tensor& g, const Tensor& self, const Tensor& weight,
                         int64_t dims, double eps, bool centred, const char* op) {
-  if (!self.is_floating()) fail<NotImplemented>(op, "(): not implemented for '", name_of(self.dtype()), "'");
+  need_floating(self.dtype(), op);
   if (!has_last(self, dims, weight) || !same(v.sizes(), self.sizes()) || !same(g.sizes(), self.sizes()))
     fail(op, "(): expected gradients like the input and a weight of its last ", dims,
          " dimensions, but the input has shape ", self.sizes(), ", the gradients ", v.sizes(), " and ",

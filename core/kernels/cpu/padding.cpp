@@ -175,32 +175,12 @@ void unpad_rows(const Plan& p, const T* g, T* x) {
                         });
 }
 
-struct Sixteen {
-  uint64_t a, b;
-};
-
-template <class F>
-void with_bytes(int64_t bytes, F&& f) {
-  switch (bytes) {
-    case 1:
-      return f(uint8_t{});
-    case 2:
-      return f(uint16_t{});
-    case 4:
-      return f(uint32_t{});
-    case 8:
-      return f(uint64_t{});
-    default:
-      return f(Sixteen{});
-  }
-}
-
 }  // namespace
 
 static void pad_all(const Tensor& y, const Plan& plan, const Tensor& x, const Scalar& value) {
   alignas(16) char one[16];
   write_element(one, x.dtype(), value);
-  with_bytes(x.itemsize(), [&]<class E>(E) {
+  visit_size(x.itemsize(), [&]<class E>(TypeTag<E>) {
     E bits;
     std::memcpy(&bits, one, sizeof bits);
     pad_rows(plan, reinterpret_cast<const E*>(x->data), reinterpret_cast<E*>(y->data), bits);
@@ -230,9 +210,7 @@ Tensor padded_transposed(const Tensor& given, IntList sizes, IntList pad, std::s
          " for padding ", to_string(pad), " of ", to_string(all));
   std::ranges::copy(sizes, shape.data() + (all.size() - sizes.size()));
   const Plan plan(shape.span(), pad, mode, op);
-  if (!same(plan.result.span(), all))
-    fail(op, "(): expected a gradient of shape ", to_string(plan.result.span()), ", but got ",
-         to_string(all));
+  need_shape(given, plan.result.span(), "a gradient", op);
   if (plan.dims.empty()) return copy_of(given, given.dtype());
   const DType c = compute_dtype(given.dtype());
   const Tensor g = dense_as(given, c), x = zeros(shape.span(), c);

@@ -195,7 +195,7 @@ static void pool(const Tensor& values, const Tensor& positions, const Windows& s
   for (int d = 0; d < 3; ++d) work *= std::min(s.kernel[d], s.image[d]);
   visit(x.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (is_complex_v<T>)
-      fail("max_pool: not implemented for ", name_of(x.dtype()));
+      refuse_dtype(x.dtype(), "max_pool");
     else {
       const Columns columns(s, std::is_same_v<T, float> || std::is_same_v<T, double>);
       const int64_t n = s.channels;

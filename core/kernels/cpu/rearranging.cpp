@@ -6,6 +6,7 @@
 #include "kernels/copy.h"
 #include "kernels/launch.h"
 #include "kernels/walk.h"
+#include "runtime/scratch.h"
 
 namespace adjoint::kernels {
 
@@ -37,35 +38,75 @@ int64_t column_from(int64_t row, int64_t diagonal, int64_t more, int64_t columns
   return std::clamp<int64_t>(row + std::clamp(diagonal, -row - 1, columns - row) + more, 0, columns);
 }
 
+/// What is kept of the rows of matrices.
+struct Kept {
+  int64_t rows, columns, item;
+  bool lower;
+  int64_t diagonal;
+
+  int64_t first(int64_t row) const { return lower ? 0 : column_from(row, diagonal, 0, columns); }
+  int64_t last(int64_t row) const { return lower ? column_from(row, diagonal, 1, columns) : columns; }
+
+  /// Zero what is not, from row b of a batch to e, the first of which lies here.
+  void clear(char* to, int64_t b, int64_t e) const {
+    int64_t row = b % rows;
+    for (int64_t r = b; r < e; ++r, to += columns * item, row = row + 1 == rows ? 0 : row + 1) {
+      char* at = to + (lower ? last(row) * item : 0);
+      char* const end = to + (lower ? columns : first(row)) * item;
+      for (; end - at >= 8; at += 8) std::memset(at, 0, 8);
+      for (; at < end; ++at) *at = 0;
+    }
+  }
+  void copy(char* to, const char* from, int64_t b, int64_t e) const {
+    int64_t row = b % rows;
+    for (int64_t r = b; r < e;
+         ++r, to += columns * item, from += columns * item, row = row + 1 == rows ? 0 : row + 1) {
+      const int64_t begin = first(row) * item, end = last(row) * item;
+      std::memset(to, 0, static_cast<size_t>(begin));
+      std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
+      std::memset(to + end, 0, static_cast<size_t>(columns * item - end));
+    }
+  }
+};
+
+/// The bits of n bytes that a mask has.
+void keep_bits(char* to, const char* from, const char* mask, int64_t n) {
+  typedef uint64_t Words __attribute__((vector_size(16), aligned(1), may_alias));
+  constexpr int64_t kWide = sizeof(Words);
+  const auto keep = [=](int64_t at) {
+    *reinterpret_cast<Words*>(to + at) =
+        *reinterpret_cast<const Words*>(from + at) & *reinterpret_cast<const Words*>(mask + at);
+  };
+  int64_t at = 0;
+  for (; at + kWide <= n; at += kWide) keep(at);
+  if (at < n && n >= kWide) return keep(n - kWide);
+  for (; at < n; ++at) to[at] = static_cast<char>(from[at] & mask[at]);
+}
+
 }  // namespace
 
-static void keep_triangle(const Tensor& out, const Tensor& in, Triangle kept, int64_t diagonal) {
-  const int64_t rows = in.size(-2), columns = in.size(-1), item = in.itemsize();
-  // Short rows are copied as a whole, before some of their numbers are zeroed.
-  const bool small = columns * item <= 512;
-  runtime::parallel_for(0, out.numel() / columns, std::max<int64_t>(1, 32768 / columns),
+static void keep_triangle(const Tensor& out, const Tensor& in, Triangle triangle, int64_t diagonal) {
+  const Kept kept{in.size(-2), in.size(-1), in.itemsize(), triangle == Triangle::Lower, diagonal};
+  const int64_t wide = kept.columns * kept.item, matrix = kept.rows * wide, all = out.numel() * kept.item;
+  // Of many small matrices the same bits are kept, which a mask of one, or some, says.
+  const int64_t period = std::max<int64_t>(1, 2048 / matrix) * matrix;
+  if (matrix <= 16384 && period <= all / 4) {
+    const runtime::Scratch<char> mask(period);
+    std::memset(mask.get(), 0xff, static_cast<size_t>(period));
+    kept.clear(mask.get(), 0, period / wide);
+    return runtime::parallel_for(
+        0, (all - 1) / period + 1, std::max<int64_t>(1, 262144 / period), [&](int64_t b, int64_t e) {
+          for (int64_t at = b * period; at < std::min(all, e * period); at += period)
+            keep_bits(out.bytes() + at, in.bytes() + at, mask.get(), std::min(period, all - at));
+        });
+  }
+  runtime::parallel_for(0, out.numel() / kept.columns, std::max<int64_t>(1, 32768 / kept.columns),
                         [&](int64_t b, int64_t e) {
-                          if (small)
-                            std::memcpy(out.bytes() + b * columns * item, in.bytes() + b * columns * item,
-                                        static_cast<size_t>((e - b) * columns * item));
-                          int64_t row = b % rows;
-                          for (int64_t r = b; r < e; ++r, row = row + 1 == rows ? 0 : row + 1) {
-                            const bool lower = kept == Triangle::Lower;
-                            const int64_t first = lower ? 0 : column_from(row, diagonal, 0, columns);
-                            const int64_t last = lower ? column_from(row, diagonal, 1, columns) : columns;
-                            char* to = out.bytes() + r * columns * item;
-                            if (small) {
-                              char* at = to + (lower ? last * item : 0);
-                              char* const end = to + (lower ? columns : first) * item;
-                              for (; end - at >= 8; at += 8) std::memset(at, 0, 8);
-                              for (; at < end; ++at) *at = 0;
-                              continue;
-                            }
-                            std::memset(to, 0, static_cast<size_t>(first * item));
-                            std::memcpy(to + first * item, in.bytes() + (r * columns + first) * item,
-                                        static_cast<size_t>((last - first) * item));
-                            std::memset(to + last * item, 0, static_cast<size_t>((columns - last) * item));
-                          }
+                          char* const to = out.bytes() + b * wide;
+                          if (wide > 512) return kept.copy(to, in.bytes() + b * wide, b, e);
+                          // Short rows are copied as a whole, before some of their numbers are zeroed.
+                          std::memcpy(to, in.bytes() + b * wide, static_cast<size_t>((e - b) * wide));
+                          kept.clear(to, b, e);
                         });
 }
 
@@ -97,21 +138,9 @@ static void shuffle_words(char* out, const char* in, int64_t planes, int64_t h, 
 
 static void shuffle_all(const Tensor& out, const Tensor& self, int64_t planes, int64_t h, int64_t w,
                         int64_t r, bool to_pixels) {
-  const auto run = [&]<class Word>(Word) {
+  visit_size(self.itemsize(), [&]<class Word>(TypeTag<Word>) {
     shuffle_words<Word>(out.bytes(), self.bytes(), planes, h, w, r, to_pixels);
-  };
-  switch (self.itemsize()) {
-    case 1:
-      return run(uint8_t{});
-    case 2:
-      return run(uint16_t{});
-    case 4:
-      return run(uint32_t{});
-    case 8:
-      return run(uint64_t{});
-    default:
-      return run(Complex<double>{});
-  }
+  });
 }
 
 void shuffle_pixels(const Tensor& out, const Tensor& self, IntList sizes, int64_t r, bool to_pixels) {

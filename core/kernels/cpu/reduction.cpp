@@ -32,24 +32,6 @@ Tensor make(Into into, const Dims& shape, DType dtype, size_t i = 0) {
   return shape.empty() ? empty_scalar(dtype) : into.empty({shape.data(), shape.size()}, dtype, i);
 }
 
-/// f(TypeTag<T>) with the type that elements of `dtype` are folded in.
-template <class F>
-decltype(auto) with_compute(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::Float16:
-    case DType::BFloat16:
-    case DType::Float32:
-      return f(TypeTag<float>{});
-    case DType::Float64:
-      return f(TypeTag<double>{});
-    case DType::Complex64:
-      return f(TypeTag<Complex<float>>{});
-    case DType::Complex128:
-      return f(TypeTag<Complex<double>>{});
-    default:
-      return f(TypeTag<int64_t>{});
-  }
-}
 /// Writes value(acc) for results first, first + stride, … in out's type.
 template <class Acc, class Value>
 void write(const Tensor& out, const Acc* acc, int64_t first, int64_t stride, int64_t n, const Value& value) {
@@ -129,11 +111,6 @@ T top() {
     return std::numeric_limits<T>::max();
 }
 
-[[gnu::cold]] void refuse_complex(const Tensor& self, const char* op) {
-  if (!self.is_complex()) return;
-  fail<NotImplemented>(op, "(): not implemented for '", name_of(self.dtype()), "': it has no order");
-}
-
 /// An extreme needs an element: refuse reduced dimensions of size 0 that results depend on.
 void refuse_empty(const Tensor& self, uint64_t mask, bool all_given, const char* op) {
   if (self.numel() > 0) return;
@@ -149,7 +126,7 @@ void refuse_empty(const Tensor& self, uint64_t mask, bool all_given, const char*
 }
 
 void add_elements(const Tensor& out, const Tensor& self, uint64_t mask, Fold kind, double divisor) {
-  with_compute(out.dtype(), [&]<class T>(TypeTag<T>) {
+  with_number(out.dtype(), [&]<class T>(TypeTag<T>) {
     using W = wide_t<T>;
     if constexpr (std::is_same_v<T, int64_t>) {
       // Sums wrap around, which only unsigned numbers may.
@@ -186,7 +163,7 @@ Tensor sum(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim,
 
 Tensor nansum(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, const OptionalType& dtype,
               const char* op) {
-  refuse_complex(self, op);
+  need_order(self.dtype(), op);
   return add_up(into, self, dim, keepdim, additive_type(self, dtype), Fold::NonNanSum, 1, op);
 }
 
@@ -205,7 +182,7 @@ Tensor mean(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim
 }
 
 static void multiply_elements(const Tensor& out, const Tensor& self, uint64_t mask) {
-  with_compute(out.dtype(), [&]<class T>(TypeTag<T>) {
+  with_number(out.dtype(), [&]<class T>(TypeTag<T>) {
     using W = wide_t<T>;
     auto times = [](auto& a, const auto& b) { a = a * b; };
     if constexpr (std::is_same_v<T, int64_t>)
@@ -234,7 +211,7 @@ Tensor prod(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim
 
 static void find_moments(const Tensor& out, const Tensor& means, const Tensor& self, uint64_t mask,
                          double correction, bool root) {
-  with_compute(self.dtype(), [&]<class T>(TypeTag<T>) {
+  with_number(self.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (!std::is_same_v<T, int64_t>) {
       using W = wide_t<T>;
       using A = MomentsOf<W>;
@@ -284,7 +261,7 @@ Pair moments(Into into, const Tensor& self, const OptionalInts& dim, double corr
 }
 
 static void find_extreme(const Tensor& out, const Tensor& self, uint64_t mask, bool max) {
-  with_compute(self.dtype(), [&]<class T>(TypeTag<T>) {
+  with_number(self.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (!is_complex_v<T>) {
       if (max)
         fold<T>(
@@ -297,7 +274,7 @@ static void find_extreme(const Tensor& out, const Tensor& self, uint64_t mask, b
 
 Tensor extreme(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, bool max, const char* op,
                size_t result) {
-  refuse_complex(self, op);
+  need_order(self.dtype(), op);
   const Layout l = layout(self, dim, keepdim, op);
   refuse_empty(self, l.mask, dim && !dim->empty(), op);
   Tensor out = make(into, l.shape, self.dtype(), result);
@@ -318,7 +295,7 @@ namespace {
 
 /// Values (where asked for) and places of extremes along one dimension.
 void locate(const Tensor& indices, const Tensor& values, const Tensor& self, uint64_t mask, bool max) {
-  with_compute(self.dtype(), [&]<class T>(TypeTag<T>) {
+  with_number(self.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (!is_complex_v<T>) {
       using A = Located<T>;
       auto merge = [max](A& a, const A& b) {
@@ -340,7 +317,7 @@ void locate(const Tensor& indices, const Tensor& values, const Tensor& self, uin
 }  // namespace
 
 Pair extreme_at(Into into, const Tensor& self, int64_t dim, bool keepdim, bool max, const char* op) {
-  refuse_complex(self, op);
+  need_order(self.dtype(), op);
   const uint64_t mask = uint64_t{1} << wrap_dim(dim, self.dim(), op);
   refuse_empty(self, mask, true, op);
   const Dims shape = reduced_shape(self.sizes(), mask, keepdim);
@@ -351,7 +328,7 @@ Pair extreme_at(Into into, const Tensor& self, int64_t dim, bool keepdim, bool m
 
 Tensor place_of_extreme(Into into, const Tensor& self, const std::optional<int64_t>& dim, bool keepdim,
                         bool max, const char* op) {
-  refuse_complex(self, op);
+  need_order(self.dtype(), op);
   const uint64_t mask = dim ? uint64_t{1} << wrap_dim(*dim, self.dim(), op) : dim_mask({}, self.dim(), op);
   refuse_empty(self, mask, dim.has_value(), op);
   Tensor out = make(into, reduced_shape(self.sizes(), mask, keepdim), DType::Int64);
@@ -371,7 +348,7 @@ static void count_truth(const Tensor& out, const Tensor& self, uint64_t mask, bo
   if (self.dtype() == DType::Bool || self.dtype() == DType::UInt8)
     count(TypeTag<uint8_t>{}, self);
   else
-    with_compute(self.dtype(), [&](auto tag) { count(tag, self); });
+    with_number(self.dtype(), [&](auto tag) { count(tag, self); });
 }
 
 Tensor truth(Into into, const Tensor& self, const OptionalInts& dim, bool keepdim, bool all, const char* op) {
@@ -387,7 +364,7 @@ static void count_elements(const Tensor& out, const Tensor& self, uint64_t mask)
   if (self.dtype() == DType::Bool || self.dtype() == DType::UInt8)
     fold<uint8_t>(self, mask, out, Fold::Nonzero, 0, int64_t{0}, plus, same_value);
   else
-    with_compute(self.dtype(), [&]<class T>(TypeTag<T>) {
+    with_number(self.dtype(), [&]<class T>(TypeTag<T>) {
       fold<T>(self, mask, out, Fold::Nonzero, 0, int64_t{0}, plus, same_value);
     });
 }
@@ -427,7 +404,7 @@ Tensor logsumexp(Into into, const Tensor& self, const OptionalInts& dim, bool ke
 }
 
 static void find_norm(const Tensor& out, const Tensor& self, uint64_t mask, double ord, DType type) {
-  with_compute(type, [&]<class T>(TypeTag<T>) {
+  with_number(type, [&]<class T>(TypeTag<T>) {
     if constexpr (!std::is_same_v<T, int64_t>) {
       using R = real_t<T>;
       if (ord == 2)

@@ -38,18 +38,7 @@ void gather(char* to, const char* from, int64_t rows, int64_t across, int64_t n,
 }
 void gather(char* to, const char* from, int64_t item, int64_t rows, int64_t across, int64_t n,
             int64_t along) {
-  switch (item) {
-    case 1:
-      return gather<uint8_t>(to, from, rows, across, n, along);
-    case 2:
-      return gather<uint16_t>(to, from, rows, across, n, along);
-    case 4:
-      return gather<uint32_t>(to, from, rows, across, n, along);
-    case 8:
-      return gather<uint64_t>(to, from, rows, across, n, along);
-    default:
-      return gather<Complex<double>>(to, from, rows, across, n, along);
-  }
+  visit_size(item, [&]<class Word>(TypeTag<Word>) { gather<Word>(to, from, rows, across, n, along); });
 }
 
 /// Short rows of operands of the loop's own types, with a result that lies in the walk's order: whole blocks

@@ -162,9 +162,7 @@ static void add_exponentials(const Tensor& out, const Tensor& x, int64_t d) {
 }
 
 Tensor logcumsumexp(Into into, const Tensor& self, int64_t dim, const char* op) {
-  if (is_integral(self.dtype()))
-    fail<NotImplemented>(op, "(): not implemented for '", name_of(self.dtype()),
-                         "'; convert the input to a floating-point type");
+  if (!self.is_complex()) need_floating(self.dtype(), op);
   const int d = wrap_dim(dim, self.dim(), op);
   const Tensor x = dense_as(self, compute_dtype(self.dtype()));
   Tensor out = into.empty_for(self.dtype(), x.sizes(), x.dtype());
@@ -220,9 +218,7 @@ static void find_extremes(const Tensor& values, const Tensor& indices, const Ten
 
 std::tuple<Tensor, Tensor> cumulative_extreme(Into into, const Tensor& self, int64_t dim, bool max,
                                               const char* op) {
-  if (self.is_complex())
-    fail<NotImplemented>(op, "(): not implemented for '", name_of(self.dtype()),
-                         "': complex numbers have no order");
+  need_order(self.dtype(), op);
   const int d = wrap_dim(dim, self.dim(), op);
   const Tensor x = dense_as(self, scan_type(self.dtype()));
   Tensor values = into.empty_for(self.dtype(), x.sizes(), x.dtype()),

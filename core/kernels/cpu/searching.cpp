@@ -27,9 +27,7 @@ static void search_rows(const Tensor& out, const Tensor& rows, const Tensor& x, 
 }
 
 Tensor search_sorted(Into into, const Tensor& sequence, const Tensor& values, bool right, const char* op) {
-  if (sequence.is_complex())
-    fail<NotImplemented>(op, "(): not implemented for '", name_of(sequence.dtype()),
-                         "': complex numbers have no order");
+  need_order(sequence.dtype(), op);
   const size_t lead = static_cast<size_t>(sequence.dim()) - 1;
   if (sequence.dim() == 0 || values.sizes().size() < lead ||
       !same(sequence.sizes().first(lead), values.sizes().first(lead)) || sequence.dtype() != values.dtype())

@@ -25,9 +25,7 @@ static void softmax_slices(const Tensor& y, const Tensor& x, const Slices& s, bo
 Tensor softmax(Into into, const Tensor& self, int64_t dim, const OptionalType& dtype, bool log,
                const char* op) {
   const DType type = dtype.value_or(self.dtype());
-  if (!is_floating(type))
-    fail<NotImplemented>(op, "(): not implemented for '", name_of(type),
-                         "'; pass dtype= a floating-point type, or convert the input");
+  if (!is_floating(type)) refuse_dtype(type, op, "; pass dtype= a floating-point type, or convert the input");
   const int d = wrap_dim(dim, self.dim(), op);
   const DType c = compute_dtype(type);
   // As in torch, results lie row by row.
@@ -58,8 +56,7 @@ static void softmax_slices_backward(const Tensor& gx, const Tensor& gy, const Te
 Tensor softmax_backward(const Tensor& g, const Tensor& result, int64_t dim, bool log) {
   const char* op = log ? "_log_softmax_backward" : "_softmax_backward";
   const int d = wrap_dim(dim, result.dim(), op);
-  if (!is_floating(result.dtype()))
-    fail<NotImplemented>(op, "(): not implemented for '", name_of(result.dtype()), "'");
+  need_floating(result.dtype(), op);
   if (!same(g.sizes(), result.sizes()))
     fail(op, "(): expected a gradient like the result, found ", g.sizes(), " and ", result.sizes());
   const DType c = compute_dtype(result.dtype());

@@ -138,11 +138,6 @@ template <class T, class E>
 
 // --- Rows -----------------------------------------------------------------------------------------
 
-[[gnu::cold]] void refuse_complex(const Tensor& self, const char* op) {
-  if (!self.is_complex()) return;
-  fail<NotImplemented>(op, "(): not implemented for '", name_of(self.dtype()), "': it has no order");
-}
-
 /// f(entries, other, x, n, put) for every slice of a row-major tensor: the slice's entries, scratch room for
 /// as many, its first element; put(k, entry) writes result k.
 template <class F>
@@ -210,7 +205,7 @@ Pair make_pair_of(Into into, const Dims& shape, DType dtype) {
 }  // namespace
 
 Pair sort(Into into, const Tensor& self, int64_t dim, bool descending, bool with_values, const char* op) {
-  refuse_complex(self, op);
+  need_order(self.dtype(), op);
   const int d = wrap_dim(dim, self.dim(), op);
   const Tensor x = dense(self);
   Pair out{with_values ? into.empty(x.sizes(), x.dtype()) : Tensor(),
@@ -228,7 +223,7 @@ Pair sort(Into into, const Tensor& self, int64_t dim, bool descending, bool with
 }
 
 Pair topk(Into into, const Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted, const char* op) {
-  refuse_complex(self, op);
+  need_order(self.dtype(), op);
   const int d = wrap_dim(dim, self.dim(), op);
   const int64_t n = self.dim() ? self.size(d) : 1;
   if (k < 0 || k > n)
@@ -259,7 +254,7 @@ Pair topk(Into into, const Tensor& self, int64_t k, int64_t dim, bool largest, b
 }
 
 Pair kth_value(Into into, const Tensor& self, int64_t k, int64_t dim, bool keepdim, const char* op) {
-  refuse_complex(self, op);
+  need_order(self.dtype(), op);
   const int d = wrap_dim(dim, self.dim(), op);
   const int64_t n = self.dim() ? self.size(d) : 1;
   if (!n && self.dim())
@@ -279,7 +274,7 @@ Pair kth_value(Into into, const Tensor& self, int64_t k, int64_t dim, bool keepd
 }
 
 Pair median(Into into, const Tensor& self, int64_t dim, bool keepdim, bool skip_nan, const char* op) {
-  refuse_complex(self, op);
+  need_order(self.dtype(), op);
   const int d = wrap_dim(dim, self.dim(), op);
   const Tensor x = dense(self);
   Pair out = make_pair_of(into, without(x.sizes(), d, keepdim), x.dtype());
@@ -339,7 +334,7 @@ E most_frequent(const E* e, int64_t n, const IsNumber& is_number) {
 }  // namespace
 
 Tensor mode_index(const Tensor& self, int64_t dim, bool keepdim, const char* op) {
-  refuse_complex(self, op);
+  need_order(self.dtype(), op);
   const int d = wrap_dim(dim, self.dim(), op);
   const Tensor x = dense(self);
   const Dims shape = without(x.sizes(), d, keepdim);
@@ -366,7 +361,7 @@ Tensor mode_index(const Tensor& self, int64_t dim, bool keepdim, const char* op)
 }
 
 Tensor median_of_all(const Tensor& self, bool skip_nan, const char* op) {
-  refuse_complex(self, op);
+  need_order(self.dtype(), op);
   if (self.numel() == 0) {
     if (!self.is_floating())
       fail(op, "(): an empty tensor of type ", name_of(self.dtype()), " has no median");
@@ -409,7 +404,7 @@ static std::tuple<Tensor, Tensor, Tensor> unique_of(const Tensor& self, bool ret
 
 std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& self, bool return_inverse, bool return_counts,
                                           const char* op) {
-  refuse_complex(self, op);
+  need_order(self.dtype(), op);
   return ask<&unique_of>(op, self, return_inverse, return_counts, op);
 }
 

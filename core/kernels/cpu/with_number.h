@@ -5,12 +5,14 @@
 
 namespace adjoint {
 
-/// Call `f(TypeTag<T>{})` with the type of `dtype`, which is one of these.
+/// Call `f(TypeTag<T>{})` with the one that elements of `dtype` are computed in.
 template <class F>
-void with_number(DType dtype, F&& f) {
+decltype(auto) with_number(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::Int64:
-      return f(TypeTag<int64_t>{});
+    case DType::Float16:
+    case DType::BFloat16:
+    case DType::Float32:
+      return f(TypeTag<float>{});
     case DType::Float64:
       return f(TypeTag<double>{});
     case DType::Complex64:
@@ -18,7 +20,7 @@ void with_number(DType dtype, F&& f) {
     case DType::Complex128:
       return f(TypeTag<Complex<double>>{});
     default:
-      return f(TypeTag<float>{});
+      return f(TypeTag<int64_t>{});
   }
 }
 

@@ -40,7 +40,6 @@ Recorded operator==(const Recorded& a, const Recorded& b) { return call<Equal>(a
 Recorded operator!=(const Recorded& a, const Recorded& b) { return call<NotEqual>(a.tensor, b.tensor); }
 Recorded operator&&(const Recorded& a, const Recorded& b) { return call<LogicalAnd>(a.tensor, b.tensor); }
 Recorded operator||(const Recorded& a, const Recorded& b) { return call<LogicalOr>(a.tensor, b.tensor); }
-Recorded operator!(const Recorded& a) { return call<LogicalNot>(a.tensor); }
 Recorded select(const Recorded& condition, const Recorded& a, const Recorded& b) {
   // Two bare numbers would make the default type of it, which may round them.
   auto rounds = [](const Tensor& t) {

@@ -289,7 +289,6 @@ Recorded operator==(const Recorded& a, const Recorded& b);
 Recorded operator!=(const Recorded& a, const Recorded& b);
 Recorded operator&&(const Recorded& a, const Recorded& b);
 Recorded operator||(const Recorded& a, const Recorded& b);
-Recorded operator!(const Recorded& a);
 Recorded select(const Recorded& condition, const Recorded& a, const Recorded& b);
 
 /// Another operator inside a formula: its element function on numbers, a recorded call on tensors.

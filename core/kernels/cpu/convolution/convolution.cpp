@@ -243,7 +243,7 @@ void with_type(const Tensor& result, const F& f) {
     if constexpr (!std::is_same_v<T, bool> && !is_half_v<T>)
       f(tag);
     else
-      fail("convolution: not implemented for ", name_of(result.dtype()));
+      refuse_dtype(result.dtype(), "convolution");
   });
 }
 

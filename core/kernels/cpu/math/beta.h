@@ -33,7 +33,7 @@ inline double digamma_gap(double a, double b) {
 /// factor S + dS/da for the sum S of the products of (a + b + k) / (p + 1 + k) z, where p is a or b; NaN
 /// where `most` terms are too few, or less than `share` of the larger term is left.
 template <bool is_a>
-double beta_series(double a, double b, double z, double factor, int most, double least, double share = 0) {
+double beta_series(double a, double b, double z, double factor, int most, double least, double share) {
   const double p = is_a ? a : b, s = a + b;
   double term = 1, slope = 0, sum = 1, by = 0;
   for (int n = 0; n < most; ++n) {
