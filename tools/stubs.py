@@ -30,6 +30,7 @@ ATTRIBUTES = {
     "is_leaf": "bool",
     # Rarely None where they are read, as typeshed says it: no checker asks for a test.
     "grad": "Tensor | Any",
+    "grad_dtype": "dtype | Any",
     "grad_fn": "Node | Any",
     "itemsize": "int",
     "nbytes": "int",

@@ -173,6 +173,19 @@ void forget_history(const Tensor& t) {
   if (old) release_count(old);
 }
 
+namespace {
+/// What gradients look like that arrive at a leaf.
+[[gnu::noinline]] void describe_end(LeafNode& end, const Tensor& t, const AutogradMeta& m) {
+  const GradientType type = m.gradient_type.load(std::memory_order_acquire);
+  const bool other = type != kTypeOfLeaf && type != kAnyType;
+  // Written only where it changes: other threads may be reading it.
+  if (other && end.info.dtype() == DType(type) && same(end.info.sizes(), t.sizes())) return;
+  end.info.describe(t);
+  end.info.any_type = type == kAnyType;
+  if (other) end.info.set_dtype(DType(type));
+}
+}  // namespace
+
 [[gnu::hot]] Edge gradient_edge(const Tensor& t) {
   if (is_stale(t)) [[unlikely]]
     refresh_view(t);
@@ -183,11 +196,12 @@ void forget_history(const Tensor& t) {
   LeafNode* end = m.accumulator.load(std::memory_order_acquire);
   if (!end) [[unlikely]] {
     auto fresh = std::make_unique<AccumulateGrad>(t.get());
-    fresh->info.describe(t);
+    describe_end(*fresh, t, m);
     if (m.accumulator.compare_exchange_strong(end, fresh.get(), std::memory_order_acq_rel))
       end = fresh.release();
   }
-  if (!end->info.fits(t)) end->info.describe(t);
+  if (!end->info.fits(t)) [[unlikely]]
+    describe_end(*end, t, m);
   return {Ref<Node>::share(end), 0};
 }
 
@@ -196,7 +210,7 @@ void renew_accumulator(const Tensor& t) {
   LeafNode* old = m ? m->accumulator.load(std::memory_order_acquire) : nullptr;
   if (!old) return;
   auto fresh = std::make_unique<AccumulateGrad>(t.get());
-  fresh->info.describe(t);
+  describe_end(*fresh, t, *m);
   if (!m->accumulator.compare_exchange_strong(old, fresh.get(), std::memory_order_acq_rel)) return;
   fresh.release()->former.reset(old);
 }
@@ -221,6 +235,29 @@ std::string type_words(DType type, bool capital) {
   return name;
 }
 }  // namespace
+
+/// Nullopt: any.
+static std::optional<DType> type_of_gradient(const Tensor& t) {
+  const GradientType type = gradient_type_of(t);
+  if (type == kAnyType) return {};
+  return type == kTypeOfLeaf ? t.dtype() : DType(type);
+}
+
+std::optional<DType> gradient_type(const Tensor& t) {
+  if (!is_leaf(t)) fail("grad_dtype can only be accessed on leaf tensors. This one has shape ", t.sizes());
+  return type_of_gradient(t);
+}
+
+void set_gradient_type(const Tensor& t, std::optional<DType> type) {
+  if (!is_leaf(t)) fail("grad_dtype can only be set on leaf tensors. This one has shape ", t.sizes());
+  if (const Tensor g = gradient(t); type && g.defined() && g.dtype() != *type)
+    fail("Cannot set grad_dtype to '", type_words(*type, true),
+         "' because there is already a gradient with dtype '", type_words(g.dtype(), false),
+         "'. Clear the gradient first (.grad = None), or give the dtype that it has");
+  AutogradMeta& m = make_meta(t.get());
+  m.gradient_type.store(type ? GradientType(*type) : kAnyType, std::memory_order_release);
+  if (LeafNode* end = m.accumulator.load(std::memory_order_acquire)) describe_end(*end, t, m);
+}
 
 Tensor gradient(const Tensor& t) {
   AutogradMeta* m = meta_of(t);
@@ -302,12 +339,14 @@ void set_gradient(const Tensor& t, Tensor grad) {
       fail("attempting to assign a gradient with device type '", name_of(device_of(grad)),
            "' to a tensor with device type '", name_of(device_of(t)),
            "'. Please ensure that the gradient and the tensor are on the same device");
-    if (grad.dtype() != t.dtype())
-      fail("attempting to assign a gradient with dtype '", type_words(grad.dtype(), false),
-           "' to a tensor with grad_dtype '", type_words(t.dtype(), true),
-           "'. Please ensure that the gradient and the tensor have the same dtype (assigned grad has data of "
-           "a different type): the gradient is ",
-           name_of(grad.dtype()), " and the tensor ", name_of(t.dtype()), "; convert it with .to()");
+    if (const auto type = type_of_gradient(t); type && grad.dtype() != *type)
+      fail(
+          "attempting to assign a gradient with dtype '", type_words(grad.dtype(), false),
+          "' to a tensor with grad_dtype '", type_words(*type, true),
+          "'. The gradient must match the tensor's grad_dtype (defaults to the tensor's dtype): the gradient "
+          "is ",
+          name_of(grad.dtype()), " and the tensor ", name_of(t.dtype()),
+          "; convert it with .to(), or set grad_dtype to its dtype, or to None to allow any");
     if (grad.get() == t.get()) fail("can't assign Variable as its own grad");
   } else if (!meta_of(t)) {
     return;

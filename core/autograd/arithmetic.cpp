@@ -188,7 +188,7 @@ Tensor fit_gradient(Tensor g, const ResultInfo& info, const Node& from, size_t i
            " but expected shape compatible with ", info.sizes());
     g = sum_to_shape(g, info.sizes());
   }
-  if (g.dtype() != info.dtype()) g = call<To>(g, info.dtype());
+  if (g.dtype() != info.dtype() && !info.any_type) g = call<To>(g, info.dtype());
   return g;
 }
 

@@ -22,8 +22,9 @@ Tensor seed_of(const GraphEnd& root, const Edge& edge, Tensor g, size_t i) {
           ". Its gradient can mean two things: pass a gradient, or differentiate a real function of the "
           "result such as .abs() or .real, to get the direction in which that grows; or, for a holomorphic "
           "function, write adjoint.autograd.complex_convention('holomorphic') to get its complex derivative");
-    return root.tensor.defined() ? ones_like_result(root.tensor)
-                                 : full(info.sizes(), Scalar(1), info.dtype());
+    Tensor one =
+        root.tensor.defined() ? ones_like_result(root.tensor) : full(info.sizes(), Scalar(1), info.dtype());
+    return info.fits(one) ? one : fit_gradient(std::move(one), info, *edge.node, i);
   }
   if (!same(g.sizes(), info.sizes())) {
     const char* const size = for_torch().size_name;

@@ -8,6 +8,11 @@ namespace adjoint {
 
 class TangentLink;  // transforms/tangents.h
 
+/// The type that a leaf's gradient has: its own unless the program said otherwise. A value of `DType`, or one
+/// of these.
+using GradientType = uint8_t;
+inline constexpr GradientType kTypeOfLeaf = 255, kAnyType = 254;
+
 struct AutogradMeta {
   /// The tensor, and passes that are adding to its gradient while it dies.
   std::atomic<uint32_t> refcount{1};
@@ -18,6 +23,7 @@ struct AutogradMeta {
   std::atomic<const void*> updating{nullptr};
   /// Whether there was ever a hook: spares the leaves without any a second lock.
   std::atomic<bool> hooked{false};
+  std::atomic<GradientType> gradient_type{kTypeOfLeaf};
   Tensor grad;
   /// Where the first gradient goes, if the program made a place for it (and a hook, which says that there is
   /// more to look at than a gradient).
@@ -70,6 +76,14 @@ void forget_history(const Tensor& t);
 
 Tensor gradient(const Tensor& t);
 void set_gradient(const Tensor& t, Tensor grad);
+/// What `grad_dtype` was set to.
+inline GradientType gradient_type_of(const Tensor& t) {
+  const AutogradMeta* m = meta_of(t);
+  return m ? m->gradient_type.load(std::memory_order_acquire) : kTypeOfLeaf;
+}
+/// The type that gradients of a leaf are converted to; none: they stay as they are.
+std::optional<DType> gradient_type(const Tensor& t);
+void set_gradient_type(const Tensor& t, std::optional<DType> type);
 /// Let `.grad` become next(what it is now), which may be the same tensor, written. The operators of `next`
 /// run without the lock held; meanwhile other updates wait, so that none is lost. Where the program set
 /// another gradient meanwhile, `next` is called again, unless it wrote into the old one: then it came before.

@@ -28,6 +28,7 @@ ResultInfo& ResultInfo::operator=(ResultInfo&& o) noexcept {
   dtype_ = o.dtype_;
   device_ = o.device_;
   ndim_ = o.ndim_;
+  any_type = o.any_type;
   std::memcpy(inline_, o.inline_, sizeof inline_);
   o.ndim_ = 0;
   return *this;

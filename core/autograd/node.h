@@ -56,6 +56,10 @@ class ResultInfo {
   IntList sizes() const { return {ndim_ > 4 ? heap_ : inline_, ndim_}; }
   /// For the node: the type that its rule computes in. It stands here because there is room.
   DType computed = DType::Float32;
+  /// For the end of a leaf: it takes gradients of any type.
+  bool any_type = false;
+  /// Gradients are to have another type than the tensor.
+  void set_dtype(DType type) { dtype_ = type; }
   bool fits(const Tensor& g) const { return g.dtype() == dtype_ && same(g.sizes(), sizes()); }
 
  private:

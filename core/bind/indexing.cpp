@@ -243,6 +243,14 @@ PyObject* tensor_getitem(const Tensor& self, PyObject* key) {
   return wrap(std::move(result));
 }
 
+/// Whether a write is that of one number where a mask is true, whose type is converted.
+bool fills_by_mask(const Tensors& indices, const Tensor& value) {
+  int masks = 0, others = 0;
+  for (const Tensor& t : indices)
+    if (t.defined()) ++(t.dtype() == DType::Bool ? masks : others);
+  return masks == 1 && others == 0 && value.numel() == 1;
+}
+
 int tensor_setitem(const Tensor& self, PyObject* key, PyObject* value) {
   Key k;
   if (plain_integer(key, self)) {
@@ -257,6 +265,10 @@ int tensor_setitem(const Tensor& self, PyObject* key, PyObject* value) {
   if (k.advanced && is_complex(v.dtype()) && !is_complex(self.dtype()) && !v.is_wrapped())
     fail("value cannot be converted to type ", name_of(self.dtype()),
          " without overflow: it is complex; take .real first");
+  if (k.advanced && v.dtype() != self.dtype() && is_tensor(value) && !fills_by_mask(k.indices, v))
+    fail("Index put requires the source and destination dtypes match, got ", type_name_of(self.dtype()),
+         " for the destination and ", type_name_of(v.dtype()), " for the source; convert it with .to(",
+         name_of(self.dtype()), ")");
   refuse_overflow(v, rounding_dtype(self.dtype()), "__setitem__");
   if (!k.advanced) {
     call<SetBasic>(self, v, k.spec.span());

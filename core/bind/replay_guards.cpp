@@ -242,6 +242,8 @@ bool is_hooked(const Tensor& t) {
   if (t->grad_fn) return any_of(resolved(t->grad_fn, t->output_nr));
   if (!meta) return false;
   if (any_of(meta->accumulator.load(std::memory_order_acquire))) return true;
+  // A gradient of another type is more to look at than a gradient, too.
+  if (meta->gradient_type.load(std::memory_order_acquire) != kTypeOfLeaf) return true;
   if (!meta->hooked.load(std::memory_order_acquire)) return false;
   std::lock_guard lock(meta->lock);
   return !meta->hooks.empty() || !meta->post_accumulate_hooks.empty();
@@ -260,6 +262,7 @@ TensorGuard look_at(const Tensor& t, std::vector<int64_t>& geometry) {
   g.recorded = t->grad_fn;
   g.hooked = is_hooked(t);
   g.hooks = g.hooked ? hooks_on(t) : 0;
+  g.gradient_type = gradient_type_of(t);
   g.external = owner_of_bytes(t->storage)->kind == Storage::Kind::External;
   g.dtype = t->dtype;
   g.device = t->storage->device;
@@ -289,6 +292,7 @@ std::string difference(const TensorGuard& a, const int64_t* a_geometry, const Te
     return b.flags & TensorImpl::kRequiresGrad ? "requires grad, did not" : "does not require grad, did";
   if (a.recorded != b.recorded) return b.recorded ? "has a history, was a leaf" : "is a leaf, had a history";
   if (a.hooked != b.hooked) return b.hooked ? "has a hook, had none" : "has no hook, had one";
+  if (a.gradient_type != b.gradient_type) return "has another grad_dtype than before";
   if (a.flags != b.flags) return differ("has the flags", b.flags, a.flags);
   if (a.external != b.external)
     return b.external ? "is memory of others, was not" : "is memory of its own, was not";

@@ -112,6 +112,7 @@ bool Walk::found(int32_t number, PyObject* object, TensorImpl* impl) {
   if (!g.defined || !lies || impl->dtype != g.dtype || (impl->flags & ~kUnseen) != g.flags ||
       !!impl->grad_fn != g.recorded || impl->storage->device != g.device ||
       ((impl->grad_fn || meta_of(t)) && is_hooked(t)) != g.hooked ||
+      (g.hooked && gradient_type_of(t) != g.gradient_type) ||
       (impl->storage->kind == Storage::Kind::External &&
        owner_of_bytes(impl->storage)->kind == Storage::Kind::External) != g.external) {
     std::vector<int64_t> now;

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "autograd/meta.h"
 #include "bind/caster.h"
 #include "bind/object.h"
 #include "bind/replay.h"
@@ -166,6 +167,7 @@ struct TensorGuard {
   uint32_t flags = 0;
   /// Which hooks it has: changes that a run makes to these are not compared with those of another run.
   uint64_t hooks = 0;
+  GradientType gradient_type = kTypeOfLeaf;
   /// Where its sizes and strides are.
   int32_t geometry = 0;
   /// The place of its gradient; none: -1. Of a gradient's place: whose it is.

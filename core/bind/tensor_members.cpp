@@ -64,30 +64,6 @@ PyObject* get_itemsize(PyObject* s, void*) { return PyLong_FromLongLong(unwrap(s
 PyObject* get_nbytes(PyObject* s, void*) {
   return PyLong_FromLongLong(unwrap(s).itemsize() * unwrap(s).numel());
 }
-PyObject* get_grad(PyObject* s, void*) {
-  return guard([&]() -> PyObject* {
-    const Tensor& t = unwrap(s);
-    if (t->grad_fn && !t->is(TensorImpl::kRetainsGrad) && !gradient(t).defined()) {
-      if (PyErr_WarnEx(
-              PyExc_UserWarning,
-              "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
-              "attribute won't be populated during autograd.backward(). If you indeed want the .grad field "
-              "to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor.",
-              1) < 0)
-        return nullptr;
-    }
-    return wrap(gradient(t));
-  });
-}
-int set_grad(PyObject* s, PyObject* v, void*) {
-  return guard_set([&] {
-    if (!v || v == Py_None) return set_gradient(unwrap(s), {});
-    if (!is_tensor(v))
-      fail<TypeError>("assigned grad expected to be a Tensor or None but got grad of type ",
-                      Py_TYPE(v)->tp_name);
-    set_gradient(unwrap(s), unwrap(v));
-  });
-}
 PyObject* get_grad_fn(PyObject* s, void*) {
   return guard([&] {
     const Tensor& t = unwrap(s);
@@ -169,6 +145,8 @@ PyGetSetDef getset[] = {
     {"is_leaf", get_is_leaf, nullptr, "Whether no recorded operation made this tensor.", nullptr},
     {"retains_grad", get_retains_grad, nullptr, "Whether this non-leaf tensor keeps its gradient.", nullptr},
     {"grad", get_grad, set_grad, "The gradient that has been accumulated, or None.", nullptr},
+    {"grad_dtype", get_grad_dtype, set_grad_dtype,
+     "The dtype that gradients of this leaf are converted to: its own by default, None for any.", nullptr},
     {"grad_fn", get_grad_fn, nullptr, "The node that made this tensor, or None for a leaf.", nullptr},
     {"output_nr", get_output_nr, nullptr, "Which result of grad_fn this is.", nullptr},
     {"data", get_data, set_data, "The same values without history.", nullptr},

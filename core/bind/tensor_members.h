@@ -10,6 +10,10 @@ namespace adjoint::bind {
 void add_member_slots(std::vector<PyType_Slot>& slots);
 /// What len(), bool(), float(), int() and x[…] call.
 void add_protocol_slots(std::vector<PyType_Slot>& slots);
+PyObject* get_grad(PyObject* self, void*);
+int set_grad(PyObject* self, PyObject* grad, void*);
+PyObject* get_grad_dtype(PyObject* self, void*);
+int set_grad_dtype(PyObject* self, PyObject* dtype, void*);
 std::vector<PyMethodDef> member_methods();
 /// Tensor._make_subclass(cls, data, requires_grad=False).
 PyObject* make_subclass(PyObject* cls, PyObject* args, PyObject* kw);

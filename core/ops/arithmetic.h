@@ -15,6 +15,8 @@ struct RealPart;
 #ifndef ADJOINT_KERNELS_ONLY
 /// RuntimeError, with torch's phrase, where an input is bool.
 void refuse_bool(const char* what, const Tensor* in, int count);
+/// RuntimeError where a tensor among the inputs after the first has another type than that one.
+void refuse_mixed_ends(const char* op, const Tensor* in);
 #endif
 
 /// A bound given as a parameter, as an element: an end of the range where it lies beyond.
@@ -356,6 +358,9 @@ struct Lerp : Ternary {
   ADJOINT_INLINE static T derivative(Wrt<2>, First<T> a, Second<T> b) {
     return b.value - a.value;
   }
+#ifndef ADJOINT_KERNELS_ONLY
+  static void check(const Tensor* in, DType) { refuse_mixed_ends(name, in); }
+#endif
 };
 
 struct Addcmul : Ternary {

@@ -94,10 +94,13 @@ Tensor bce_with_logits(const Tensor& self, const Tensor& target, const Tensor& w
   if (!same(self.sizes(), target.sizes()))
     fail<ValueError>(op, "(): Target size (", target.sizes(), ") must be the same as input size (",
                      self.sizes(), ")");
+  if (!self.is_floating() || !target.is_floating())
+    fail(op, "(): expected floating-point scores and targets, but got ", name_of(self.dtype()), " and ",
+         name_of(target.dtype()), "; convert them, for example with .float()");
   const Tensor positive = pos_weight.defined() ? pos_weight : number(1, self).tensor;
   Recorded loss = call<BceTerms>(self, target, positive);
   if (weight.defined()) loss = loss * Recorded(weight);
-  return reduced(loss.tensor, reduce);
+  return reduced(as_type(loss.tensor, target.dtype()), reduce);  // in the type of the targets, as torch's
 }
 
 }  // namespace compose

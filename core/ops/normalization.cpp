@@ -50,6 +50,20 @@ Tensor affine(Tensor normal, const Tensor& weight, const Tensor& bias) {
 
 }  // namespace
 
+void refuse_mixed_parameters(const Tensor& input, const Tensor& weight, const Tensor& bias) {
+  const auto of_type = [&](DType type) {
+    return (!weight.defined() || weight.dtype() == type) && (!bias.defined() || bias.dtype() == type);
+  };
+  const DType type = input.dtype();
+  if (of_type(type) || (itemsize(type) == 2 && is_floating(type) && of_type(DType::Float32))) return;
+  const Tensor& other = weight.defined() && weight.dtype() != type ? weight : bias;
+  fail("layer_norm(): mixed dtype: expected scalar type ", type_name_of(type), " but found ",
+       type_name_of(other.dtype()),
+       ": weight and bias have the dtype of the input, or float32 beside half "
+       "types; convert them with .to(",
+       name_of(type), ")");
+}
+
 Tensor LayerNorm::composed(const Tensor& input, IntList shape, OptionalTensor weight, OptionalTensor bias,
                            double eps) {
   const Recorded x(as_computed(input));

@@ -36,6 +36,9 @@ struct ChannelNormCall {
 Tensors channel_norm(const Tensor& g, const ChannelNormCall& call, Needs<ChannelNormBackward> needs);
 }  // namespace rules
 
+/// RuntimeError where scale or shift have another type than the input, but for float32 beside half types.
+void refuse_mixed_parameters(const Tensor& input, const Tensor& weight, const Tensor& bias);
+
 struct LayerNorm : Structured {
   static constexpr auto name = "layer_norm";
   static constexpr auto recorded_as = "native_layer_norm";
@@ -52,6 +55,7 @@ struct LayerNorm : Structured {
   static constexpr bool method = false;
   static Tensor forward(const Tensor& input, IntList normalized_shape, OptionalTensor weight,
                         OptionalTensor bias, double eps) {
+    refuse_mixed_parameters(input, weight, bias);
     return kernels::layer_norm(input, normalized_shape, weight, bias, eps, name);
   }
   static Tensor composed(const Tensor& input, IntList normalized_shape, OptionalTensor weight,

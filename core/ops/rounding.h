@@ -7,6 +7,11 @@
 
 namespace adjoint::inline ADJOINT_ISA {
 
+#ifndef ADJOINT_KERNELS_ONLY
+/// RuntimeError where two tensors have different types.
+void refuse_mixed_steps(const char* op, const Tensor* in);
+#endif
+
 struct Step : Unary {
   static constexpr bool out_converts = false;
   static constexpr TypeSet types = types::real;
@@ -130,6 +135,9 @@ struct Heaviside : Binary {
   ADJOINT_INLINE static G vjp(Wrt<1>, Gradient<G> g, First<T> x) {
     return select(x.value == T(0), g.value, G(0));
   }
+#ifndef ADJOINT_KERNELS_ONLY
+  static void check(const Tensor* in, DType) { refuse_mixed_steps(name, in); }
+#endif
 };
 
 struct NextAfter : Binary {

@@ -142,7 +142,7 @@ void drop_tangents(TensorImpl* t) noexcept {
 bool only_transforms(const AutogradMeta& m) {
   return !m.grad.defined() && !m.accumulator.load(std::memory_order_acquire) &&
          !m.hooked.load(std::memory_order_acquire) && m.hooks.empty() && m.post_accumulate_hooks.empty() &&
-         !m.former.defined();
+         !m.former.defined() && m.gradient_type.load(std::memory_order_acquire) == kTypeOfLeaf;
 }
 
 // --- Tangents of tensors --------------------------------------------------------------------------

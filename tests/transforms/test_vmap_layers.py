@@ -340,3 +340,13 @@ def test_padding_rows_of_tables_by_sample_have_no_gradient():
 
     assert grad(total)(tables)[..., 0].tolist() == [[0.0, 2.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]]
     assert total(tables).item() == pytest.approx(sum(tables[k][rows[k]].sum().item() for k in range(2)))
+
+
+def test_one_hot_of_a_given_number_of_classes():
+    classes = ad.tensor([[0, 2], [1, 1], [2, 0]])
+    expected = ad.nn.functional.one_hot(classes, 3)
+    for dims in 0, 1:
+        got = ad.func.vmap(lambda c: ad.nn.functional.one_hot(c, 3), dims, dims)(classes)
+        assert got.tolist() == expected.tolist() and got.dtype == ad.int64
+    with pytest.raises(RuntimeError, match="smaller than num_classes, but 2 >= 2"):
+        ad.func.vmap(lambda c: ad.nn.functional.one_hot(c, 2))(classes)

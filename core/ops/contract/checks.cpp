@@ -4,6 +4,7 @@
 #include "kernels/values.h"
 #include "ops/complex.h"
 #include "ops/division.h"
+#include "ops/rounding.h"
 #include "ops/selection.h"
 
 namespace adjoint::inline ADJOINT_ISA {
@@ -32,6 +33,23 @@ void refuse_mixed_parts(const char* op, const Tensor* in) {
          type_name_of(in[0].dtype()), " and ", type_name_of(in[1].dtype()));
   fail(op, "(): Expected object of scalar type ", type_name_of(in[0].dtype()), " but got scalar type ",
        type_name_of(in[1].dtype()), " for second argument");
+}
+
+void refuse_mixed_ends(const char* op, const Tensor* in) {
+  const DType type = in[0].dtype();
+  const auto refuse = [&](const char* which, const Tensor& t) {
+    fail(op, "(): expected dtype ", name_of(type), " for `", which, "` but got dtype ", name_of(t.dtype()),
+         "; convert it with .to(", name_of(type), ")");
+  };
+  if (in[1].dtype() != type && !in[1].is_wrapped()) refuse("end", in[1]);
+  // A weight without dimensions is a number.
+  if (in[2].dtype() != type && !in[2].is_wrapped() && in[2].dim() != 0) refuse("weight", in[2]);
+}
+
+void refuse_mixed_steps(const char* op, const Tensor* in) {
+  if (in[0].dtype() != in[1].dtype() && !in[0].is_wrapped() && !in[1].is_wrapped())
+    fail(op, " is not yet implemented for tensors with different dtypes: got ", name_of(in[0].dtype()),
+         " and ", name_of(in[1].dtype()), "; convert one of them with .to()");
 }
 
 void refuse_fill(const char* op, const Tensor& value, DType type) {

@@ -90,6 +90,15 @@ def scalar_type(t):
     return t.type().rpartition(".")[2].removesuffix("Tensor")
 
 
+def same_dtype(name, first, *others):
+    """Refuse tensors of another dtype than the first one's; None are left out."""
+    for t in others:
+        if t is not None and t.dtype is not first.dtype:
+            raise RuntimeError(
+                f"{name}(): expected scalar type {scalar_type(first)} but found {scalar_type(t)}; convert it with .to({first.dtype})"
+            )
+
+
 def _need_out(out, result, name, converts):
     if _C.is_grad_enabled() and any(_C._requires_grad_anywhere(t) for t in (result, out)):
         raise RuntimeError(

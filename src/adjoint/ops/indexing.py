@@ -126,13 +126,17 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         return _C._zeros((*tensor.shape, num_classes), dtype=_C.int64)
     if tensor.is_meta and num_classes > 0:
         return _C._empty((*tensor.shape, num_classes), dtype=_C.int64)
-    least, largest = (x.item() for x in _C.aminmax(tensor))
+    # Where the number of classes is given, all samples of a vmap() are looked at together.
+    whole = _C._whole(tensor) if num_classes > 0 else tensor
+    least, largest = (x.item() for x in _C.aminmax(whole))
     if least < 0:
         raise RuntimeError(f"Class values must be non-negative, but one of them is {least}.")
     if num_classes == -1:
         num_classes = largest + 1
     elif num_classes <= largest:
         raise RuntimeError(f"Class values must be smaller than num_classes, but {largest} >= {num_classes}.")
+    if whole.shape != tensor.shape:
+        return (tensor.unsqueeze(-1) == _C._arange(0, num_classes, 1, dtype=_C.int64)).to(_C.int64)
     count = tensor.numel()
     hot = _C._zeros((count * num_classes,), dtype=_C.int64)
     hot[_C._arange(0, count * num_classes, num_classes) + tensor.reshape(-1)] = 1

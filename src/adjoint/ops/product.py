@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._publish.arguments import dimension, give, wraps
+from adjoint._publish.arguments import dimension, give, same_dtype, wraps
 from adjoint._publish.register import composition
 from adjoint._switches import announce, switches
 from adjoint._types import Any
@@ -149,12 +149,13 @@ def _cross(input, other, dim, out=None):
         raise RuntimeError(
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[dim]} and {other.shape[dim]}"
         )
+    same_dtype("linalg.cross", input, other)
+    if input.dtype is _C.bool:
+        raise NotImplementedError(
+            "linalg.cross: not implemented for 'bool'; convert it, for example with .int()"
+        )
     if input.shape != other.shape:
         input, other = broadcast_tensors(input, other)
-
-    if input.dtype is not other.dtype:
-        dtype = _C.promote_types(input.dtype, other.dtype)
-        input, other = _C._to_type(input, dtype), _C._to_type(other, dtype)
     return give(out, _C._cross(input, other, dim), "cross", converts=False)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._publish.arguments import give, give_all
+from adjoint._publish.arguments import give, give_all, same_dtype, scalar_type
 from adjoint._publish.register import Members, composition, extend
 from adjoint._switches import switches
 from adjoint._types import Any, Dims, DType, Shape
@@ -110,11 +110,14 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = Non
     for name, x in (("X1", x1), ("X2", x2)):
         if x.ndim < 2:
             raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {x.ndim}D")
+        if not x.is_floating_point():
+            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {scalar_type(x)}")
+    same_dtype("cdist", x1, x2)
     if x1.shape[-1] != x2.shape[-1]:
         raise RuntimeError(
             f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}"
         )
-    if p in (1, 2, float("inf")) and x1.is_floating_point() and x1.dtype is x2.dtype:
+    if p in (1, 2, float("inf")):
         if (lead := x1.shape[:-2]) != x2.shape[:-2]:
             lead = broadcast_shapes(lead, x2.shape[:-2])
             x1, x2 = (x.expand(*lead, *x.shape[-2:]) for x in (x1, x2))
@@ -412,6 +415,7 @@ def histogram(
         )
     even: Any
     if isinstance(bins, Tensor):
+        same_dtype("histogram", input, bins)
         edges, even = bins, False
     else:
         _need_bins("histogram", bins)

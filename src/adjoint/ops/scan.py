@@ -81,7 +81,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: int = 1, dim: int = -1)
         raise RuntimeError(
             f"trapezoid(): There must be one `x` value for each sample point: {y.shape[dim]}, but got {x.shape[0]}"
         )
-    return _integral(_C.sum, y, x, dx, dim)
+    return _integral("trapezoid", _C.sum, y, x, dx, dim)
 
 
 @composition(method=False)
@@ -93,11 +93,15 @@ def trapz(y: Tensor, x: Tensor | None = None, *, dx: int = 1, dim: int = -1) -> 
 @composition(method=False)
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: int = 1, dim: int = -1) -> Tensor:
     """The integral from the first point up to each other one by the trapezoidal rule."""
-    return _integral(_C.cumsum, y, x, dx, dimension(dim, y.ndim, False))
+    return _integral("cumulative_trapezoid", _C.cumsum, y, x, dx, dimension(dim, y.ndim, False))
 
 
-def _integral(add, y, x, dx, dim):
+def _integral(name, add, y, x, dx, dim):
     """The areas of the trapezoids between neighbouring points along a dimension, added up by `add`."""
+    if any(t is not None and t.dtype is _C.bool for t in (y, x)):
+        raise RuntimeError(
+            f"{name}: received a bool input for `x` or `y`, but bool is not supported; convert it, for example with .int()"
+        )
     if not y.shape[dim]:
         return add(y, dim)
     ends = y.narrow(dim, 1, y.shape[dim] - 1) + y.narrow(dim, 0, y.shape[dim] - 1)

@@ -9,7 +9,7 @@ import math
 
 from adjoint import _C
 from adjoint._C import Tensor
-from adjoint._publish.arguments import dimension, give, give_all, ignores
+from adjoint._publish.arguments import dimension, give, give_all, ignores, scalar_type
 from adjoint._publish.register import composition
 from adjoint._tensor.dtypes import result_type
 from adjoint._types import Any, Dims, Number, Sequence
@@ -121,6 +121,11 @@ def isin(
             "isin() received an invalid combination of arguments: one of elements and test_elements must be a Tensor"
         )
     elements, tests = (x if isinstance(x, Tensor) else _C.tensor(x) for x in (elements, test_elements))
+    for t in (elements, tests):
+        if t.dtype is _C.bool:
+            raise RuntimeError(
+                f"Unsupported input type encountered for isin(): {scalar_type(t)}; convert it, for example with .int()"
+            )
     if tests.numel() == 0:
         found = _C._full(elements.shape, False)
     else:
@@ -352,6 +357,10 @@ def quantile(
 def _quantiles(name, input, q, dim, keepdim, interpolation, without_nan):
     if not input.is_floating_point():
         raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
+    if isinstance(q, Tensor) and q.dtype is not input.dtype:
+        raise RuntimeError(
+            f"{name}() q tensor must be same dtype as the input tensor: they are {q.dtype} and {input.dtype}"
+        )
     if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
         raise RuntimeError(
             f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "

@@ -58,7 +58,7 @@ class Writing(Members):
             )
         if not isinstance(values, Tensor):
             values = _C._full((), values, dtype=self.dtype)
-        if values.dtype is not self.dtype:
+        if accumulate and values.dtype is not self.dtype:  # other writes see to it themselves
             raise RuntimeError(
                 "Index put requires the source and destination dtypes match, got "
                 f"{self.dtype} for the destination and {values.dtype} for the source."

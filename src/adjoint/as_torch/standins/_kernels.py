@@ -52,7 +52,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
 def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     """`nn.functional.group_norm`, the means and the reciprocals of the deviations, of shape (N, group)."""
     mean, rate = _moments(input.reshape(N, group, C // group * HxW), -1, eps)
-    result = functional.group_norm(input.reshape(N, C, -1), group, weight, bias, eps).reshape(input.shape)
+    result = functional.group_norm(input.reshape(N, C, HxW), group, weight, bias, eps).reshape(input.shape)
     return result, mean.squeeze(-1), rate.squeeze(-1)
 
 

@@ -12,7 +12,7 @@ import warnings
 import adjoint as ad
 from adjoint import _C
 from adjoint._publish import register
-from adjoint._publish.arguments import dimension, give, ignores, scalar_type
+from adjoint._publish.arguments import dimension, give, ignores, same_dtype, scalar_type
 from adjoint._tensor.random import _as_torch
 from adjoint._types import DType, Tensor
 
@@ -128,6 +128,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     RuntimeError
         The number of weights is neither 1 nor the number of channels.
     """
+    same_dtype("prelu", input, weight)
     if weight.dim() > 1:
         raise RuntimeError(
             f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.dim()}"

@@ -6,6 +6,7 @@ import math
 
 import adjoint as ad
 from adjoint._publish import register
+from adjoint._publish.arguments import same_dtype
 from adjoint._types import Tensor
 
 __all__ = ["bilinear", "linear"]
@@ -66,6 +67,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
             f"bilinear(): input sizes {input1.shape[-1]} and {input2.shape[-1]} do not match weight of shape "
             f"{tuple(weight.shape)}"
         )
+    same_dtype("bilinear", input1, input2, weight, bias)
     out, n1, n2 = weight.shape
     # One product with the flattened weights, then the second contraction: (rows, out, n2) · (rows, n2, 1).
     rows = math.prod(leading)

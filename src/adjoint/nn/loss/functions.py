@@ -11,7 +11,7 @@ import warnings
 import adjoint as ad
 from adjoint import _C
 from adjoint._publish import register
-from adjoint._publish.arguments import scalar_type
+from adjoint._publish.arguments import same_dtype
 from adjoint._switches import announce
 from adjoint._types import Tensor
 
@@ -203,6 +203,12 @@ def kl_div(
             "'batchmean' divides only by the batch size, and aligns with the KL math definition.",
             stacklevel=2,
         )
+    for t in (input, target):
+        if not t.is_floating_point():
+            kind = "Complex" if t.is_complex() else "Integral"
+            raise RuntimeError(
+                f"kl_div: {kind} inputs not supported; convert them, for example with .float()"
+            )
     if log_target:
         loss = target.exp() * (target - input)
     else:
@@ -236,8 +242,8 @@ def nll_loss(
     reduction = legacy_reduction(size_average, reduce, reduction)
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
-    if weight is not None and weight.dtype is not input.dtype and input.is_floating_point():
-        raise RuntimeError(f"expected scalar type {scalar_type(input)} but found {scalar_type(weight)}")
+    if input.is_floating_point():
+        same_dtype("nll_loss", input, weight)
     return ad.nll_loss(input, target, weight, reduction, ignore_index)
 
 
@@ -275,6 +281,8 @@ def cross_entropy(
     reduction = legacy_reduction(size_average, reduce, reduction)
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
+    if input.is_floating_point() and not target.is_floating_point():
+        same_dtype("cross_entropy", input, weight)
     return ad.cross_entropy(input, target, weight, reduction, ignore_index, label_smoothing)
 
 
@@ -312,6 +320,7 @@ def binary_cross_entropy(
             f"Using a target size ({target.shape}) that is different to the input size "
             f"({input.shape}) is deprecated. Please ensure they have the same size."
         )
+    same_dtype("binary_cross_entropy", input, target)
     wide = ad.promote_types(input.dtype, ad.float32)
     p, t = input.to(wide), target.to(wide)
     inside = (p >= _EPSILON) & (1 - p >= _EPSILON)
@@ -322,8 +331,9 @@ def binary_cross_entropy(
     else:
         q = ad.where(inside, p, 0.5)
         loss = ad.where(inside, -(t * q.log() + (1 - t) * (1 - q).log()), _bce_at_ends(p, t))
-    loss = loss.to(input.dtype)
-    return _reduce(loss if weight is None else loss * weight, reduction)
+    if weight is not None:
+        loss = loss * weight
+    return _reduce(loss.to(input.dtype), reduction)
 
 
 #: How near to 0 or 1 a probability counts as certain.

@@ -10,7 +10,7 @@ import math
 
 import adjoint as ad
 from adjoint._publish import register
-from adjoint._publish.arguments import scalar_type
+from adjoint._publish.arguments import same_dtype, scalar_type
 from adjoint._types import Any, Callable, Tensor
 
 from .functions import _reduce, legacy_reduction
@@ -103,7 +103,7 @@ def margin_ranking_loss(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
             f"input1: {input1.shape}, input2: {input2.shape}, target: {target.shape} "
         )
-    return _reduce((-target * (input1 - input2) + margin).clamp(min=0), reduction)
+    return _reduce((-target * (input1 - input2) + float(margin)).clamp(min=0), reduction)
 
 
 def hinge_embedding_loss(
@@ -156,7 +156,11 @@ def soft_margin_loss(
     0.69315
     """
     reduction = legacy_reduction(size_average, reduce, reduction)
-    return _reduce(-ad.nn.functional.logsigmoid(input * target), reduction)
+    if not input.is_floating_point():
+        raise RuntimeError(
+            f"soft_margin_loss(): expected a floating-point input, but got {input.dtype}; convert it, for example with .float()"
+        )
+    return _reduce(-ad.nn.functional.logsigmoid(input * target).to(input.dtype), reduction)
 
 
 def multilabel_soft_margin_loss(
@@ -308,6 +312,7 @@ def multi_margin_loss(
     if weight is not None and weight.numel() != classes:
         raise RuntimeError(f"inconsistent weight size, expected {classes} but got {list(weight.shape)}")
     _check_targets(target, reduction)
+    same_dtype("multi_margin_loss", input, weight)
     index = target.reshape(-1, 1)
     if count and not index.is_meta and bool(ad._C._whole((index < 0) | (index >= classes)).any()):
         raise RuntimeError(f"multi_margin_loss: target out of range: classes are 0 to {classes - 1}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import adjoint as ad
 from adjoint import _C
 from adjoint._publish import register
+from adjoint._publish.arguments import same_dtype
 from adjoint._switches import switches
 from adjoint._tensor.memory_format import like
 from adjoint._types import Sequence, Tensor
@@ -27,6 +28,13 @@ __all__ = [
 def _in_single(input):
     """Half types in float32, in which statistics are kept."""
     return input.to(ad.float32) if input.dtype in (ad.float16, ad.bfloat16) else input
+
+
+def _one_dtype(name, input, *parameters):
+    """Parameters and statistics have the dtype of the input, or float32, all of them, beside half types."""
+    half = input.dtype in (ad.float16, ad.bfloat16)
+    if not half or any(t is not None and t.dtype is not ad.float32 for t in parameters):
+        same_dtype(name, input, *parameters)
 
 
 def _need(t, name, channels):
@@ -110,6 +118,7 @@ def batch_norm(
         ("bias", bias),
     ):
         _need(t, name, channels)
+    _one_dtype("batch_norm", input, running_mean, running_var, weight, bias)
     if eps < 0 or training and eps == 0:
         positive = "positive during training" if training else "non-negative"
         raise ValueError(f"batch_norm eps must be {positive}, but got {eps}")
@@ -179,6 +188,7 @@ def group_norm(
                 f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of "
                 f"shape {list(t.shape)} and input of shape {list(input.shape)}"
             )
+    _one_dtype("group_norm", input, weight, bias)
     return ad._C._channel_norm(_in_single(input), weight, bias, None, None, num_groups, eps)[0].to(
         input.dtype
     )
@@ -227,6 +237,7 @@ def instance_norm(
         ("bias", bias),
     ):
         _need(t, name, channels)
+    _one_dtype("instance_norm", input, running_mean, running_var, weight, bias)
     result, mean, variance = ad._C._channel_norm(
         _in_single(input), weight, bias, None, None, max(channels, 1), eps
     )
@@ -318,6 +329,10 @@ def rms_norm(
             f"Given normalized_shape={list(normalized_shape)}, expected input with shape "
             f"[*, {', '.join(map(str, normalized_shape))}], but got input of size {list(input.shape)}"
         )
+    if not (input.is_floating_point() or input.is_complex()):
+        raise NotImplementedError(
+            f"rms_norm(): not implemented for {input.dtype}; convert the input, for example with .float()"
+        )
     # Half-precision results are rounded once, after the weight.
     half = input.dtype in (ad.float16, ad.bfloat16)
     x = input.to(ad.float32) if half else input
@@ -330,7 +345,7 @@ def rms_norm(
     if half:
         result = (result if weight is None else result * weight.to(ad.float32)).to(input.dtype)
     elif weight is not None:
-        result = result * weight
+        result = (result * weight).to(input.dtype)
     # Row by row, but for images with channels innermost.
     return result if input.is_contiguous() else like(result.contiguous(), input)
 

@@ -30,7 +30,7 @@ def vector_to_parameters(vec: Tensor, parameters: Tensor | Iterable[Tensor]) -> 
     ------
     TypeError
         `vec` is not a Tensor.
-    ValueError
+    RuntimeError
         `vec` has another number of elements than the parameters.
     """
     if not isinstance(vec, ad.Tensor):
@@ -38,7 +38,7 @@ def vector_to_parameters(vec: Tensor, parameters: Tensor | Iterable[Tensor]) -> 
     parameters = list(parameters)
     count = sum(p.numel() for p in parameters)
     if vec.numel() != count:
-        raise ValueError(
+        raise RuntimeError(
             f"vector_to_parameters: the vector has {vec.numel()} elements, the parameters {count}"
         )
     start = 0
