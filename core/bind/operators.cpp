@@ -120,9 +120,10 @@ Tensors tensors_of(PyObject* out, const Operator& op) {
     take(out);
     return all;
   }
-  if (!PyTuple_Check(out) || (op.results && PyTuple_GET_SIZE(out) != static_cast<Py_ssize_t>(op.results)))
+  const Py_ssize_t n = PyTuple_Check(out) || PyList_Check(out) ? PySequence_Fast_GET_SIZE(out) : -1;
+  if (n < 0 || (op.results && n != static_cast<Py_ssize_t>(op.results)))
     fail<TypeError>(op.name, "(): out must be a tuple of ", op.results, " Tensors");
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(out); ++i) take(PyTuple_GET_ITEM(out, i));
+  for (Py_ssize_t i = 0; i < n; ++i) take(PySequence_Fast_GET_ITEM(out, i));
   return all;
 }
 
@@ -279,12 +280,12 @@ const Alternate* choose(OperatorObject* o, const Given& g, Match& chosen) {
     return Py_NewRef(args[0]);
   }
   if (out) {
-    const Tensors written = tensors_of(out, op);
+    Tensors written = tensors_of(out, op);
     {
       const Computing c(unlock, operands);
       perform({op, CallForm::Out, {v, op.kinds.size()}, written}, r);
     }
-    return Py_NewRef(out);
+    return op.several ? wrap_all(written, op) : Py_NewRef(out);
   }
   {
     const Computing c(unlock, operands);

@@ -134,6 +134,9 @@ PyObject* unary_slot(PyObject* a) {
     return ask_method(kUnary[S].python_plain ? kUnary[S].python : unary_ops[S]->name, &a, 1);
   try {
     const Tensor& t = unwrap(a);
+    if (kUnary[S].slot == Py_nb_invert && !is_integral(t.dtype()))
+      fail<TypeError>("~ (operator.invert) is only implemented on integer and Boolean-type tensors, but got ",
+                      name_of(t.dtype()));
     Tensor result;
     {
       const Computing c(t.numel() >= kUnlockFrom, [&](auto&& add) { add(t.get()); });

@@ -353,7 +353,7 @@ PyObject* ask_spread(PyCFunction method, PyObject* s, PyObject* args, PyObject* 
 
 PyObject* m_complex(PyObject* s, PyObject*) {
   return guard([&] {
-    const auto z = item(unwrap(s), "complex").as_complex();
+    const auto z = number_of(unwrap(s), "complex").as_complex();
     return PyComplex_FromDoubles(z.re, z.im);
   });
 }

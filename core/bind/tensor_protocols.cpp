@@ -46,10 +46,21 @@ int truth(PyObject* s) {
     return -1;
   }
 }
+}  // namespace
+
+Scalar number_of(const Tensor& t, const char* op) {
+  if (t.numel() != 1)
+    fail<ValueError>("only one element tensors can be converted to Python scalars: ", op,
+                     "() was asked of one of shape ", t.sizes(), "; index one element, or reduce first");
+  return item(t, op);
+}
+
+namespace {
+
 PyObject* as_float(PyObject* s) {
   if (answered(s)) return ask_method("__float__", &s, 1);
   return guard([&] {
-    const Scalar v = item(unwrap(s), "float");
+    const Scalar v = number_of(unwrap(s), "float");
     if (v.is_complex() && v.as_complex().im != 0)
       fail("value cannot be converted to type double without overflow: it is complex; take .real first");
     return PyFloat_FromDouble(v.as_double());
@@ -58,7 +69,7 @@ PyObject* as_float(PyObject* s) {
 PyObject* as_long(PyObject* s) {
   if (answered(s)) return ask_method("__int__", &s, 1);
   return guard([&]() -> PyObject* {
-    const Scalar v = item(unwrap(s), "int");
+    const Scalar v = number_of(unwrap(s), "int");
     if (v.is_complex() && v.as_complex().im != 0)
       fail("value cannot be converted to type int64_t without overflow: it is complex; take .real first");
     if (!v.is_integral()) return PyLong_FromDouble(v.as_double());

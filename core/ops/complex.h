@@ -55,6 +55,7 @@ struct Parts : Binary {
   static constexpr TypeSet types = types::bit(DType::Float32) | types::bit(DType::Float64);
   static constexpr ResultType result = ResultType::Complex;
   static constexpr bool inplace = false;
+  static constexpr bool out_converts = false;
 #ifndef ADJOINT_KERNELS_ONLY
   static void check(const Tensor* in, DType) { refuse_mixed_parts("complex or polar", in); }
 #endif

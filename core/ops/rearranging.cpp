@@ -54,7 +54,8 @@ Tensor Roll::forward(const Tensor& self, IntList shifts, DimList dims) {
   Dims moved;
   for (size_t i = 0; i < dims.size(); ++i) {
     const int d = wrap_dim(dims[i], self.dim(), name);
-    if (self.dim() == 0) continue;
+    if (self.dim() == 0)
+      fail<IndexError>("roll(): Dimension specified as ", dims[i], " but tensor has no dimensions");
     if (const int64_t size = self.size(d)) shift[d] = (shift[d] + shifts[i] % size) % size;
   }
   if (self.numel() == 0) return empty(self.sizes(), self.dtype());

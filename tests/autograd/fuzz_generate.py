@@ -378,7 +378,14 @@ class Generator:
                     i = (self.rng.permutation(shape[0])[: int(self.rng.integers(1, shape[0] + 1))],)
             part = x.v[i]
             b = same_dtype(part.shape) if "put" in op and self.chance(0.5) else value(part.shape)
-            if "put" in op and (isinstance(b, float) or _dtype(self, b) != z):
+            # A write by index takes tensors of one dtype, and index_put_ no numbers.
+            if (
+                "put" in op
+                and isinstance(b, float)
+                or advanced
+                and not isinstance(b, float)
+                and _dtype(self, b) != z
+            ):
                 b = self.numbers(part.shape, z)
             op = "setitem" if op == "setadvanced" else op
             args, params = (a, b), (i,)

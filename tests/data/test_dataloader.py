@@ -180,6 +180,8 @@ def test_a_dead_worker_is_an_error(how, text):
 
 
 def test_timeout():
+    with pytest.raises(AssertionError, match="there are none: set num_workers"):
+        list(DataLoader([1, 2], timeout=3))
     loader = DataLoader(Numbers(bad=1, how=lambda: time.sleep(20)), num_workers=1, timeout=0.5)
     with pytest.raises(RuntimeError, match="timed out after 0.5 seconds"):
         list(loader)

@@ -121,6 +121,8 @@ def test_distributed():
     assert dropped == [[0, 3, 6], [1, 4, 7], [2, 5, 8]]
     with pytest.raises(ValueError, match="Invalid rank"):
         data.DistributedSampler(range(10), 3, 3)
+    with pytest.raises(ValueError, match="process group has not been initialized"):
+        data.DistributedSampler(range(10))
 
 
 def test_collate():

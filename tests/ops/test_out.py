@@ -313,3 +313,38 @@ def test_a_product_with_a_vector_of_weights_and_a_bias_has_not_been_written():
     x, w, b = ad.ones(2, 3), ad.ones(3), ad.ones(())
     y = ad.nn.functional.linear(x, w, b)
     assert y.tolist() == [4, 4] and y._version == 0 and b.item() == 1
+
+
+#: Calls with several results, and the names of these; each with a tuple of tensors to write to.
+NAMED = {
+    "sort": (lambda out: ad.sort(SQUARE, out=out), "values indices"),
+    "topk": (lambda out: ad.topk(SQUARE, 3, out=out), "values indices"),
+    "max": (lambda out: ad.max(SQUARE, 1, out=out), "values indices"),
+    "median": (lambda out: ad.median(SQUARE, 1, out=out), "values indices"),
+    "mode": (lambda out: ad.mode(SQUARE, 1, out=out), "values indices"),
+    "kthvalue": (lambda out: ad.kthvalue(SQUARE, 2, out=out), "values indices"),
+    "cummax": (lambda out: ad.cummax(SQUARE, 1, out=out), "values indices"),
+    "aminmax": (lambda out: ad.aminmax(SQUARE, dim=1, out=out), "min max"),
+    "frexp": (lambda out: ad.frexp(SQUARE, out=out), "mantissa exponent"),
+    "eigh": (lambda out: ad.linalg.eigh(SQUARE, out=out), "eigenvalues eigenvectors"),
+    "slogdet": (lambda out: ad.linalg.slogdet(SQUARE, out=out), "sign logabsdet"),
+}
+SQUARE = ad.tensor([[4.0, 1.0, 0.0], [1.0, 5.0, 2.0], [0.0, 2.0, 6.0]])
+
+
+@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("kind", [tuple, list])
+def test_several_results_have_their_names_and_are_what_was_given(name, kind):
+    f, names = NAMED[name]
+    expected = f(None)
+    out = kind(ad.empty(0, dtype=r.dtype) for r in expected)
+    got = f(out)
+    for n, to, result in zip(names.split(), out, expected):
+        assert getattr(got, n) is to and to.tolist() == result.tolist()
+
+
+def test_complex_numbers_are_not_converted():
+    for f in ad.complex, ad.polar:
+        with pytest.raises(RuntimeError, match="(?i)expected"):
+            f(X.double(), X.double(), out=ad.empty(3, dtype=ad.complex64))
+        assert f(X, X, out=ad.empty(0, dtype=ad.complex64)).tolist() == f(X, X).tolist()

@@ -51,8 +51,17 @@ def test_conversions():
         bool(ad.ones(2))
     with pytest.raises(RuntimeError, match="Boolean value of Tensor with no values is ambiguous"):
         bool(ad.ones(0))
-    with pytest.raises((RuntimeError, ValueError), match="converted to Scalar|one element"):
-        float(ad.ones(2))
+    for number in int, float, complex:
+        for bad in ad.ones(2), ad.ones(0):
+            with pytest.raises(
+                ValueError, match="only one element tensors can be converted to Python scalars"
+            ):
+                number(bad)
+    for bad in ad.tensor(1.5), ad.tensor(1j):
+        with pytest.raises(TypeError, match="only implemented on integer and Boolean-type tensors"):
+            ~bad
+        with pytest.raises(NotImplementedError):
+            ad.bitwise_not(bad)
     with pytest.raises((ValueError, OverflowError, RuntimeError)):
         int(ad.tensor(float("nan")))
 

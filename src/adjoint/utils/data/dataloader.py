@@ -203,6 +203,10 @@ class DataLoader(Generic[T_co]):
 
     def __iter__(self) -> Iterator[Any]:
         if self.num_workers == 0:
+            if self.timeout:
+                raise AssertionError(
+                    f"timeout={self.timeout} is how long workers are waited for, and there are none: set num_workers, or leave it out"
+                )
             return _OneProcess(self)
         if not self.persistent_workers:
             return _Workers(self)

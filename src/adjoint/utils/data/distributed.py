@@ -37,7 +37,7 @@ class DistributedSampler(Sampler[int]):
             from adjoint import distributed
 
             if not distributed.is_initialized():
-                raise RuntimeError(
+                raise ValueError(
                     "DistributedSampler: Default process group has not been initialized, please make sure to call "
                     "init_process_group; or give num_replicas and rank"
                 )
