@@ -17,6 +17,8 @@ struct ForTorch {
   bool warns_of_old_ways, warns_always;
   /// How messages name the type of a shape.
   const char* size_name;
+  /// What stands before the names of nodes that are no operator's: torch gives their C++ names.
+  const char* before_own_nodes;
 };
 
 /// What was asked for, as bits.
@@ -36,7 +38,8 @@ inline ForTorch for_torch() {
   return {.refuses_shared_memory = serves,
           .warns_of_old_ways = serves,
           .warns_always = (settings & kWarnsAlways) != 0,
-          .size_name = serves ? "torch.Size" : "adjoint.Size"};
+          .size_name = serves ? "torch.Size" : "adjoint.Size",
+          .before_own_nodes = serves ? "torch::autograd::" : ""};
 }
 
 }  // namespace adjoint

@@ -76,6 +76,33 @@ def test_shapes_in_errors_are_those_of_torch():
     ]
 
 
+def test_nodes_that_are_no_operators_have_their_names_of_torch():
+    """`name()` is the C++ name, as torch's is; types and what is printed have the short one."""
+    assert torch_values(
+        """
+        import torch
+        y, x = torch.ones(2, requires_grad=True), torch.zeros(2)
+        x[0] = y[0]
+        z = torch.zeros(2).copy_(y)
+        leaf = torch.autograd.graph.get_gradient_edge(y).node
+        class Double(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+        for node in x.grad_fn, z.grad_fn, leaf, (y * 2).grad_fn, Double.apply(y).grad_fn:
+            show(node.name(), type(node).__name__)
+        show(repr(x))
+        """
+    ) == [
+        ("torch::autograd::CopySlices", "CopySlices"),
+        ("torch::autograd::CopyBackwards", "CopyBackwards"),
+        ("torch::autograd::AccumulateGrad", "AccumulateGrad"),
+        ("MulBackward0", "MulBackward0"),
+        ("DoubleBackward", "DoubleBackward"),
+        "tensor([1., 0.], grad_fn=<CopySlices>)",
+    ]
+
+
 def test_what_goes_beside_a_result_is_tensors():
     """Programs for torch are refused anything else beside what is differentiated."""
     assert (

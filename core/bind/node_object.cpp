@@ -1,8 +1,10 @@
 #include "bind/node_object.h"
 
+#include <cctype>
 #include <mutex>
 #include <unordered_map>
 
+#include "as_torch.h"
 #include "autograd/arithmetic.h"
 #include "bind/convert.h"
 #include "bind/object.h"
@@ -57,7 +59,10 @@ PyObject* node_repr(PyObject* o) {
 }
 PyObject* node_name(PyObject* o, PyObject*) {
   graph_in_recorders(of(o));
-  return PyUnicode_FromString(of(o).name().c_str());
+  const std::string name = of(o).name();
+  // Those of operators end in the number of their form; a Function's node is its object.
+  const bool own = !of(o).object() && !std::isdigit(static_cast<unsigned char>(name.back()));
+  return PyUnicode_FromString(((own ? for_torch().before_own_nodes : "") + name).c_str());
 }
 Py_hash_t node_hash(PyObject* o) { return static_cast<Py_hash_t>(reinterpret_cast<uintptr_t>(&of(o)) >> 4); }
 PyObject* node_compare(PyObject* a, PyObject* b, int how) {

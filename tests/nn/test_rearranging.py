@@ -144,6 +144,10 @@ REFUSED = {
     ),
     "expected size of input's dimension 2 to match the calculated number of sliding blocks 1 * 2 = 2, but got "
     "input.size(2)=3.": lambda: F.fold(ad.ones(1, 4, 3), (2, 3), 2),
+    "kernel size should be greater than zero": lambda: F.fold(ad.ones(1, 4, 4), 3, 0),
+    "stride should be greater than zero": lambda: F.fold(ad.ones(1, 4, 4), 3, 2, stride=0),
+    "stride should be greater than zero, but got (1, 0)": lambda: F.unfold(ONES, 1, stride=(1, 0)),
+    "dilation should be greater than zero": lambda: F.unfold(ONES, 1, dilation=0),
     "Anti-alias option is restricted to": lambda: F.interpolate(ONES, 2, antialias=True),
 }
 

@@ -30,7 +30,7 @@ class Copying(Members):
         if not self.is_leaf:
             raise RuntimeError(
                 "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment: "
-                f"this one of shape {list(self.shape)}, {self.dtype.name}, is the result that {self.grad_fn.name()} "
+                f"this one of shape {list(self.shape)}, {self.dtype.name}, is the result that {type(self.grad_fn).__name__} "
                 "differentiates. Copy its values with .detach().clone(), or its history too with .clone()"
             )
         from copy import deepcopy

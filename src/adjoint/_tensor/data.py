@@ -411,7 +411,7 @@ class Exchange(Members):
             if not force and _C.is_grad_enabled():
                 raise RuntimeError(
                     "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead. It is "
-                    + (f"the result of {self.grad_fn.name()}" if self.grad_fn else "a leaf")
+                    + (f"the result of {type(self.grad_fn).__name__}" if self.grad_fn else "a leaf")
                     + f", of shape {list(self.shape)}, {self.dtype.name}; writes to the array would not be recorded."
                 )
             self = self.detach()

@@ -20,7 +20,7 @@ def html_of(tensor: _C.Tensor) -> str:
     _C._tell_recorders("it writes a tensor as text, and how may be set")
     said = [f"shape {tuple(tensor.shape)}", str(tensor.dtype).rpartition(".")[2], str(tensor.device)]
     if tensor.grad_fn is not None:
-        said.append(f"grad_fn {tensor.grad_fn.name()}")
+        said.append(f"grad_fn {type(tensor.grad_fn).__name__}")
     elif tensor.requires_grad:
         said.append("requires_grad")
     head = f"<div><b>{escape(type(tensor).__name__)}</b> {escape(', '.join(said))}</div>"

@@ -165,7 +165,7 @@ def _carried(tensor):
     suffixes = []
     try:
         node = tensor.grad_fn
-        name = node and node.name()
+        name = node and type(node).__name__
     except RuntimeError:
         # A view whose history cannot be told any more is an error to use, not to look at.
         name = "Invalid"

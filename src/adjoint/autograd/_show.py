@@ -41,8 +41,10 @@ def _walk(roots):
             continue
         seen[node] = None
         stack += [n for n, _ in node.next_functions if n is not None]
-    last = max((n._sequence_nr() for n in seen if n.name() != "AccumulateGrad"), default=0)
-    return sorted(seen, key=lambda n: (n.name() == "AccumulateGrad", last - min(n._sequence_nr(), last)))
+    last = max((n._sequence_nr() for n in seen if type(n).__name__ != "AccumulateGrad"), default=0)
+    return sorted(
+        seen, key=lambda n: (type(n).__name__ == "AccumulateGrad", last - min(n._sequence_nr(), last))
+    )
 
 
 def _shape(node):
@@ -136,7 +138,7 @@ def explain(tensor: Tensor) -> Explanation:
     """
     rows = []
     for node in _walk(_roots(tensor)):
-        if node.name() == "AccumulateGrad":
+        if type(node).__name__ == "AccumulateGrad":
             continue
         saved = node._saved()
         rows.append(
@@ -195,7 +197,7 @@ def draw(tensor: Tensor, params: Params | None = None, trace: int | None = None)
     number = {node: i for i, node in enumerate(nodes)}
     lines = list(HEAD)
     for node, i in number.items():
-        if node.name() == "AccumulateGrad":
+        if type(node).__name__ == "AccumulateGrad":
             leaf = node.variable
             name = names.get(id(leaf)) or "leaf"
             lines.append(f'  n{i} [label="{quoted(name)}\\n{_shape(node)}" fillcolor="#d9ead3"];')

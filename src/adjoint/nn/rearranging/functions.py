@@ -222,6 +222,12 @@ def _pairs(*values):
     return [(v, v) if isinstance(v, int) else tuple(v) for v in values]
 
 
+def _need_positive(kernel, dilation, stride):
+    for name, sizes in (("kernel size", kernel), ("dilation", dilation), ("stride", stride)):
+        if min(sizes) < 1:
+            raise RuntimeError(f"{name} should be greater than zero, but got {sizes}")
+
+
 def _blocks(size, kernel, dilation, padding, stride):
     return [
         (s + 2 * p - d * (k - 1) - 1) // t + 1
@@ -246,6 +252,7 @@ def unfold(
         )
     x = input if input.ndim == 4 else input.unsqueeze(0)
     kernel, dilation, padding, stride = _pairs(kernel_size, dilation, padding, stride)
+    _need_positive(kernel, dilation, stride)
     rows, columns = _blocks(x.shape[2:], kernel, dilation, padding, stride)
     if rows < 1 or columns < 1:
         raise RuntimeError(
@@ -279,6 +286,7 @@ def fold(
         )
     x = input if input.ndim == 3 else input.unsqueeze(0)
     size, kernel, dilation, padding, stride = _pairs(output_size, kernel_size, dilation, padding, stride)
+    _need_positive(kernel, dilation, stride)
     volume = kernel[0] * kernel[1]
     if x.shape[1] % volume:
         raise RuntimeError(
