@@ -49,27 +49,6 @@ std::string argument_name(std::string_view signature, int i) {
 
 // --- The block ------------------------------------------------------------------------------------
 
-[[gnu::hot]] RuleNode::Parts RuleNode::parts_of(uintptr_t block, const RuleTable& table, const Kept& need,
-                                                size_t edges, size_t list) {
-  uintptr_t at = block + sizeof(RuleNode);
-  const auto take = [&]<class T>(std::span<T>& part, size_t n) {
-    static_assert(sizeof(T) % 8 == 0 && alignof(T) <= 8);
-    part = {reinterpret_cast<T*>(at), n};
-    at += n * sizeof(T);
-  };
-  Parts p;
-  take(p.edges, edges);
-  take(p.inputs, need.input_count);
-  take(p.outputs, need.output_count);
-  take(p.list, need.list ? list : 0);
-  take(p.shapes, need.shape_count);
-  take(p.layouts, need.layout_count);
-  take(p.list_sizes, need.list_sizes ? list : 0);
-  p.owned = reinterpret_cast<void*>(at);
-  p.bytes = at - block + (table.all.arguments ? table.owned->bytes : 0);
-  return p;
-}
-
 [[gnu::hot]] Ref<Node> RuleNode::make(const RuleTable& table, const Value* arguments, uint32_t wanted) {
   Need all;
   each_of(wanted, [&](int p) { all = all | table.needs[p]; });

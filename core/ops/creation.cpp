@@ -15,6 +15,13 @@
 
 namespace adjoint {
 
+IntList checked_sizes(IntList sizes, const char* op) {
+  for (int64_t n : sizes)
+    if (n < 0)
+      fail("Trying to create tensor with negative dimension ", n, ": ", to_string(sizes), " in ", op, "()");
+  return sizes;
+}
+
 Tensor made(Tensor t, bool requires_grad) {
   if (!requires_grad) return t;
   // With a capital, unlike the refusal of the flag itself: programs match both as torch writes them.
@@ -26,13 +33,6 @@ Tensor made(Tensor t, bool requires_grad) {
 }
 
 namespace {
-
-IntList checked(IntList sizes, const char* op) {
-  for (int64_t n : sizes)
-    if (n < 0)
-      fail("Trying to create tensor with negative dimension ", n, ": ", to_string(sizes), " in ", op, "()");
-  return sizes;
-}
 
 /// The device of that number; that of `t` where none is given.
 Device device_or_that_of(const Tensor& t, std::optional<int64_t> number) {
@@ -91,11 +91,12 @@ Tensor unwritten(Into into, IntList sizes, DType type) {
 
 Tensor Empty::forward(Into into, Sizes size, OptionalType dtype, bool requires_grad) {
   const DeviceScope scope(thread_state.default_device);
-  return made(unwritten(into, checked(size, "empty"), dtype.value_or(default_dtype())), requires_grad);
+  return made(unwritten(into, checked_sizes(size, "empty"), dtype.value_or(default_dtype())), requires_grad);
 }
 Tensor Zeros::forward(Into into, Sizes size, OptionalType dtype, bool requires_grad) {
   const DeviceScope scope(thread_state.default_device);
-  return made(zeroed(into.empty(checked(size, "zeros"), dtype.value_or(default_dtype()))), requires_grad);
+  return made(zeroed(into.empty(checked_sizes(size, "zeros"), dtype.value_or(default_dtype()))),
+              requires_grad);
 }
 Tensor Ones::forward(Into into, Sizes size, OptionalType dtype, bool requires_grad) {
   return Full::forward(into, size, Scalar(1.0), dtype, requires_grad);
@@ -104,7 +105,7 @@ Tensor Full::forward(Into into, Sizes size, Scalar fill_value, OptionalType dtyp
   const DeviceScope scope(thread_state.default_device);
   const DType type = dtype.value_or(fill_value.dtype());
   refuse_overflow(fill_value, rounding_dtype(type), "full");
-  return made(filled(into.empty(checked(size, "full"), type), fill_value), requires_grad);
+  return made(filled(into.empty(checked_sizes(size, "full"), type), fill_value), requires_grad);
 }
 Tensor EmptyLike::forward(const Tensor& self, OptionalType dtype, bool requires_grad,
                           std::optional<int64_t> device) {

@@ -11,6 +11,8 @@ namespace adjoint {
 /// Whether what Empty and EmptyLike give is filled: NaN, or the largest integer.
 extern std::atomic<bool> fill_uninitialized;
 
+/// Sizes of a new tensor, none of which is negative.
+IntList checked_sizes(IntList sizes, const char* op);
 /// `t`, which nobody has seen yet, as the leaf that `requires_grad=` asks for.
 Tensor made(Tensor t, bool requires_grad);
 

@@ -11,6 +11,7 @@
 #include "kernels/launch.h"
 #include "kernels/random.h"
 #include "kernels/slices.h"
+#include "ops/creation.h"
 #include "ops/writing.h"
 
 namespace adjoint {
@@ -118,10 +119,7 @@ void fill_bernoulli(const Tensor& t, double p, OptionalGenerator g) {
 }
 
 Tensor fresh(Into into, IntList size, DType dtype, const char* op) {
-  for (int64_t n : size)
-    if (n < 0)
-      fail("Trying to create tensor with negative dimension ", n, ": ", to_string(size), " in ", op, "()");
-  return into.empty(size, dtype);
+  return into.empty(checked_sizes(size, op), dtype);
 }
 Tensor fresh_like(const Tensor& t) { return empty_along({&t, 1}, t.sizes(), t.dtype()); }
 

@@ -31,8 +31,7 @@ Tensor no_slope(const Tensor& g) { return call<Mul>(g, wrap_number(Scalar(0.0), 
 namespace adjoint {
 
 Tensor DirichletDraw::forward(const Tensor& self, const Tensor& output) {
-  if (!self.is_floating())
-    fail(name, "(): expected a floating-point tensor, but got ", name_of(self.dtype()));
+  need_floating(self.dtype(), name);
   if (!same(self.sizes(), output.sizes()) || self.dim() == 0)
     fail(name, "(): draws of shape ", output.sizes(), " cannot be from Dirichlet(self) of shape ",
          self.sizes());

@@ -175,10 +175,6 @@ double gamma_derivative_beyond(double a, double x) {
   return x * (h * turn + dh);
 }
 
-void need_floating(const Tensor& t, const char* op) {
-  if (!t.is_floating()) fail(op, "(): expected a floating-point tensor, but got ", name_of(t.dtype()));
-}
-
 /// draw(stream, value, other value) for each element.
 template <class F>
 void draw_each(const Tensor& out, const Tensor& in, const Tensor& other, int64_t seed, int64_t position,
@@ -254,7 +250,7 @@ namespace kernels {
 
 Tensor sample_gamma(const Tensor& concentration, int64_t seed, int64_t position,
                     runtime::Generator* generator, const char* op) {
-  need_floating(concentration, op);
+  need_floating(concentration.dtype(), op);
   const DType type = concentration.dtype();
   const double least = least_of(type);
   if (generator)
@@ -272,7 +268,7 @@ Tensor sample_gamma(const Tensor& concentration, int64_t seed, int64_t position,
 
 Tensor sample_poisson(const Tensor& rate, int64_t seed, int64_t position, runtime::Generator* generator,
                       const char* op) {
-  need_floating(rate, op);
+  need_floating(rate.dtype(), op);
   const auto need = [](double r) {
     if (r < 0) fail("invalid Poisson rate, expected rate to be non-negative, but got ", r);
   };
@@ -289,7 +285,7 @@ Tensor sample_poisson(const Tensor& rate, int64_t seed, int64_t position, runtim
 
 Tensor sample_binomial(const Tensor& count, const Tensor& prob, int64_t seed, int64_t position,
                        runtime::Generator* generator, const char* op) {
-  need_floating(count, op);
+  need_floating(count.dtype(), op);
   if (prob.dtype() != count.dtype())
     fail("binomial only supports floating-point dtypes for count and prob of one type, got ",
          name_of(count.dtype()), " and ", name_of(prob.dtype()));
@@ -328,7 +324,7 @@ static void differentiate_draws(const Tensor& out, const Tensor& a, const Tensor
 }
 
 Tensor gamma_draw_derivative(const Tensor& concentration, const Tensor& draw, const char* op) {
-  need_floating(concentration, op);
+  need_floating(concentration.dtype(), op);
   if (!same(concentration.sizes(), draw.sizes()))
     fail(op, "(): shapes ", concentration.sizes(), " and ", draw.sizes(), " must be the same");
   const Tensor a = copy_of(concentration, DType::Float64), x = copy_of(draw, DType::Float64),
