@@ -24,7 +24,9 @@ Tensor seed_of(const GraphEnd& root, const Edge& edge, Tensor g, size_t i) {
           "function, write adjoint.autograd.complex_convention('holomorphic') to get its complex derivative");
     Tensor one =
         root.tensor.defined() ? ones_like_result(root.tensor) : full(info.sizes(), Scalar(1), info.dtype());
-    return info.fits(one) ? one : fit_gradient(std::move(one), info, *edge.node, i);
+    if (!info.fits(one)) [[unlikely]]
+      one = fit_gradient(std::move(one), info, *edge.node, i);
+    return one;
   }
   if (!same(g.sizes(), info.sizes())) {
     const char* const size = for_torch().size_name;
