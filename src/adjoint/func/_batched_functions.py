@@ -46,9 +46,13 @@ def apply(cls, args: Any) -> Any:
             f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override and implement the vmap "
             f"staticmethod or set generate_vmap_rule=True."
         )
-    inside = any(isinstance(x, _C.Tensor) and x.requires_grad for x in args)
+    # A history inside is that of what stands for samples; what is the same for all has its own outside.
+    inside = any(_is_batched(x) and x.requires_grad for x in args)
     outside = _C.is_grad_enabled() and any(
-        isinstance(x, _C.Tensor) and not x.requires_grad and _C._requires_grad_anywhere(x) for x in args
+        isinstance(x, _C.Tensor)
+        and not (_is_batched(x) and x.requires_grad)
+        and _C._requires_grad_anywhere(x)
+        for x in args
     )
     if not outside:
         try:
