@@ -30,7 +30,8 @@ BatchLevel& level_of(uint64_t number) {
 
 Tensor batched_along(const Tensor& t, int64_t dim, const BatchLevel& level) {
   const auto one = [&](const Tensor& x) { return batched(moved(x, dim, 0), level.number); };
-  return may_have_tangents(t) ? through_tangents(t, one) : one(t);
+  // Nodes that save samples keep their tangents, which those of derivatives are made of.
+  return may_have_tangents(t) && !t.requires_grad() ? through_tangents(t, one) : one(t);
 }
 Tensor unbatched_along(const Tensor& t, int64_t dim, const BatchLevel& level) {
   const auto one = [&](const Tensor& x) {

@@ -6,9 +6,10 @@
 // them, level by level finds the tangents of the results (transforms/forward.h), and comes back through the
 // door by `call_plain`. Batches are no concern here: the door computes them where it would call the kernel,
 // recorded like any other call. In this order a level of either kind may be opened inside of any other: a
-// dual tensor may stand for a batch, and its tangents do then; a batch never is one of dual tensors
-// (`through_tangents`). Writes in place of operators that have no form of their own for it, and to `out=`,
-// are the call and then a `_copy` (`write_transformed`).
+// dual tensor may stand for a batch, and its tangents do then; a batch is one of dual tensors only where
+// vmap() was given them recorded, since nodes keep them (`through_tangents`). Writes in place of operators
+// that have no form of their own for it, and to `out=`, are the call and then a `_copy`
+// (`write_transformed`).
 #pragma once
 
 #include <functional>

@@ -40,6 +40,11 @@ def apply(cls, args: Any) -> Any:
             f"staticmethod. Please set generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid ambiguity."
         )
     if own:
+        if any(_is_batched(x) and _C._tangent(_C._batch_of(x)[0]) is not None for x in args):
+            raise NotImplementedError(
+                f"{cls.__name__}: a vmap staticmethod has no rule for samples that are recorded and carry tangents, as in "
+                f"jvp(grad(f)) where f uses vmap. Set generate_vmap_rule=True in its place, or use vjp or jacrev for the outer derivative"
+            )
         return _recorded(cls, args, lambda *xs: _by_rule(cls, xs, number, VmapInfo(size, randomness)))
     if strict and not cls.generate_vmap_rule:
         raise RuntimeError(
