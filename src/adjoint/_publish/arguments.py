@@ -154,9 +154,8 @@ def give_all(out, results, name, *, converts=True):
     for to, result in zip(out, results):
         _need_out(to, result, name, converts)
     given = []
-    for to, result in zip(
-        out, results
-    ):  # a comprehension would be a frame of its own in some Pythons, which a warning counts
+    # A comprehension would be a frame of its own in some Pythons, which a warning counts.
+    for to, result in zip(out, results):
         given.append(_put(to, result, 4))
     return type(results)(*given) if hasattr(results, "_fields") else tuple(given)
 

@@ -187,10 +187,11 @@ def facts_of(code: types.CodeType) -> CodeFacts:
 
 def _may_be_number(way: tuple[str, ...], namespace: dict[str, Any] | None) -> bool:
     """Whether this way from a global may lead to a number: one that goes through modules and classes may be known not to."""
-    found: Any = 0
-    for root in way[:1]:
-        found = (namespace or {}).get(root, vars(builtins).get(root, 0))
-    for name in way[1:]:
+    if not way:
+        return True
+    root, *names = way
+    found: Any = (namespace or {}).get(root, vars(builtins).get(root, 0))
+    for name in names:
         found = vars(found).get(name, 0) if isinstance(found, (types.ModuleType, type)) else 0
     return type(found) in (int, float)
 

@@ -52,12 +52,10 @@ def apply(cls, args: Any) -> Any:
             f"staticmethod or set generate_vmap_rule=True."
         )
     # A history inside is that of what stands for samples; what is the same for all has its own outside.
-    inside = any(_is_batched(x) and x.requires_grad for x in args)
+    recorded = [_is_batched(x) and x.requires_grad for x in args]
+    inside = any(recorded)
     outside = _C.is_grad_enabled() and any(
-        isinstance(x, _C.Tensor)
-        and not (_is_batched(x) and x.requires_grad)
-        and _C._requires_grad_anywhere(x)
-        for x in args
+        isinstance(x, _C.Tensor) and not r and _C._requires_grad_anywhere(x) for x, r in zip(args, recorded)
     )
     if not outside:
         try:
